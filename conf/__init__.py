@@ -1,0 +1,1 @@
+"""Settings with their defaults, thresholds, jar lists and constraints: data only."""

@@ -1,0 +1,42 @@
+"""The values that every part of the model shares."""
+
+from typing import Annotated
+
+import msgspec
+
+INT64_MAX = 2**63 - 1
+Natural = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+"""A time (epoch milliseconds), count or id."""
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+RETRY_TOPIC_PREFIX = "%RETRY%"
+"""Every clustering push consumer subscribes ``%RETRY%<group>`` implicitly (MixAll.RETRY_GROUP_TOPIC_PREFIX)."""
+
+
+class MessageQueue(msgspec.Struct, frozen=True, gc=False):
+    """One queue of a topic on one broker (org.apache.rocketmq.common.message.MessageQueue)."""
+
+    topic: Name
+    broker: Name
+    queue_id: Natural
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker}:{self.queue_id}"
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the queue is one of a group's implicit retry topic."""
+        return self.topic.startswith(RETRY_TOPIC_PREFIX)
+
+
+def java_order(text: str) -> bytes:
+    """Sort key that orders strings as Java's ``String.compareTo`` does: by UTF-16 code unit.
+
+    Python compares code points, which differs where characters beyond the BMP meet U+E000..U+FFFF.
+    """
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+    """Sort key that orders queues as ``MessageQueue.compareTo`` does: topic, broker, queue id."""
+    return java_order(queue.topic), java_order(queue.broker), queue.queue_id

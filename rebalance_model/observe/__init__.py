@@ -1,0 +1,1 @@
+"""Telemetry events in, findings out: the observer that rebuilds each consumer group."""

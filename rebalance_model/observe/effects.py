@@ -1,0 +1,140 @@
+"""What the observer concludes: each effect is one row of one derived table (design.md §6).
+
+Times are epoch milliseconds by the clock that the evidence came from. ``cause`` names the event behind a row as
+``source_id|key|seq``: the same in a replay, from files or from Kafka. Every effect can be appended blindly; what is
+true now, and what held from when to when, are views over the rows.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+
+Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns that every derived table has."""
+
+    cluster: str
+    group: str
+    time: int
+    cause: str
+
+
+class AssignmentChange(Effect, frozen=True, kw_only=True):
+    """One change of a queue's believed owner (table assignment_history)."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    client_id: str
+    action: Literal["ASSIGNED", "RELEASED"]
+    evidence: str
+    """What showed it: a stable code, see `observe.ownership`."""
+    expected_owner: str | None
+    """Whom the declared strategy names at this instant; None where that is not known."""
+    rebalance_id: str
+
+
+class QueueMove(msgspec.Struct, frozen=True):
+    """One queue of a settled rebalance: from whom to whom, and how long nobody had it."""
+
+    queue: MessageQueue
+    from_client: str | None
+    to_client: str | None
+    pause_ms: int | None
+    """Between release and assignment as telemetry saw them (poll: ± one interval); None while unowned at the end."""
+
+
+class RebalanceSettled(Effect, frozen=True, kw_only=True):
+    """One rebalance, told when it is over (table rebalances)."""
+
+    rebalance_id: str
+    start_time: int
+    end_time: int
+    trigger: str
+    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED, ROUTE_CHANGED or UNEXPLAINED (queues moved without a seen cause)."""
+    trigger_client: str | None
+    causes: tuple[str, ...]
+    """Every cause within the episode, in order, as ``CODE subject``."""
+    members_before: tuple[str, ...]
+    members_after: tuple[str, ...]
+    queues_moved: int
+    moves: tuple[QueueMove, ...]
+    pause_ms_max: int | None
+    converged: bool | None
+    """Whether the owners ended as the strategy says; None where the strategy is not known."""
+
+
+class GroupSnapshot(Effect, frozen=True, kw_only=True):
+    """ConsumerGroupInfo when it changed, and every snapshot interval (table group_state)."""
+
+    members: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    """``topic expression`` of each subscribed topic, sorted."""
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    orderly: bool | None
+    strategy: str | None
+    health: Health
+    health_reason: str
+    coverage: str
+    """What telemetry was there to judge by: JSON, see `observe.coverage`."""
+
+
+class QueueSnapshot(Effect, frozen=True, kw_only=True):
+    """A queue's state when it changed materially, and every snapshot interval (table queue_state)."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    owner: str | None
+    expected_owner: str | None
+    locked: bool | None
+    lock_age_ms: int | None
+    commit_offset: int | None
+    broker_offset: int | None
+    lag: int | None
+    cached_count: int | None
+    pull_age_ms: int | None
+    consume_age_ms: int | None
+    status: Health
+    status_reason: str
+
+
+class IncidentTransition(Effect, frozen=True, kw_only=True):
+    """One transition of one incident (table anomalies)."""
+
+    incident_id: str
+    """Hash of (cluster, group, code, subject, opened_at): a replay gives the same."""
+    code: str
+    sub_cause: str
+    severity: Literal["info", "warning", "critical"]
+    transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
+    """RECLASSIFIED is a change of sub-cause; it alerts nobody."""
+    subject: str
+    opened_at: int
+    topic: str | None
+    broker: str | None
+    queue_id: int | None
+    client_id: str | None
+    evidence: str
+    """The numbers that the judgement rests on: JSON."""
+    explanation: str
+    first_step: str
+    parent: str | None
+
+
+AnyEffect = AssignmentChange | RebalanceSettled | GroupSnapshot | QueueSnapshot | IncidentTransition
+
+TABLE_OF: dict[type[AnyEffect], str] = {
+    AssignmentChange: "assignment_history",
+    RebalanceSettled: "rebalances",
+    GroupSnapshot: "group_state",
+    QueueSnapshot: "queue_state",
+    IncidentTransition: "anomalies",
+}
+"""Where each effect is kept, in the order in which the sink appends: evidence before what rests on it."""

@@ -1,0 +1,335 @@
+"""The telemetry events: the contract between every part (design.md §3).
+
+One JSON object a line or a Kafka value; ``type`` is the tag; times are epoch milliseconds. An event that exists
+is valid: fields are checked when it is decoded. Unknown fields are ignored, so that a newer source may say more
+than an older reader knows.
+
+A poll event is either an answer or an ``error``: with an error its payload is absent (None), never an empty value
+that would look like a fact.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from rebalance_model.entities import INT64_MAX, MessageQueue, Name, Natural
+
+Offset = Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
+"""A queue offset; -1 where there is none."""
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Source = Literal["hook", "poll", "sim"]
+
+UNREACHABLE = -1
+"""`RpcError.code` of a broker or client that could not be reached."""
+DEADLINE = -2
+"""`RpcError.code` of a broker that did not answer in time."""
+SYSTEM_ERROR = 1
+"""`RpcError.code` with which a broker says that a client is not online (307), or a group unknown (38)."""
+
+
+class _Part(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """A value inside an event."""
+
+
+class RpcError(_Part, frozen=True, gc=False, kw_only=True):
+    """What an RPC answered instead of data: RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
+
+    code: Int32
+    remark: str = ""
+
+
+class Subscription(_Part, frozen=True, gc=False, kw_only=True):
+    """One topic of a consumer (SubscriptionData)."""
+
+    topic: Name
+    sub_string: str
+    expression_type: str = "TAG"
+    sub_version: Natural = 0
+
+
+class Connection(_Part, frozen=True, gc=False, kw_only=True):
+    """One member as a broker lists it (Connection); the channel is the client's address and port."""
+
+    client_id: Name
+    channel: str
+    language: str = ""
+    version: Int32 = 0
+
+
+class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
+    """One row of a client's mqTable (ProcessQueueInfo). ``*_time`` are stamps of the client's clock."""
+
+    mq: MessageQueue
+    commit_offset: Offset
+    cached_count: Int32 = 0
+    cached_min: Natural = 0
+    cached_max: Natural = 0
+    transaction_count: Int32 = 0
+    transaction_min: Natural = 0
+    transaction_max: Natural = 0
+    locked: bool
+    lock_time: Natural
+    dropped: bool
+    pull_time: Natural
+    consume_time: Natural
+    unlock_attempts: Natural = 0
+
+
+class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
+    """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""
+
+    topic: Name
+    broker: Name
+    queue_id: Offset
+    wait_ack_count: Int32 = 0
+    dropped: bool = False
+    pop_time: Natural = 0
+
+
+class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
+    """One row of a broker's consume statistics (OffsetWrapper); 0 as consumer offset may mean that none is stored."""
+
+    mq: MessageQueue
+    broker_offset: Offset
+    consumer_offset: Offset
+    pull_offset: Offset = -1
+    last_time: Natural = 0
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
+    """What every event says.
+
+    ``source_id`` names one incarnation of a source (instance@start); ``seq`` rises by one for each
+    (source_id, key), and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
+    same lock as ``seq`` and never falls within a source.
+    """
+
+    time: Natural
+    cluster: Name
+    broker: str = ""
+    broker_id: Natural = 0
+    source: Source
+    source_id: Name
+    seq: Natural
+
+    BROADCAST: ClassVar[bool] = False
+    """Whether the event goes, without a key, to every partition."""
+
+
+class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
+    """An event of one consumer group; its key is ``cluster/group``."""
+
+    group: Name
+
+
+class _Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
+    """A poll's answer, or its error. ``asked`` is when the question was sent, by the collector's clock."""
+
+    asked: Natural = 0
+    error: RpcError | None = None
+
+    PAYLOAD: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        present = [name for name in self.PAYLOAD if getattr(self, name) is not None]
+        if self.error is not None and present:
+            msg = f"an event with `error` carries no `{present[0]}`"
+            raise ValueError(msg)
+        if self.error is None and len(present) < len(self.PAYLOAD):
+            missing = next(name for name in self.PAYLOAD if name not in present)
+            msg = f"Object missing required field `{missing}`"
+            raise ValueError(msg)
+
+
+class ConsumerConnection(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
+    """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). Nobody online (206) is no error."""
+
+    connections: tuple[Connection, ...] | None = None
+    subscriptions: tuple[Subscription, ...] = ()
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+
+    PAYLOAD = ("connections",)
+
+
+class ConsumerRunningInfo(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_RUNNING_INFO"):
+    """A client's own state (GET_CONSUMER_RUNNING_INFO, 307); every stamp in it is the client's."""
+
+    client_id: Name
+    orderly: bool | None = None
+    strategy: str = ""
+    start_time: Natural = 0
+    properties: dict[str, str] = {}
+    subscriptions: tuple[Subscription, ...] = ()
+    queues: tuple[ProcessQueueInfo, ...] | None = None
+    pop_queues: tuple[PopProcessQueueInfo, ...] = ()
+
+    PAYLOAD = ("orderly", "queues")
+
+
+class ConsumeStats(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):
+    """A broker's offsets of a group (GET_CONSUME_STATS, 208)."""
+
+    queues: tuple[OffsetInfo, ...] | None = None
+
+    PAYLOAD = ("queues",)
+
+
+class TopicRoute(_Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE"):
+    """The read queues of one topic that the group consumes (GET_ROUTEINFO_BY_TOPIC, 105)."""
+
+    topic: Name
+    queues: tuple[MessageQueue, ...] | None = None
+
+    PAYLOAD = ("queues",)
+
+
+class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
+    """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
+
+    client_id: Name
+    channel: str
+    code: Int32 = 0
+    language: str = ""
+    version: Int32 = 0
+    consume_type: str
+    message_model: str
+    consume_from_where: str = ""
+    subscriptions: tuple[Subscription, ...]
+    without_sub: bool = False
+    heartbeat_fingerprint: Int32 = 0
+
+
+class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
+    """A client says that it leaves (UNREGISTER_CLIENT, 35)."""
+
+    client_id: Name
+    channel: str
+    code: Int32 = 0
+
+
+class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
+    """A client asks for queue locks (LOCK_BATCH_MQ, 41). With another code than 0 nothing was refused."""
+
+    client_id: Name
+    channel: str
+    code: Int32 = 0
+    only_this_broker: bool = False
+    requested: tuple[MessageQueue, ...]
+    granted: tuple[MessageQueue, ...]
+
+
+class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
+    """A client gives queue locks back (UNLOCK_BATCH_MQ, 42)."""
+
+    client_id: Name
+    channel: str
+    code: Int32 = 0
+    queues: tuple[MessageQueue, ...]
+
+
+class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
+    """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
+
+    channel: str
+    code: Int32 = 0
+    topic: Name
+    queue_id: Natural
+    offset: Offset
+
+
+class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
+    """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
+
+    ``code`` is None where the broker answered later, the usual case; ``commit_offset`` is that of the last pull,
+    -1 unless the pull carried one (sysFlag bit 0).
+    """
+
+    channel: str
+    topic: Name
+    queue_id: Natural
+    first_time: Natural
+    last_time: Natural
+    first_offset: Offset
+    last_offset: Offset
+    commit_offset: Offset = -1
+    code: Int32 | None = None
+    count: Natural
+
+
+class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
+    """A client asked who the members are, to rebalance with that view (GET_CONSUMER_LIST_BY_GROUP, 38)."""
+
+    channel: str
+    code: Int32 = 0
+    consumer_ids: tuple[str, ...]
+
+
+class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
+    """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
+
+    boot_time: Natural | None = None
+    error: RpcError | None = None
+
+    BROADCAST = True
+
+    def __post_init__(self) -> None:
+        if (self.boot_time is None) == (self.error is None):
+            msg = "an event of BROKER_STATUS carries either `boot_time` or `error`"
+            raise ValueError(msg)
+
+
+class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_LOST"):
+    """A source says what it could not send."""
+
+    from_time: Natural
+    to_time: Natural
+    count: Natural
+    reason: str
+
+    BROADCAST = True
+
+
+class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
+    """Everything of this source up to ``time`` has been sent."""
+
+    BROADCAST = True
+
+
+AnyEvent = (
+    HeartBeat
+    | UnregisterClient
+    | LockBatchMq
+    | UnlockBatchMq
+    | UpdateConsumerOffset
+    | PullMessage
+    | GetConsumerListByGroup
+    | ConsumerConnection
+    | ConsumerRunningInfo
+    | ConsumeStats
+    | TopicRoute
+    | BrokerStatus
+    | TelemetryLost
+    | Tick
+)
+"""The tagged union of every event type."""
+
+
+def key_of(event: Event) -> str:
+    """The event's key: ``cluster/group``, or empty for a broadcast."""
+    return f"{event.cluster}/{event.group}" if isinstance(event, GroupEvent) else ""
+
+
+def instance_of(source_id: str) -> tuple[str, int]:
+    """A source's instance and the start time of this incarnation (0 where the id names none)."""
+    instance, _, start = source_id.rpartition("@")
+    return (instance, int(start)) if instance and start.isascii() and start.isdigit() else (source_id, 0)
+
+
+def clock_of(event: Event) -> str:
+    """The name of the clock that stamped the event.
+
+    It outlives a restart of its source: a new incarnation of the same instance goes on with the same clock.
+    """
+    return f"{event.cluster}/{instance_of(event.source_id)[0]}"

@@ -1,0 +1,41 @@
+"""Every threshold of the detection, named after RocketMQ's own property where there is one (milliseconds)."""
+
+import msgspec
+
+from rebalance_model.entities import Natural
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Thresholds; comparisons are strict ``>`` as in RocketMQ. Defaults are RocketMQ's own."""
+
+    client_lock_max_live_time: Natural = 30_000
+    """rocketmq.client.rebalance.lockMaxLiveTime: older, and the client refuses to consume."""
+    broker_lock_max_live_time: Natural = 60_000
+    """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to whoever asks."""
+    pull_max_idle_time: Natural = 120_000
+    """rocketmq.client.pull.pullMaxIdleTime: longer without a pull, and the client throws the queue away."""
+    poll_interval: Natural = 10_000
+    """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
+    stuck_after: Natural = 60_000
+    """How long an ordered queue with lag may go without a commit."""
+    unresponsive_after: Natural = 45_000
+    """How long a client may go without an answer before its silence is named as the cause."""
+    consume_frozen_after: Natural = 30_000
+    """A consume time that stood longer is frozen: a suspended queue is tried again after 30 s at the latest
+    (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
+    rebalance_settle_after: Natural = 150_000
+    """A rebalance whose owners do not match the strategy is closed, unconverged, so long after its last change:
+    the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""
+    snapshot_interval: Natural = 300_000
+    """How often state is written although nothing changed."""
+    group_memory: Natural = 7 * 24 * 3_600_000
+    """A group without member, incident or event for so long is forgotten."""
+
+    def __post_init__(self) -> None:
+        if self.broker_lock_max_live_time < self.client_lock_max_live_time:
+            msg = "broker_lock_max_live_time must not be below client_lock_max_live_time: two clients could consume"
+            raise ValueError(msg)
+        for name in ("poll_interval", "stuck_after", "snapshot_interval", "group_memory"):
+            if getattr(self, name) == 0:
+                msg = f"{name} must be above 0"
+                raise ValueError(msg)

@@ -1,0 +1,46 @@
+"""The command `rebalance-watch`: collects the commands and turns errors into one sentence."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streaming.errors import UnhealthyError, UserError
+from streaming.settings import CONFIG_VARIABLE
+
+app = typer.Typer(
+    name="rebalance-watch",
+    help="Who owns every RocketMQ queue, why it moved, and which ordered queue is stuck.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+@app.callback()
+def _options(
+    config: Annotated[Path | None, typer.Option(help="A settings file over conf/default.toml.")] = None,
+    root: Annotated[Path | None, typer.Option(help="The runtime root (runtime.root).")] = None,
+) -> None:
+    if config is not None:
+        os.environ[CONFIG_VARIABLE] = str(config)
+    if root is not None:
+        os.environ["REBALANCE_WATCH_RUNTIME__ROOT"] = str(root)
+
+
+def main() -> None:
+    """Run the command line; exit codes: 0 ok, 1 failed, 2 usage, 3 unhealthy, 130 interrupted."""
+    try:
+        app()
+    except UserError as error:
+        Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(3 if isinstance(error, UnhealthyError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Telemetry from a real cluster: the remoting client and the collectors."""

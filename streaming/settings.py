@@ -1,0 +1,173 @@
+"""Settings: `conf/default.toml`, over it a file of the user's, over it the environment."""
+
+import os
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from rebalance_model.observe.policy import Policy
+from streaming.errors import UserError
+
+CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Runtime(_Section):
+    """Where everything that is made at run time lives."""
+
+    root: Path
+
+    @field_validator("root")
+    @classmethod
+    def _absolute(cls, root: Path) -> Path:
+        return root.expanduser().resolve()
+
+    @property
+    def tables(self) -> Path:
+        """The Delta tables."""
+        return self.root / "tables"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The streaming checkpoints."""
+        return self.root / "checkpoints"
+
+    @property
+    def jars(self) -> Path:
+        """The jars, by the hash of what asks for them."""
+        return self.root / "jars"
+
+    @property
+    def lab(self) -> Path:
+        """The lab's servers, logs and pids."""
+        return self.root / "lab"
+
+
+class Source(_Section):
+    """Where telemetry comes from, and where the collector puts it."""
+
+    kind: Literal["files", "kafka"]
+    path: str
+    bootstrap_servers: str
+    topic: str = Field(min_length=1)
+    partitions: int = Field(ge=1, le=1024)
+    rows_per_batch: int = Field(ge=1)
+    files_per_batch: int = Field(ge=1)
+
+
+class Job(_Section):
+    """The streaming job."""
+
+    trigger_seconds: float = Field(ge=0)
+    archive_trigger_seconds: float = Field(ge=0)
+    state_partitions: int = Field(ge=1, le=256)
+    cores: int = Field(ge=1)
+    driver_memory: str
+
+
+class Collector(_Section):
+    """The poll collector."""
+
+    name_servers: tuple[str, ...] = Field(min_length=1)
+    instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    interval_ms: int = Field(ge=1_000)
+    deadline_ms: int = Field(ge=100)
+    parallelism: int = Field(ge=1, le=256)
+    groups: tuple[str, ...]
+    output: Literal["kafka", "files"]
+
+
+class Acl(_Section):
+    """RocketMQ ACL 1.0 credentials; never printed."""
+
+    access_key: str
+    secret_key: str = Field(repr=False)
+    security_token: str = Field(repr=False)
+
+
+class Settings(BaseSettings):
+    """Every setting, checked."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="REBALANCE_WATCH_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    runtime: Runtime
+    source: Source
+    job: Job
+    collector: Collector
+    acl: Acl
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over the user's file over the defaults."""
+        del dotenv_settings, file_secret_settings
+        user_file = os.environ.get(CONFIG_VARIABLE)
+        files = [Path(user_file)] if user_file else []
+        return (
+            init_settings,
+            env_settings,
+            *(TomlConfigSettingsSource(settings_cls, file) for file in files),
+            TomlConfigSettingsSource(settings_cls, Path(str(conf_file("default.toml")))),
+        )
+
+    @property
+    def log_path(self) -> Path:
+        """The file log's folder."""
+        return Path(self.source.path).expanduser().resolve() if self.source.path else self.runtime.root / "log"
+
+
+def conf_file(name: str) -> Path:
+    """A file of `conf/`."""
+    return Path(str(resources.files("conf").joinpath(name)))
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read and check the settings; ``overrides`` are sections as nested mappings.
+
+    Raises:
+        UserError: in one sentence, what to change.
+    """
+    user_file = os.environ.get(CONFIG_VARIABLE)
+    if user_file and not Path(user_file).is_file():
+        raise UserError(f"The settings file {user_file} does not exist: correct {CONFIG_VARIABLE} or --config.")
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"Setting {name}: {first['msg']} (it is {first.get('input')!r}).") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"The settings file {user_file} is no valid TOML: {error}.") from None
+
+
+def load_policy(path: Path | None = None) -> Policy:
+    """Read and check the thresholds (`conf/policy.toml` without ``path``).
+
+    Raises:
+        UserError: in one sentence, what to change.
+    """
+    file = path or conf_file("policy.toml")
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=Policy)
+    except FileNotFoundError:
+        raise UserError(f"The policy file {file} does not exist: correct --policy.") from None
+    except msgspec.ValidationError as error:
+        raise UserError(f"The policy file {file} can't be used: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"The policy file {file} is no valid TOML: {error}.") from None
