@@ -1,0 +1,159 @@
+"""The log as a Kafka topic."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+
+from streaming.errors import UserError
+from streaming.log.rows import Row
+
+ROW_BYTES_MAX = 2**24
+"""The largest record that the topic takes, as large as the largest row of a file: the job rejects what is over its
+own limit (1 MB) with a reason, and can do so only if it gets it."""
+DELIVERY_MS = 60_000
+"""How long a row may wait for Kafka's acknowledgement before the publisher gives up, aloud."""
+
+
+class KafkaPublisher:
+    """Appends rows to the topic: acks=all, idempotent (so retries neither double nor reorder), explicit partition."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+        """Connect, and check the topic's partition count.
+
+        Raises:
+            UserError: Kafka can't be reached, or the topic is not there or has another count.
+        """
+        self.partitions = partitions
+        self._topic = topic
+        self._servers = bootstrap_servers
+        self._failure: BaseException | None = None
+        self._closed = False
+        there = partition_count(bootstrap_servers, topic)
+        if there is None:
+            raise UserError(
+                f"Kafka at {bootstrap_servers} has no topic {topic}: make it with `rebalance-watch topic create`."
+            )
+        if there != partitions:
+            raise UserError(_other_count(topic, there, partitions))
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap_servers.split(","),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=20,
+            delivery_timeout_ms=DELIVERY_MS,
+            max_request_size=ROW_BYTES_MAX,
+            allow_auto_create_topics=False,
+        )
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Hand rows to the producer; a delivery that failed earlier is raised here."""
+        for row in rows:
+            self._raise_failure()
+            try:
+                future = self._producer.send(self._topic, value=row.value, key=row.key, partition=row.partition)
+            except KafkaError as error:
+                self._failed(error)
+            else:
+                future.add_errback(self._failed)
+        self._raise_failure()
+
+    def flush(self) -> None:
+        """Wait until Kafka has acknowledged every row."""
+        try:
+            self._producer.flush(timeout=DELIVERY_MS / 1000)
+        except KafkaError as error:
+            self._failed(error)
+        self._raise_failure()
+
+    def close(self) -> None:
+        """Flush and disconnect."""
+        if not self._closed:
+            self._closed = True
+            try:
+                self.flush()
+            finally:
+                self._producer.close(timeout=5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise UserError(
+                f"Kafka at {self._servers} did not take a row of topic {self._topic} ({self._failure}): "
+                "see that the brokers are up, then start again."
+            ) from self._failure
+
+
+def partition_count(bootstrap_servers: str, topic: str) -> int | None:
+    """How many partitions the topic has; None if it isn't there.
+
+    Raises:
+        UserError: Kafka can't be reached.
+    """
+    admin = _admin(bootstrap_servers)
+    try:
+        described = admin.describe_topics([topic])
+    except UnknownTopicOrPartitionError:
+        return None
+    finally:
+        admin.close()
+    return len(described[0]["partitions"]) or None if described else None
+
+
+def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
+    """Make the topic; False if it is already there with this partition count.
+
+    LogAppendTime makes the broker's clock the stamp of every row: that is the ingest time, and what an event's own
+    time is checked against.
+
+    Raises:
+        UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).
+    """
+    there = partition_count(bootstrap_servers, topic)
+    if there is None:
+        configs = {
+            "message.timestamp.type": "LogAppendTime",
+            "retention.ms": str(retention_ms),
+            "max.message.bytes": str(ROW_BYTES_MAX),
+        }
+        admin = _admin(bootstrap_servers)
+        try:
+            wanted = {topic: {"num_partitions": partitions, "replication_factor": replication, "configs": configs}}
+            admin.create_topics(wanted, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            there = partition_count(bootstrap_servers, topic)
+        except KafkaError as error:
+            raise UserError(f"Kafka at {bootstrap_servers} refused to make the topic {topic}: {error}.") from error
+        else:
+            return True
+        finally:
+            admin.close()
+    if there != partitions:
+        raise UserError(_other_count(topic, there or 0, partitions))
+    return False
+
+
+def _admin(bootstrap_servers: str) -> KafkaAdminClient:
+    try:
+        return KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), bootstrap_timeout_ms=10_000)
+    except KafkaError as error:
+        raise UserError(
+            f"Kafka at {bootstrap_servers} can't be reached ({error}): start it, or correct source.bootstrap_servers."
+        ) from error
+
+
+def _other_count(topic: str, there: int, wanted: int) -> str:
+    return (
+        f"The topic {topic} has {there} partitions, not {wanted}: set source.partitions to {there}, "
+        "or source.topic to a new one (a group's key would move to another partition)."
+    )
