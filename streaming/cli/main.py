@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
+from streaming.cli import replay, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -18,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(replay.replay)
+app.add_typer(topic.app, name="topic")
 
 
 @app.callback()
@@ -36,7 +40,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, UnhealthyError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -92,15 +92,21 @@ class FilePublisher:
 
     def write(self, rows: Iterable[Row]) -> None:
         """Append rows; files that are full or old enough become visible."""
-        for row in rows:
-            self._append(row)
+        try:
+            for row in rows:
+                self._append(row)
+        except OSError as error:
+            raise self._unwritable(error) from error
         if self._open and time.monotonic() - self._opened_at >= self._roll_seconds:
             self.flush()
 
     def flush(self) -> None:
         """Make every row written so far visible."""
-        for partition in sorted(self._open):
-            self._finish(partition)
+        try:
+            for partition in sorted(self._open):
+                self._finish(partition)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Flush, and let another writer have the log."""
@@ -136,6 +142,9 @@ class FilePublisher:
     def _finish(self, partition: int) -> None:
         self._mtime_ms = max(self._mtime_ms + 1, time.time_ns() // 1_000_000)
         self._open.pop(partition).finish(self._mtime_ms)
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(f"The log {self._root} can't be written ({error.strerror}): mend that and start again.")
 
     def _shape(self, partitions: int) -> None:
         """Make the partitions' folders; they also say how many partitions there are."""
