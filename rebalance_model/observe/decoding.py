@@ -58,7 +58,7 @@ def _parse(value: bytes | None) -> AnyEvent:
     if b"\r" in value and _BARE_CR.search(value):
         raise RejectedError("bare_cr", "a carriage return that ends no line")
     try:
-        return _DECODER.decode(value)
+        event: AnyEvent = _DECODER.decode(value)
     except msgspec.ValidationError as error:
         reason = "unknown_type" if "Invalid value '" in str(error) and "$.type" in str(error) else "invalid"
         raise RejectedError(reason, str(error)) from None
@@ -66,6 +66,7 @@ def _parse(value: bytes | None) -> AnyEvent:
         raise RejectedError("malformed", str(error)) from None
     except RecursionError:
         raise RejectedError("malformed", "nested too deeply") from None
+    return event
 
 
 def _check_key(event: AnyEvent, key: bytes | None) -> None:

@@ -20,6 +20,8 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     group: str
     time: int
+    seq: int
+    """Rises by one with every row of the group, over all tables: what came last is what holds now."""
     cause: str
 
 

@@ -122,7 +122,7 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
     group: Name
 
 
-class _Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
+class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     """A poll's answer, or its error. ``asked`` is when the question was sent, by the collector's clock."""
 
     asked: Natural = 0
@@ -141,7 +141,7 @@ class _Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
             raise ValueError(msg)
 
 
-class ConsumerConnection(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
+class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
     """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). Nobody online (206) is no error."""
 
     connections: tuple[Connection, ...] | None = None
@@ -153,7 +153,7 @@ class ConsumerConnection(_Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     PAYLOAD = ("connections",)
 
 
-class ConsumerRunningInfo(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_RUNNING_INFO"):
+class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_RUNNING_INFO"):
     """A client's own state (GET_CONSUMER_RUNNING_INFO, 307); every stamp in it is the client's."""
 
     client_id: Name
@@ -168,7 +168,7 @@ class ConsumerRunningInfo(_Answer, frozen=True, gc=False, kw_only=True, tag="CON
     PAYLOAD = ("orderly", "queues")
 
 
-class ConsumeStats(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):
+class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):
     """A broker's offsets of a group (GET_CONSUME_STATS, 208)."""
 
     queues: tuple[OffsetInfo, ...] | None = None
@@ -176,7 +176,7 @@ class ConsumeStats(_Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_ST
     PAYLOAD = ("queues",)
 
 
-class TopicRoute(_Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE"):
+class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE"):
     """The read queues of one topic that the group consumes (GET_ROUTEINFO_BY_TOPIC, 105)."""
 
     topic: Name

@@ -23,6 +23,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     consume_frozen_after: Natural = 30_000
     """A consume time that stood longer is frozen: a suspended queue is tried again after 30 s at the latest
     (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
+    pull_suspended_max: Natural = 30_000
+    """consumerTimeoutMillisWhenSuspend: a client that pulls shows a pull at least so often."""
     rebalance_settle_after: Natural = 150_000
     """A rebalance whose owners do not match the strategy is closed, unconverged, so long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""

@@ -1,0 +1,84 @@
+"""What a client says of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or its silence."""
+
+from rebalance_model.client.process_queue import ProcessQueueView, Stamp
+from rebalance_model.observe import ownership, rebalances
+from rebalance_model.observe.events import SYSTEM_ERROR, UNREACHABLE, ConsumerRunningInfo, ProcessQueueInfo
+from rebalance_model.observe.expectation import expect
+from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.turn import Turn
+
+
+def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
+    """Replace the client's view by its answer; an answer older than what is known changes nothing."""
+    state = turn.state
+    client = state.clients.get(event.client_id)
+    if client is not None and event.asked < client.asked:
+        return
+    if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
+        return  # the broker has said since then that it is no member
+    if event.error is not None:
+        _fold_silence(turn, event, client)
+        return
+    if client is not None and client.answered and event.start_time != client.start_time:
+        rebalances.open_or_extend(turn, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
+    answer = _view(event, client)
+    state.clients[event.client_id] = answer
+    state.orderly = answer.orderly
+    if client is None or client.strategy != answer.strategy:
+        expect(turn)
+    affected = dict.fromkeys(answer.queues)
+    if client is not None:
+        affected |= dict.fromkeys(client.queues)
+    discovered = client is not None and client.discovered and not client.answered
+    ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
+    turn.touched.update(affected)
+
+
+def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | None) -> None:
+    """An error is no data: it says that the client is gone, or is silent, or that its broker is."""
+    if client is None or event.error is None:
+        return
+    client.asked = event.asked
+    if event.error.code == SYSTEM_ERROR:
+        ownership.void(turn, event.client_id, evidence="GONE")
+        return
+    view = turn.state.views.get(event.broker)
+    broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
+    if client.unanswered_since is None and not broker_is_silent:
+        client.unanswered_since = event.asked
+        turn.touched.update(client.queues)
+
+
+def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
+    queues = event.queues or ()
+    known = client.queues if client is not None else {}
+    return ClientView(
+        asked=event.asked,
+        answered=event.time,
+        asked_at_answer=event.asked,
+        client_now=max((max(q.lock_time, q.pull_time, q.consume_time) for q in queues), default=0),
+        orderly=event.orderly,
+        strategy=event.strategy,
+        start_time=event.start_time,
+        subscriptions=tuple(sorted(event.subscriptions, key=lambda s: s.topic)),
+        queues={q.mq: _process_queue(q, known.get(q.mq), event) for q in queues},
+    )
+
+
+def _process_queue(
+    info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
+) -> ProcessQueueView:
+    return ProcessQueueView(
+        commit_offset=info.commit_offset,
+        cached_count=info.cached_count,
+        transaction_count=info.transaction_count,
+        locked=info.locked,
+        dropped=info.dropped,
+        unlock_attempts=info.unlock_attempts,
+        lock=known.lock.moved_to(info.lock_time, event.time) if known else Stamp(info.lock_time, event.time),
+        pull=known.pull.moved_to(info.pull_time, event.time) if known else Stamp(info.pull_time, event.time),
+        consume=known.consume.moved_to(info.consume_time, event.time)
+        if known
+        else Stamp(info.consume_time, event.time),
+        claimed_since=known.claimed_since if known and not known.dropped and not info.dropped else event.asked,
+    )

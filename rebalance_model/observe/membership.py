@@ -1,0 +1,82 @@
+"""Who is a member, from brokers' answers (GET_CONSUMER_CONNECTION_LIST); and which queues there are (TOPIC_ROUTE)."""
+
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo, SubscriptionData
+from rebalance_model.entities import java_order, queue_order
+from rebalance_model.observe import ownership, rebalances
+from rebalance_model.observe.events import ConsumerConnection, TopicRoute
+from rebalance_model.observe.expectation import expect
+from rebalance_model.observe.state import BrokerView, ClientView, Route
+from rebalance_model.observe.turn import Turn
+
+
+def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
+    """Replace the broker's view by its answer, and follow up on who joined and who left."""
+    state = turn.state
+    view = state.views.get(event.broker)
+    if view is not None and event.asked < view.asked:
+        return
+    if event.error is not None:
+        if view is not None:
+            view.failing = True
+        return
+    first_sight = not any(view.asked for view in state.views.values())
+    state.views[event.broker] = BrokerView(_group_info(event), event.asked)
+    _follow_members(turn, event.asked, first_sight=first_sight)
+
+
+def fold_route(turn: Turn, event: TopicRoute) -> None:
+    """Take the topic's read queues; another set than before is a cause to rebalance."""
+    state = turn.state
+    known = state.routes.get(event.topic)
+    if event.queues is None or (known is not None and event.asked < known.asked):
+        return
+    queues = tuple(sorted(event.queues, key=queue_order))
+    state.routes[event.topic] = Route(queues, event.asked)
+    if known is None:
+        expect(turn)
+    elif known.queues != queues:
+        rebalances.open_or_extend(turn, "ROUTE_CHANGED", event.topic, client_id=None)
+        expect(turn)
+
+
+def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
+    return ConsumerGroupInfo(
+        channels={c.channel: ClientChannelInfo(c.client_id, c.language, c.version) for c in event.connections or ()},
+        subscriptions={
+            s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version)
+            for s in event.subscriptions
+        },
+        consume_type=event.consume_type,
+        message_model=event.message_model,
+        consume_from_where=event.consume_from_where,
+    )
+
+
+def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
+    state = turn.state
+    before = state.members
+    ids = {client_id for view in state.views.values() for client_id in view.info.client_ids()}
+    for client_id in [c for c, client in state.clients.items() if c not in ids and c not in before]:
+        if state.clients[client_id].asked < asked:
+            del state.clients[client_id]  # answered once, and the broker has said since that it is no member
+    members = tuple(sorted(ids, key=java_order))
+    if members == before:
+        return
+    joined = [c for c in members if c not in before]
+    left = [c for c in before if c not in ids]
+    if not first_sight:
+        for client_id in left:
+            silent = state.clients.get(client_id, ClientView(0, 0)).unanswered_since is not None
+            rebalances.open_or_extend(turn, "CLIENT_DIED" if silent else "CLIENT_LEFT", client_id, client_id=client_id)
+        for client_id in joined:
+            rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)
+    state.members = members
+    for client_id in joined:
+        if client_id not in state.clients:
+            state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
+    expect(turn)
+    for client_id in left:
+        ownership.void(turn, client_id, evidence="LEFT")
+        state.clients.pop(client_id, None)
+    for client_id in joined:  # an answer may have come before the broker's list that names the client
+        ownership.reconsider(turn, state.clients[client_id].queues, evidence="ANSWER")

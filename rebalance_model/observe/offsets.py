@@ -1,0 +1,44 @@
+"""How far each queue is consumed (GET_CONSUME_STATS), and for how long a queue with lag has not advanced.
+
+Only covered time counts: the span between two answers not further apart than three poll intervals, with nothing lost
+between. A broker that does not answer, or a collector that was away, adds nothing: what was not seen is not judged.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import ConsumeStats, OffsetInfo
+from rebalance_model.observe.state import QueueState
+from rebalance_model.observe.turn import Turn
+
+COVERED_INTERVALS = 3
+
+
+def fold_stats(turn: Turn, event: ConsumeStats) -> tuple[MessageQueue, ...]:
+    """Take the broker's offsets; returns the queues that can be judged by them."""
+    judged = []
+    for info in event.queues or ():
+        queue = turn.queue(info.mq)
+        if event.asked < queue.stats_at:
+            continue
+        _advance(turn, queue, info, event)
+        judged.append(info.mq)
+    return tuple(judged)
+
+
+def lag_of(queue: QueueState) -> int | None:
+    """Messages that wait; None where no commit was ever seen (the broker shows 0 for none)."""
+    if queue.broker_offset is None or queue.commit_offset is None or not queue.commit_known:
+        return None
+    return max(0, queue.broker_offset - queue.commit_offset)
+
+
+def _advance(turn: Turn, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
+    span = event.asked - queue.stats_at
+    covered = queue.stats_at >= turn.state.covered_since and 0 < span <= COVERED_INTERVALS * turn.policy.poll_interval
+    advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
+    waited = bool(lag_of(queue))
+    queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
+    queue.commit_known = queue.commit_known or info.consumer_offset > 0
+    if advanced or not waited or not lag_of(queue):
+        queue.stalled_ms = 0
+    elif covered:
+        queue.stalled_ms += span

@@ -1,0 +1,113 @@
+"""Who has a queue.
+
+The believed owner is a member whose last answer holds the queue, not dropped. Answers are pictures taken at
+different instants, so two may show one queue at once. Then a claim with a lock that lives beats one without, and
+among equals the owner keeps the queue unless the other's claim began after the owner was last heard of.
+
+Evidence of a change: FIRST_SEEN (held when observation began), ANSWER (an answer holds it), ANSWER_WITHOUT (the
+owner's answer holds it no more), DROPPED (held, but dropped), TAKEN_OVER (a later claim of another member), LEFT (its
+owner is no member any more), GONE (the broker finds no such client).
+"""
+
+from collections.abc import Iterable
+
+from rebalance_model.entities import MessageQueue, java_order
+from rebalance_model.observe import rebalances
+from rebalance_model.observe.expectation import broadcasts
+from rebalance_model.observe.state import ClientView, GroupState
+from rebalance_model.observe.turn import Turn
+
+
+def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> None:
+    """Judge anew who owns these queues, and tell every change."""
+    if broadcasts(turn.state):
+        return
+    for mq in queues:
+        current = turn.queue(mq).owner
+        owner = _believed_owner(turn, mq, current)
+        if owner != current:
+            _hand_over(turn, mq, current, owner, evidence)
+
+
+def void(turn: Turn, client_id: str, *, evidence: str) -> None:
+    """The client is gone: what its last answer said holds no more."""
+    client = turn.state.clients.get(client_id)
+    if client is None:
+        return
+    held = client.queues
+    _remember_locks(turn, client_id, client)
+    client.queues = {}
+    for mq in held:
+        current = turn.queue(mq).owner
+        owner = _believed_owner(turn, mq, current if current != client_id else None)
+        if owner != current:
+            _hand_over(turn, mq, current, owner, evidence)
+
+
+def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | None:
+    claims = {c: _claim(turn, view, mq) for c, view in _holders(turn.state, mq)}
+    if not claims:
+        return None
+    if current not in claims:
+        return max(claims, key=lambda c: (claims[c], java_order(c)))
+    mine = claims[current]
+    heard = turn.state.clients[current].answered
+    others = [c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > heard)]
+    return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
+
+
+def _holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
+    holders = []
+    for client_id in state.members:
+        client = state.clients.get(client_id)
+        held = client.queues.get(mq) if client is not None else None
+        if client is not None and held is not None and not held.dropped:
+            holders.append((client_id, client))
+    return holders
+
+
+def _claim(turn: Turn, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
+    """How strong a claim is: whether it has a living lock, and since when it stands."""
+    held = client.queues[mq]
+    lock_age = held.lock.age(client.client_now, client.asked_at_answer)
+    living = not client.orderly or (held.locked and lock_age <= turn.policy.client_lock_max_live_time)
+    return living, held.claimed_since
+
+
+def _remember_locks(turn: Turn, client_id: str, client: ClientView) -> None:
+    """A broker frees the locks of a client that vanished only when they expire."""
+    for mq, held in client.queues.items():
+        queue = turn.queue(mq)
+        if client.orderly and held.locked and queue.owner == client_id:
+            age = held.lock.age(client.client_now, client.asked_at_answer)
+            queue.lock_free_at = client.answered + max(0, turn.policy.broker_lock_max_live_time - age)
+
+
+def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
+    queue = turn.queue(mq)
+    first_seen = evidence == "FIRST_SEEN" and current is None
+    rebalance_id = "" if first_seen else rebalances.note_move(turn, mq, current, owner)
+    if current is not None:
+        turn.assignment(
+            mq,
+            current,
+            assigned=False,
+            evidence=_release_evidence(turn, mq, current, owner, evidence),
+            rebalance_id=rebalance_id,
+        )
+        queue.former_owner, queue.released_at = current, turn.time
+    queue.owner = owner
+    if owner is not None:
+        turn.assignment(
+            mq, owner, assigned=True, evidence="FIRST_SEEN" if first_seen else "ANSWER", rebalance_id=rebalance_id
+        )
+        queue.lock_free_at = None
+
+
+def _release_evidence(turn: Turn, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:
+    if evidence in ("LEFT", "GONE"):
+        return evidence
+    held = turn.state.clients[current].queues.get(mq)
+    if held is None:
+        return "ANSWER_WITHOUT"
+    return "DROPPED" if held.dropped or owner is None else "TAKEN_OVER"

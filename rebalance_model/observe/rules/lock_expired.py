@@ -1,0 +1,46 @@
+"""LOCK_EXPIRED: an ordered queue whose owner has not renewed its lock; the client refuses to consume it.
+
+Judged within one answer; for an owner that does not answer its age is carried forward (`ages`). Clear at a renewal,
+a release, or when the queue is granted to anyone.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.ages import Ages
+from rebalance_model.observe.incidents import Clear, Holds, Verdict
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import GroupState
+
+CODE = "LOCK_EXPIRED"
+
+
+def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verdict:
+    """The verdict on one queue at ``now``, by the collector's clock."""
+    owner = state.queues[mq].owner
+    ages = Ages.of(state, mq, now)
+    if owner is None or ages is None:
+        return Clear({"owner": owner})
+    if not ages.client.orderly or mq.is_retry:
+        return None
+    evidence: dict[str, int | str | bool | None] = {
+        "owner": owner,
+        "lock_age_ms": ages.lock,
+        "limit_ms": policy.client_lock_max_live_time,
+        "broker_limit_ms": policy.broker_lock_max_live_time,
+        "carried_forward": ages.client.unanswered_since is not None,
+    }
+    if ages.lock <= policy.client_lock_max_live_time:
+        return Clear(evidence)
+    critical = ages.lock > policy.broker_lock_max_live_time
+    return Holds("critical" if critical else "warning", "", owner, evidence)
+
+
+def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
+    """When an owner that does not answer passes the next limit, by the collector's clock; None after the last."""
+    ages = Ages.of(state, mq, 0)
+    if ages is None or not ages.client.orderly or mq.is_retry or ages.client.unanswered_since is None:
+        return None
+    incident = state.incidents.get(f"{CODE} {mq}")
+    if incident is not None and incident.severity == "critical":
+        return None
+    limit = policy.client_lock_max_live_time if incident is None else policy.broker_lock_max_live_time
+    return ages.client.answered + max(0, limit - ages.lock_at_answer) + 1

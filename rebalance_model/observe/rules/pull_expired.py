@@ -1,0 +1,50 @@
+"""PULL_EXPIRED: a push client has not pulled from its queue for longer than pullMaxIdleTime.
+
+The client repairs that itself at its next rebalance (it drops the queue and starts it anew), so in polls it shows
+for 20 s at most. Clear when a pull is seen or the queue goes to another.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.ages import Ages
+from rebalance_model.observe.expectation import group_info
+from rebalance_model.observe.incidents import Clear, Holds, Verdict
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import GroupState
+
+CODE = "PULL_EXPIRED"
+PUSH = "CONSUME_PASSIVELY"
+
+
+def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verdict:
+    """The verdict on one queue at ``now``, by the collector's clock."""
+    owner = state.queues[mq].owner
+    ages = Ages.of(state, mq, now)
+    if owner is None or ages is None:
+        return Clear({"owner": owner})
+    if not _applies(state, mq):
+        return None
+    evidence: dict[str, int | str | bool | None] = {
+        "owner": owner,
+        "pull_age_ms": ages.pull,
+        "limit_ms": policy.pull_max_idle_time,
+        "cached_count": ages.queue.cached_count,
+        "carried_forward": ages.client.unanswered_since is not None,
+    }
+    if ages.pull <= policy.pull_max_idle_time:
+        return Clear(evidence)
+    return Holds("critical", "", owner, evidence)
+
+
+def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
+    """When the queue of an owner that does not answer pull-expires, by the collector's clock; None once it has."""
+    ages = Ages.of(state, mq, 0)
+    if ages is None or not _applies(state, mq) or ages.client.unanswered_since is None:
+        return None
+    if f"{CODE} {mq}" in state.incidents:
+        return None
+    return ages.client.answered + max(0, policy.pull_max_idle_time - ages.pull_at_answer) + 1
+
+
+def _applies(state: GroupState, mq: MessageQueue) -> bool:
+    info = group_info(state)
+    return info is not None and info.consume_type == PUSH and not mq.is_retry

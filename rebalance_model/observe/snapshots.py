@@ -1,0 +1,135 @@
+"""State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
+
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.ages import Ages
+from rebalance_model.observe.coverage import coverage
+from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
+from rebalance_model.observe.expectation import declared_strategy, group_info
+from rebalance_model.observe.offsets import lag_of
+from rebalance_model.observe.state import GroupState, Incident
+from rebalance_model.observe.turn import Turn
+
+_HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
+
+
+def snapshot_changes(turn: Turn) -> None:
+    """Tell what changed materially in this turn."""
+    for mq in sorted(turn.touched, key=queue_order):
+        _snapshot_queue(turn, mq, always=False)
+    _snapshot_group(turn, always=False)
+
+
+def snapshot_all(turn: Turn) -> None:
+    """Tell the whole state, at the snapshot interval."""
+    for mq in sorted(turn.state.queues, key=queue_order):
+        _snapshot_queue(turn, mq, always=True)
+    _snapshot_group(turn, always=True)
+
+
+def _worst(incidents: list[Incident]) -> tuple[Health, str] | None:
+    rank: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
+    worst = min(incidents, key=lambda i: (rank[i.severity], i.opened_at, i.code, i.subject), default=None)
+    return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
+
+
+def _group_health(state: GroupState) -> tuple[Health, str]:
+    worst = _worst(list(state.incidents.values()))
+    if worst is not None:
+        return worst
+    if group_info(state) is None:
+        return "UNKNOWN", "no broker answers"
+    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.unanswered_since is not None]
+    if silent:
+        return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+    return "OK", ""
+
+
+def _queue_health(state: GroupState, mq: MessageQueue, ages: Ages | None) -> tuple[Health, str]:
+    worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
+    if worst is not None:
+        return worst
+    queue = state.queues[mq]
+    if ages is not None and ages.client.unanswered_since is not None:
+        return "UNKNOWN", f"no answer from {queue.owner}"
+    if queue.owner is None and ages is None:
+        return "UNKNOWN", "nobody is known to own it"
+    return "OK", ""
+
+
+def _snapshot_group(turn: Turn, *, always: bool) -> None:
+    state = turn.state
+    info = group_info(state)
+    health, reason = _group_health(state)
+    subscriptions = sorted(f"{s.topic} {s.sub_string}" for s in info.subscriptions.values()) if info else []
+    told = (
+        state.members,
+        tuple(subscriptions),
+        info.consume_type if info else "",
+        info.message_model if info else "",
+        info.consume_from_where if info else "",
+        state.orderly,
+        declared_strategy(state),
+        health,
+        reason,
+        coverage(state),
+    )
+    if not always and told == state.told:
+        return
+    state.told = told
+    turn.emit(
+        GroupSnapshot(
+            cluster=state.cluster,
+            group=state.group,
+            time=turn.time,
+            seq=turn.next_seq(),
+            cause=turn.cause,
+            members=told[0],
+            subscriptions=told[1],
+            consume_type=told[2],
+            message_model=told[3],
+            consume_from_where=told[4],
+            orderly=told[5],
+            strategy=told[6],
+            health=health,
+            health_reason=reason,
+            coverage=told[9],
+        )
+    )
+
+
+def _snapshot_queue(turn: Turn, mq: MessageQueue, *, always: bool) -> None:
+    state = turn.state
+    queue = state.queues.get(mq)
+    if queue is None:
+        return
+    ages = Ages.of(state, mq, turn.time)
+    status, reason = _queue_health(state, mq, ages)
+    locked = ages.queue.locked if ages is not None and ages.client.orderly else None
+    told = (queue.owner, queue.expected, locked, status, reason)
+    if not always and told == queue.told:
+        return
+    queue.told = told
+    turn.emit(
+        QueueSnapshot(
+            cluster=state.cluster,
+            group=state.group,
+            time=turn.time,
+            seq=turn.next_seq(),
+            cause=turn.cause,
+            topic=mq.topic,
+            broker=mq.broker,
+            queue_id=mq.queue_id,
+            owner=queue.owner,
+            expected_owner=queue.expected,
+            locked=locked,
+            lock_age_ms=ages.lock if ages is not None and locked else None,
+            commit_offset=queue.commit_offset,
+            broker_offset=queue.broker_offset,
+            lag=lag_of(queue),
+            cached_count=ages.queue.cached_count if ages is not None else None,
+            pull_age_ms=ages.pull if ages is not None else None,
+            consume_age_ms=ages.consume if ages is not None else None,
+            status=status,
+            status_reason=reason,
+        )
+    )

@@ -1,0 +1,193 @@
+"""The state of one consumer group, as its telemetry shows it: what is kept between events.
+
+Kept as MessagePack; new fields are appended with defaults, so that an older blob loads.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.client.process_queue import ProcessQueueView
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import Subscription
+
+STATE_VERSION = 1
+
+
+class Sequence(msgspec.Struct, array_like=True):
+    """How far one source has been folded: the start of its incarnation and its last seq."""
+
+    start: int
+    seq: int
+
+
+class BrokerView(msgspec.Struct, array_like=True):
+    """One broker's ConsumerGroupInfo, and when it was asked for."""
+
+    info: ConsumerGroupInfo
+    asked: int
+    failing: bool = False
+    """The last question was not answered: what stands here is old."""
+
+
+class ClientView(msgspec.Struct, array_like=True):
+    """What a client last said of itself (GET_CONSUMER_RUNNING_INFO)."""
+
+    asked: int
+    """When it was last asked, with an answer or without; by the collector's clock, as all but `client_now`."""
+    answered: int
+    """When its last answer came; 0 before the first."""
+    asked_at_answer: int = 0
+    """When the question was asked that it last answered."""
+    client_now: int = 0
+    """The newest stamp in that answer, by the client's clock."""
+    orderly: bool | None = None
+    strategy: str = ""
+    start_time: int = 0
+    subscriptions: tuple[Subscription, ...] = ()
+    queues: dict[MessageQueue, ProcessQueueView] = {}
+    unanswered_since: int | None = None
+    """When the first question was asked that got no answer, though the broker answers; None while it answers."""
+    discovered: bool = False
+    """Was a member when observation began: what its first answer holds was not assigned just now."""
+
+
+class QueueState(msgspec.Struct, array_like=True):
+    """One queue: who has it, who should, how far it is consumed."""
+
+    owner: str | None = None
+    expected: str | None = None
+    former_owner: str | None = None
+    released_at: int | None = None
+    lock_free_at: int | None = None
+    """When the broker's lock of the former owner runs out, by the collector's clock; None where none was held."""
+    commit_offset: int | None = None
+    broker_offset: int | None = None
+    commit_known: bool = False
+    """An offset 0 without a commit ever seen may mean that none is stored."""
+    stats_at: int = 0
+    """When its offsets last came, by the collector's clock."""
+    stalled_ms: int = 0
+    """Covered time with lag and no advance of the commit."""
+    told: tuple[str | None, str | None, bool | None, str, str] | None = None
+    """What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
+
+
+class Route(msgspec.Struct, array_like=True):
+    """The read queues of one topic, in Java's order."""
+
+    queues: tuple[MessageQueue, ...]
+    asked: int
+
+
+class Move(msgspec.Struct, array_like=True):
+    """One queue within an open rebalance."""
+
+    from_client: str | None
+    to_client: str | None
+    released_at: int | None
+    assigned_at: int | None
+
+
+class Episode(msgspec.Struct, array_like=True):
+    """A rebalance that has not settled."""
+
+    rebalance_id: str
+    start_time: int
+    trigger: str
+    trigger_client: str | None
+    causes: list[str]
+    members_before: tuple[str, ...]
+    last_cause: int
+    last_change: int
+    moves: dict[MessageQueue, Move] = {}
+
+
+class Incident(msgspec.Struct, array_like=True):
+    """An open incident."""
+
+    incident_id: str
+    code: str
+    subject: str
+    opened_at: int
+    severity: Literal["info", "warning", "critical"]
+    sub_cause: str
+    queue: MessageQueue
+    client_id: str | None
+
+
+class InvariantError(AssertionError):
+    """The state contradicts itself: a bug of ours."""
+
+
+class GroupState(msgspec.Struct):
+    """Everything known of one consumer group of one cluster."""
+
+    cluster: str
+    group: str
+    version: int = STATE_VERSION
+    clock: str = ""
+    """The clock of the collector whose answers are followed; see `machine`."""
+    followed_at: dict[str, int] = {}
+    """For every other clock: its own time when a row of the followed clock was last folded."""
+    sequences: dict[str, Sequence] = {}
+    last_event: int = 0
+    """The time of the last row or event: rows of a group never go back in time."""
+    last_seen: int = 0
+    """When telemetry last said anything of the group."""
+    covered_since: int = 0
+    """Nothing is missing from the followed source since then."""
+    orderly: bool | None = None
+    views: dict[str, BrokerView] = {}
+    members: tuple[str, ...] = ()
+    clients: dict[str, ClientView] = {}
+    routes: dict[str, Route] = {}
+    queues: dict[MessageQueue, QueueState] = {}
+    episode: Episode | None = None
+    incidents: dict[str, Incident] = {}
+    """By ``code subject``."""
+    told: tuple[object, ...] | None = None
+    """What the last GroupSnapshot said."""
+    next_snapshot: int = 0
+    rows: int = 0
+    """Rows told so far: the seq of the last effect."""
+
+    @property
+    def key(self) -> str:
+        """The group's key in the log and in the state store."""
+        return f"{self.cluster}/{self.group}"
+
+    def validate(self) -> None:
+        """Check what must hold after every step.
+
+        Raises:
+            InvariantError: names the group and what does not hold.
+        """
+        for mq, queue in self.queues.items():
+            self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
+            self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")
+        for name, incident in self.incidents.items():
+            self._require(name == f"{incident.code} {incident.subject}", f"incident {name} is filed wrongly")
+            self._require(incident.queue in self.queues, f"incident {name} is of a queue that is not known")
+        if self.episode is not None:
+            self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
+
+    def _require(self, holds: bool, what: str) -> None:  # noqa: FBT001  (reads as the condition that it is)
+        if not holds:
+            msg = f"{self.key}: {what}"
+            raise InvariantError(msg)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(GroupState)
+
+
+def encode_group(state: GroupState) -> bytes:
+    """The state as MessagePack."""
+    return _ENCODER.encode(state)
+
+
+def decode_group(blob: bytes) -> GroupState:
+    """The state from MessagePack of this or an older version."""
+    return _DECODER.decode(blob)
