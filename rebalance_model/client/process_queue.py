@@ -17,9 +17,10 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True):
     seen: int
     """When the first answer that carried the value came, by the collector's clock."""
 
-    def moved_to(self, value: int, now: int) -> "Stamp":
-        """The same stamp, unless the value has changed."""
-        return self if value == self.value else Stamp(value, now)
+    @classmethod
+    def seen_in(cls, value: int, now: int, former: "Stamp | None") -> "Stamp":
+        """The stamp in an answer that came ``now``: the former one, unless the value has changed."""
+        return former if former is not None and former.value == value else cls(value, now)
 
     def age(self, client_now: int, asked: int) -> int:
         """How old the stamp was, at least, when the question ``asked`` (collector's clock) was answered."""

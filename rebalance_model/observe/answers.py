@@ -68,6 +68,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
 def _process_queue(
     info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
 ) -> ProcessQueueView:
+    still_held = known is not None and not known.dropped and not info.dropped
     return ProcessQueueView(
         commit_offset=info.commit_offset,
         cached_count=info.cached_count,
@@ -75,10 +76,8 @@ def _process_queue(
         locked=info.locked,
         dropped=info.dropped,
         unlock_attempts=info.unlock_attempts,
-        lock=known.lock.moved_to(info.lock_time, event.time) if known else Stamp(info.lock_time, event.time),
-        pull=known.pull.moved_to(info.pull_time, event.time) if known else Stamp(info.pull_time, event.time),
-        consume=known.consume.moved_to(info.consume_time, event.time)
-        if known
-        else Stamp(info.consume_time, event.time),
-        claimed_since=known.claimed_since if known and not known.dropped and not info.dropped else event.asked,
+        lock=Stamp.seen_in(info.lock_time, event.time, known.lock if known else None),
+        pull=Stamp.seen_in(info.pull_time, event.time, known.pull if known else None),
+        consume=Stamp.seen_in(info.consume_time, event.time, known.consume if known else None),
+        claimed_since=known.claimed_since if known and still_held else event.asked,
     )

@@ -56,8 +56,8 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
     state = turn.state
     before = state.members
     ids = {client_id for view in state.views.values() for client_id in view.info.client_ids()}
-    for client_id in [c for c, client in state.clients.items() if c not in ids and c not in before]:
-        if state.clients[client_id].asked < asked:
+    for client_id, client in list(state.clients.items()):
+        if client_id not in ids and client_id not in before and client.asked < asked:
             del state.clients[client_id]  # answered once, and the broker has said since that it is no member
     members = tuple(sorted(ids, key=java_order))
     if members == before:
@@ -65,11 +65,7 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
     joined = [c for c in members if c not in before]
     left = [c for c in before if c not in ids]
     if not first_sight:
-        for client_id in left:
-            silent = state.clients.get(client_id, ClientView(0, 0)).unanswered_since is not None
-            rebalances.open_or_extend(turn, "CLIENT_DIED" if silent else "CLIENT_LEFT", client_id, client_id=client_id)
-        for client_id in joined:
-            rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)
+        _tell_causes(turn, joined, left)
     state.members = members
     for client_id in joined:
         if client_id not in state.clients:
@@ -80,3 +76,12 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
         state.clients.pop(client_id, None)
     for client_id in joined:  # an answer may have come before the broker's list that names the client
         ownership.reconsider(turn, state.clients[client_id].queues, evidence="ANSWER")
+
+
+def _tell_causes(turn: Turn, joined: list[str], left: list[str]) -> None:
+    for client_id in left:
+        client = turn.state.clients.get(client_id)
+        died = client is not None and client.unanswered_since is not None
+        rebalances.open_or_extend(turn, "CLIENT_DIED" if died else "CLIENT_LEFT", client_id, client_id=client_id)
+    for client_id in joined:
+        rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)

@@ -97,9 +97,7 @@ def _all_have_answered(state: GroupState, episode: Episode) -> bool:
 
 def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
     state = turn.state
-    moves = tuple(
-        _queue_move(mq, move) for mq, move in sorted(episode.moves.items(), key=lambda item: queue_order(item[0]))
-    )
+    moves = tuple(_queue_move(mq, episode.moves[mq]) for mq in sorted(episode.moves, key=queue_order))
     pauses = [move.pause_ms for move in moves if move.pause_ms is not None]
     turn.emit(
         RebalanceSettled(
