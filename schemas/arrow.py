@@ -1,0 +1,35 @@
+"""Arrow schemas of the tables, for everything that reads or writes them without Spark."""
+
+import pyarrow as pa
+
+from schemas.columns import Column, ColumnType, ListOf, StructOf
+from schemas.tables import columns
+
+_SCALARS: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The schema of a table; nullability as in `schemas.spark`.
+
+    Raises:
+        KeyError: there is no such table.
+    """
+    return pa.schema([_field(column, nullable=column.nullable) for column in columns(table)])
+
+
+def _field(column: Column, *, nullable: bool) -> pa.Field:
+    return pa.field(column.name, _type(column.type), nullable)
+
+
+def _type(declared: ColumnType) -> pa.DataType:
+    if isinstance(declared, ListOf):
+        return pa.list_(_type(declared.element))
+    if isinstance(declared, StructOf):
+        return pa.struct([_field(column, nullable=True) for column in declared.columns])
+    return _SCALARS[declared]

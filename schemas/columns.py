@@ -1,0 +1,88 @@
+"""From a msgspec type to columns: the step that the Spark and the Arrow schemas share.
+
+str and Literal become string, int long, bool boolean, bytes binary, date date; ``X | None`` may be null;
+``tuple[X, ...]`` becomes a list and a Struct a struct. Any other type is an error here, at import, not in a sink.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from msgspec import inspect
+
+Scalar = Literal["string", "long", "boolean", "binary", "date"]
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of one type."""
+
+    element: "ColumnType"
+
+
+@dataclass(frozen=True)
+class StructOf:
+    """A struct inside a row."""
+
+    columns: tuple["Column", ...]
+
+
+ColumnType = Scalar | ListOf | StructOf
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, or one field of a struct."""
+
+    name: str
+    type: ColumnType
+    nullable: bool
+
+
+_SCALARS: dict[type[inspect.Type], Scalar] = {
+    inspect.StrType: "string",
+    inspect.LiteralType: "string",
+    inspect.IntType: "long",
+    inspect.BoolType: "boolean",
+    inspect.BytesType: "binary",
+    inspect.DateType: "date",
+}
+
+
+def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
+    """The columns of a row type, in the order of its fields.
+
+    Raises:
+        TypeError: a field's type has no column type.
+    """
+    info = inspect.type_info(row)
+    if not isinstance(info, inspect.StructType):
+        msg = f"{row} is no msgspec Struct"
+        raise TypeError(msg)
+    return _columns(info)
+
+
+def _columns(struct: inspect.StructType) -> tuple[Column, ...]:
+    return tuple(_column(field.encode_name, field.type) for field in struct.fields)
+
+
+def _column(name: str, declared: inspect.Type) -> Column:
+    if not isinstance(declared, inspect.UnionType):
+        return Column(name, _type(name, declared), nullable=False)
+    members = [member for member in declared.types if not isinstance(member, inspect.NoneType)]
+    if len(members) != 1:
+        msg = f"column {name} has more than one type"
+        raise TypeError(msg)
+    return Column(name, _type(name, members[0]), nullable=len(members) < len(declared.types))
+
+
+def _type(name: str, declared: inspect.Type) -> ColumnType:
+    if isinstance(declared, inspect.VarTupleType | inspect.ListType):
+        return ListOf(_type(name, declared.item_type))
+    if isinstance(declared, inspect.StructType):
+        return StructOf(_columns(declared))
+    scalar = _SCALARS.get(type(declared))
+    if scalar is None:
+        msg = f"column {name} has a type without a column type: {declared}"
+        raise TypeError(msg)
+    return scalar
