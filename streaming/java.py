@@ -1,0 +1,78 @@
+"""Find a Java that Spark, Kafka and RocketMQ all run on; fetch one where the machine has none."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import cjdk
+
+from streaming.errors import UserError
+
+VERSIONS = (17, 21)  # Spark 4.2 asks for 17 or newer; later ones than 21 are not tested by it
+_INSTALL = "install OpenJDK 17 (Debian: openjdk-17-jre-headless) or set JAVA_HOME to a Java 17 or 21"
+_USUAL_FOLDERS = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "/opt/homebrew/opt/openjdk@*",
+    "~/.sdkman/candidates/java/*",
+    "~/.jdks/*",
+)
+
+
+@cache
+def java_home() -> Path:
+    """The home of a Java 17 or 21: JAVA_HOME, else `java` on PATH, else the usual folders, else a Temurin 17 of cjdk's.
+
+    Raises:
+        UserError: there is none and none could be fetched.
+    """
+    return find_java_home() or _fetch()
+
+
+def java_executable() -> Path:
+    """The program `java` of `java_home`."""
+    return java_home() / "bin" / "java"
+
+
+def find_java_home() -> Path | None:
+    """The first fit Java of this machine; nothing is fetched."""
+    return next((home for home in _candidates() if java_version(home) in VERSIONS), None)
+
+
+def java_version(home: Path) -> int | None:
+    """The feature version of a Java that can start Spark, else None.
+
+    A trimmed runtime has the right version and still can't: Spark 4.2 needs the module ``jdk.incubator.vector``.
+    """
+    try:
+        listing = subprocess.run(
+            [home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=30, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    modules = dict(re.findall(r"^([\w.]+)@(\d+)", listing, re.MULTILINE))
+    return int(modules["java.base"]) if "jdk.incubator.vector" in modules else None
+
+
+def _candidates() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
+    if program := shutil.which("java"):
+        yield Path(program).resolve().parent.parent
+    for pattern in _USUAL_FOLDERS:
+        folder = Path(pattern).expanduser()
+        parts = folder.parts
+        star = next(index for index, part in enumerate(parts) if "*" in part)
+        yield from sorted(Path(*parts[:star]).glob("/".join(parts[star:])))
+
+
+def _fetch() -> Path:
+    try:
+        return cjdk.java_home(vendor="temurin", version="17")
+    except (cjdk.CjdkError, OSError) as error:
+        raise UserError(f"No Java 17 or 21 was found and none could be downloaded: {_INSTALL}.") from error
