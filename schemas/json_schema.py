@@ -1,0 +1,71 @@
+"""JSON Schema of the events and of the tables, for who writes telemetry or reads tables without this code.
+
+`python -m schemas.json_schema` writes the documents beside this file. It refuses what breaks the committed ones,
+unless told that the break is meant (``--breaking``: tables must then be rebuilt, and sources changed first).
+
+The schemas say what a field may be; three rules that they can't say are the decoder's alone
+(`rebalance_model.observe.decoding`): an answer carries its payload or an `error`, never both; an event's time is at
+most an hour past the transport's stamp; a value has at most 1 MB.
+"""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.observe.events import AnyEvent
+from schemas.compatibility import Schema, incompatibilities
+from schemas.tables import ROWS, columns
+
+FOLDER = Path(__file__).parent
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = "#/$defs/{name}"
+
+
+def events_document() -> dict[str, object]:
+    """The schema of one event: a line of the log, or a Kafka value."""
+    (event,), definitions = msgspec.json.schema_components([AnyEvent], ref_template=_REFERENCE)
+    title = "A telemetry event of rebalance-watch"
+    return {"$schema": _DIALECT, "title": title, **event, "$defs": dict(sorted(definitions.items()))}
+
+
+def tables_document() -> dict[str, object]:
+    """The schema of one row of each table, by the table's name; a column that may be null may also be absent."""
+    rows, definitions = msgspec.json.schema_components(list(ROWS.values()), ref_template=_REFERENCE)
+    for table, row in ROWS.items():
+        definitions[row.__name__]["required"] = [column.name for column in columns(table) if not column.nullable]
+    tables = dict(zip(ROWS, rows, strict=True))
+    title = "The rows of rebalance-watch's tables"
+    return {
+        "$schema": _DIALECT,
+        "title": title,
+        "type": "object",
+        "properties": tables,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def documents() -> dict[str, bytes]:
+    """Every document by its file name, as it is committed."""
+    made = {"events.schema.json": events_document(), "tables.schema.json": tables_document()}
+    return {name: msgspec.json.format(msgspec.json.encode(document)) + b"\n" for name, document in made.items()}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the documents; 1 where that would break a reader or a writer of the committed ones."""
+    problems: list[str] = []
+    for name, new in documents().items():
+        file = FOLDER / name
+        if file.exists():
+            old = msgspec.json.decode(file.read_bytes(), type=Schema)
+            problems += [f"{name}: {found}" for found in incompatibilities(old, msgspec.json.decode(new, type=Schema))]
+    if problems and "--breaking" not in arguments:
+        sys.stderr.write("\n".join([*problems, "Nothing was written. If the break is meant, add --breaking.\n"]))
+        return 1
+    for name, new in documents().items():
+        (FOLDER / name).write_bytes(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
