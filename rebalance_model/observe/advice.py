@@ -3,15 +3,15 @@
 _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
     ("LOCK_EXPIRED", ""): (
         (
-            "The owner has not renewed its queue lock: it refuses to consume, and past the broker's limit any member may "
-            "take the queue."
+            "The owner has not renewed its queue lock: it refuses to consume, and past the broker's limit any "
+            "member may take the queue."
         ),
         "Look whether the owner's process is paused, out of CPU, or cut off from the broker's master.",
     ),
     ("PULL_EXPIRED", ""): (
         (
-            "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait, and the client "
-            "will throw the queue away and start it anew."
+            "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait, and the "
+            "client will throw the queue away and start it anew."
         ),
         "Check the owner's pullInterval, and whether its pull thread is blocked.",
     ),

@@ -1,12 +1,15 @@
 """State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
 
+import msgspec
+
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.coverage import coverage
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.expectation import declared_strategy, group_info
 from rebalance_model.observe.offsets import lag_of
-from rebalance_model.observe.state import GroupState, Incident
+from rebalance_model.observe.state import GroupState, GroupTold, Incident
 from rebalance_model.observe.turn import Turn
 
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
@@ -58,20 +61,19 @@ def _queue_health(state: GroupState, mq: MessageQueue, ages: Ages | None) -> tup
 
 def _snapshot_group(turn: Turn, *, always: bool) -> None:
     state = turn.state
-    info = group_info(state)
+    info = group_info(state) or ConsumerGroupInfo()
     health, reason = _group_health(state)
-    subscriptions = sorted(f"{s.topic} {s.sub_string}" for s in info.subscriptions.values()) if info else []
-    told = (
-        state.members,
-        tuple(subscriptions),
-        info.consume_type if info else "",
-        info.message_model if info else "",
-        info.consume_from_where if info else "",
-        state.orderly,
-        declared_strategy(state),
-        health,
-        reason,
-        coverage(state),
+    told = GroupTold(
+        members=state.members,
+        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscriptions.values())),
+        consume_type=info.consume_type,
+        message_model=info.message_model,
+        consume_from_where=info.consume_from_where,
+        orderly=state.orderly,
+        strategy=declared_strategy(state),
+        health=health,
+        health_reason=reason,
+        coverage=coverage(state),
     )
     if not always and told == state.told:
         return
@@ -83,16 +85,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
             time=turn.time,
             seq=turn.next_seq(),
             cause=turn.cause,
-            members=told[0],
-            subscriptions=told[1],
-            consume_type=told[2],
-            message_model=told[3],
-            consume_from_where=told[4],
-            orderly=told[5],
-            strategy=told[6],
-            health=health,
-            health_reason=reason,
-            coverage=told[9],
+            **msgspec.structs.asdict(told),
         )
     )
 

@@ -117,6 +117,21 @@ class Incident(msgspec.Struct, array_like=True):
     client_id: str | None
 
 
+class GroupTold(msgspec.Struct, array_like=True, frozen=True):
+    """What the last GroupSnapshot said: another row is written when one of these is another."""
+
+    members: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    orderly: bool | None
+    strategy: str | None
+    health: Literal["OK", "WARN", "BAD", "UNKNOWN"]
+    health_reason: str
+    coverage: str
+
+
 class InvariantError(AssertionError):
     """The state contradicts itself: a bug of ours."""
 
@@ -147,8 +162,7 @@ class GroupState(msgspec.Struct):
     episode: Episode | None = None
     incidents: dict[str, Incident] = {}
     """By ``code subject``."""
-    told: tuple[object, ...] | None = None
-    """What the last GroupSnapshot said."""
+    told: GroupTold | None = None
     next_snapshot: int = 0
     rows: int = 0
     """Rows told so far: the seq of the last effect."""

@@ -1,0 +1,209 @@
+"""Short traces of a polled group, written as what the poller saw round by round.
+
+Every client's clock is hours off the collector's: a rule that subtracts stamps of two clocks fails here.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import machine
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.events import (
+    Answer,
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    OffsetInfo,
+    ProcessQueueInfo,
+    RpcError,
+    Subscription,
+    TopicRoute,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import GroupState, decode_group, encode_group
+
+START = 1_800_000_000_000
+CLIENT_CLOCK_OFF = -7_200_000
+AVG = "AllocateMessageQueueAveragely"
+TOPIC = "Orders"
+
+
+def mq(queue_id: int, topic: str = TOPIC) -> MessageQueue:
+    return MessageQueue(topic, "broker-a", queue_id)
+
+
+@dataclass(frozen=True)
+class Held:
+    """One process queue; ages are seconds before the client's newest stamp."""
+
+    queue_id: int
+    locked: bool = True
+    lock_age: float = 5
+    pull_age: float = 0
+    consume_age: float = 0
+    cached: int = 0
+    in_listener: int = 0
+    dropped: bool = False
+    unlock_attempts: int = 0
+    topic: str = TOPIC
+
+
+@dataclass(frozen=True)
+class Member:
+    """What one client answers: what it holds, or an error code."""
+
+    holds: tuple[Held, ...] = ()
+    error: int | None = None
+    orderly: bool = True
+    strategy: str = AVG
+    start_time: int = 1
+
+
+def holding(*queue_ids: int, **fields: object) -> Member:
+    """A healthy member that holds these queues; ``fields`` are those of every `Held`."""
+    return Member(tuple(replace(Held(q), **fields) for q in queue_ids))  # type: ignore[arg-type]
+
+
+SILENT = Member(error=207)
+
+
+@dataclass
+class Trace:
+    """Folds rounds of a poller into one group's state and keeps what it concluded."""
+
+    policy: Policy = field(default_factory=Policy)
+    route: int = 4
+    state: GroupState = field(default_factory=lambda: GroupState("c", "g"))
+    effects: list[AnyEffect] = field(default_factory=list)
+    events: list[Answer] = field(default_factory=list)
+    seq: int = 0
+    source_id: str = f"poll-1@{START}"
+
+    def poll(
+        self,
+        at: float,
+        members: dict[str, Member] | None,
+        offsets: dict[int, tuple[int, int]] | None = None,
+        *,
+        route: int | None = None,
+    ) -> "Trace":
+        """One round ``at`` seconds: members as the broker lists them and what each answers; (broker, commit) offsets.
+
+        ``members`` None: the broker does not answer 203; ``offsets`` None: it is not asked for 208.
+        """
+        self.tick(at)
+        self.route = route or self.route
+        now = START + round(at * 1000)
+        self._fold(TopicRoute(topic=TOPIC, queues=tuple(mq(q) for q in range(self.route)), **self._poll(now)))
+        if members is None:
+            self._fold(ConsumerConnection(error=RpcError(code=-1), **self._poll(now)))
+        else:
+            self._fold(self._connections(members, now))
+        if offsets is not None:
+            rows = tuple(OffsetInfo(mq=mq(q), broker_offset=b, consumer_offset=c) for q, (b, c) in offsets.items())
+            self._fold(ConsumeStats(queues=rows, **self._poll(now)))
+        for client_id, member in (members or {}).items():
+            self._fold(self._answer(client_id, member, now))
+        return self
+
+    def tick(self, at: float) -> "Trace":
+        """Time passes, as a tick of the collector says."""
+        now = START + round(at * 1000)
+        self._keep(machine.advance(self.state, now, self.policy, f"{self.source_id}||{now}"))
+        return self
+
+    def incidents(self) -> list[tuple[float, str, str]]:
+        """(seconds, transition, ``CODE sub-cause``) of every transition."""
+        return [
+            ((e.time - START) / 1000, e.transition, f"{e.code} {e.sub_cause}".rstrip())
+            for e in self.effects
+            if isinstance(e, IncidentTransition)
+        ]
+
+    def moves(self) -> list[tuple[float, str, int, str]]:
+        """(seconds, action, queue id, client) of every change of an owner."""
+        return [
+            ((e.time - START) / 1000, e.action, e.queue_id, e.client_id)
+            for e in self.effects
+            if isinstance(e, AssignmentChange)
+        ]
+
+    def rebalances(self) -> list[RebalanceSettled]:
+        return [e for e in self.effects if isinstance(e, RebalanceSettled)]
+
+    def owners(self) -> dict[int, str | None]:
+        return {m.queue_id: q.owner for m, q in self.state.queues.items() if m.topic == TOPIC}
+
+    def _poll(self, now: int) -> dict[str, object]:
+        self.seq += 1
+        return {
+            "time": now,
+            "asked": now,
+            "cluster": "c",
+            "group": "g",
+            "broker": "broker-a",
+            "source": "poll",
+            "source_id": self.source_id,
+            "seq": self.seq,
+        }
+
+    def _fold(self, event: Answer) -> None:
+        self.events.append(event)
+        self._keep(machine.step(self.state, event, self.policy))
+        self.state.validate()
+        reloaded = decode_group(encode_group(self.state))
+        assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
+
+    def _keep(self, effects: list[AnyEffect]) -> None:
+        for effect in effects:
+            assert not self.effects or effect.time >= self.effects[-1].time, "rows must not go back in time"
+            assert not self.effects or effect.seq == self.effects[-1].seq + 1, "rows are numbered without a gap"
+            self.effects.append(effect)
+
+    def _connections(self, members: dict[str, Member], now: int) -> ConsumerConnection:
+        return ConsumerConnection(
+            connections=tuple(Connection(client_id=c, channel=f"{c}:1") for c in members),
+            subscriptions=(Subscription(topic=TOPIC, sub_string="*"),) if members else (),
+            consume_type="CONSUME_PASSIVELY" if members else "",
+            message_model="CLUSTERING" if members else "",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET" if members else "",
+            **self._poll(now),
+        )
+
+    def _answer(self, client_id: str, member: Member, now: int) -> ConsumerRunningInfo:
+        common = self._poll(now)
+        if member.error is not None:
+            return ConsumerRunningInfo(client_id=client_id, error=RpcError(code=member.error), **common)
+        return ConsumerRunningInfo(
+            client_id=client_id,
+            orderly=member.orderly,
+            strategy=member.strategy,
+            start_time=member.start_time,
+            queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
+            **common,
+        )
+
+
+def _info(held: Held, client_now: int) -> ProcessQueueInfo:
+    def stamp(age_s: float) -> int:
+        return client_now - round(age_s * 1000)
+
+    return ProcessQueueInfo(
+        mq=mq(held.queue_id, held.topic),
+        commit_offset=0,
+        cached_count=held.cached,
+        transaction_count=held.in_listener,
+        locked=held.locked,
+        lock_time=stamp(held.lock_age),
+        dropped=held.dropped,
+        pull_time=stamp(held.pull_age),
+        consume_time=stamp(held.consume_age),
+        unlock_attempts=held.unlock_attempts,
+    )
+
+
+def as_json(effects: list[AnyEffect]) -> bytes:
+    return msgspec.json.encode(effects)
