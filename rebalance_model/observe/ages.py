@@ -11,7 +11,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state import ClientView, GroupState
 
 
-class Ages(msgspec.Struct, frozen=True):
+class Ages(msgspec.Struct, frozen=True, gc=False):
     """Ages in milliseconds, at the last answer and now."""
 
     client: ClientView
@@ -25,17 +25,18 @@ class Ages(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, state: GroupState, mq: MessageQueue, now: int) -> "Ages | None":
         """The ages for the queue's believed owner; None where nobody is, or its answers do not hold the queue."""
-        owner = state.queues[mq].owner
-        client = state.clients.get(owner) if owner is not None else None
+        known = state.queues.get(mq)
+        client = state.clients.get(known.owner) if known is not None and known.owner is not None else None
         queue = client.queues.get(mq) if client is not None else None
         if client is None or queue is None:
             return None
+        client_now, asked = client.client_now, client.asked_at_answer
         return cls(
             client,
             queue,
-            queue.lock.age(client.client_now, client.asked_at_answer),
-            queue.pull.age(client.client_now, client.asked_at_answer),
-            queue.consume.age(client.client_now, client.asked_at_answer),
+            queue.lock.age(client_now, asked),
+            queue.pull.age(client_now, asked),
+            queue.consume.age(client_now, asked),
             0 if client.unanswered_since is None else max(0, now - client.answered),
         )
 

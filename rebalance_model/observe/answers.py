@@ -31,7 +31,7 @@ def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
         affected |= dict.fromkeys(client.queues)
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
-    turn.touched.update(affected)
+    turn.touched |= affected
 
 
 def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | None) -> None:
@@ -46,7 +46,7 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
     if client.unanswered_since is None and not broker_is_silent:
         client.unanswered_since = event.asked
-        turn.touched.update(client.queues)
+        turn.touched |= dict.fromkeys(client.queues)
 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:

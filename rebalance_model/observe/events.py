@@ -8,6 +8,7 @@ A poll event is either an answer or an ``error``: with an error its payload is a
 that would look like a fact.
 """
 
+import functools
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -321,6 +322,7 @@ def key_of(event: Event) -> str:
     return f"{event.cluster}/{event.group}" if isinstance(event, GroupEvent) else ""
 
 
+@functools.lru_cache(maxsize=4096)
 def instance_of(source_id: str) -> tuple[str, int]:
     """A source's instance and the start time of this incarnation (0 where the id names none)."""
     instance, _, start = source_id.rpartition("@")

@@ -43,13 +43,15 @@ def apply(turn: Turn, code: str, mq: MessageQueue, verdict: Verdict) -> None:
     """Bring the incident of this rule and queue to where the verdict says it is."""
     name = f"{code} {mq}"
     incident = turn.state.incidents.get(name)
-    turn.touched.add(mq)
+    if verdict is None or (incident is None and isinstance(verdict, Clear)):
+        return
+    turn.touched[mq] = None
     if isinstance(verdict, Holds):
         if incident is None:
             _open(turn, name, code, mq, verdict)
         else:
             _change(turn, incident, verdict)
-    elif isinstance(verdict, Clear) and incident is not None:
+    elif incident is not None:
         del turn.state.incidents[name]
         _tell(turn, incident, "RESOLVED", verdict.evidence)
 

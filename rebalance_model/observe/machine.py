@@ -17,8 +17,9 @@ broker's clock and are not folded here yet.
 
 from collections.abc import Iterator
 
-from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe import rebalances, snapshots
+from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
@@ -73,7 +74,7 @@ def advance(state: GroupState, now: int, policy: Policy, cause: str) -> list[Any
     effects: list[AnyEffect] = []
     while (due := next_deadline(state, policy)) is not None and due <= now:
         turn = Turn(state, policy, time=max(due, state.last_event), cause=cause)
-        turn.touched.update(mq for mq, age_due in _ages_due(state, policy) if age_due <= due)
+        turn.aged |= {mq: None for mq, age_due in _ages_due(state, policy) if age_due <= due}
         _judge_ages(turn)
         if (settle_due := rebalances.deadline(state, policy)) is not None and settle_due <= due:
             rebalances.give_up(turn)
@@ -113,9 +114,10 @@ def _ages_due(state: GroupState, policy: Policy) -> Iterator[tuple[MessageQueue,
 
 
 def _judge_ages(turn: Turn) -> None:
-    for mq in sorted(turn.touched, key=queue_order):
+    for mq in turn.aged:
+        ages = Ages.of(turn.state, mq, turn.time)
         for rule in _AGED:
-            apply(turn, rule.CODE, mq, rule.judge(turn.state, mq, turn.time, turn.policy))
+            apply(turn, rule.CODE, mq, rule.judge(turn.state, mq, ages, turn.policy))
 
 
 def _next_snapshot(now: int, policy: Policy) -> int:

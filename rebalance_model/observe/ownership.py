@@ -23,6 +23,7 @@ def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> 
     if broadcasts(turn.state):
         return
     for mq in queues:
+        turn.aged[mq] = None
         current = turn.queue(mq).owner
         owner = _believed_owner(turn, mq, current)
         if owner != current:
@@ -38,6 +39,7 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     _remember_locks(turn, client_id, client)
     client.queues = {}
     for mq in held:
+        turn.aged[mq] = None
         current = turn.queue(mq).owner
         owner = _believed_owner(turn, mq, current if current != client_id else None)
         if owner != current:

@@ -17,7 +17,7 @@ _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"
 
 def snapshot_changes(turn: Turn) -> None:
     """Tell what changed materially in this turn."""
-    for mq in sorted(turn.touched, key=queue_order):
+    for mq in turn.touched:
         _snapshot_queue(turn, mq, always=False)
     _snapshot_group(turn, always=False)
 
@@ -48,9 +48,10 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
 
 
 def _queue_health(state: GroupState, mq: MessageQueue, ages: Ages | None) -> tuple[Health, str]:
-    worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
-    if worst is not None:
-        return worst
+    if state.incidents:
+        worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
+        if worst is not None:
+            return worst
     queue = state.queues[mq]
     if ages is not None and ages.client.unanswered_since is not None:
         return "UNKNOWN", f"no answer from {queue.owner}"

@@ -15,12 +15,14 @@ class Turn:
         self.time = time
         self.cause = cause
         self.effects: list[AnyEffect] = []
-        self.touched: set[MessageQueue] = set()
-        """Queues whose state may have changed materially."""
+        self.touched: dict[MessageQueue, None] = {}
+        """Queues whose state may have changed materially; a dictionary keeps their order."""
+        self.aged: dict[MessageQueue, None] = {}
+        """Queues whose owner, or what it last said of them, may have changed."""
 
     def queue(self, mq: MessageQueue) -> QueueState:
         """The queue's state, made on first sight; it is now touched."""
-        self.touched.add(mq)
+        self.touched[mq] = None
         found = self.state.queues.get(mq)
         if found is None:
             found = self.state.queues[mq] = QueueState()

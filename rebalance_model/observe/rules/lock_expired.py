@@ -13,10 +13,9 @@ from rebalance_model.observe.state import GroupState
 CODE = "LOCK_EXPIRED"
 
 
-def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verdict:
-    """The verdict on one queue at ``now``, by the collector's clock."""
+def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy) -> Verdict:
+    """The verdict on one queue by its owner's ages."""
     owner = state.queues[mq].owner
-    ages = Ages.of(state, mq, now)
     if owner is None or ages is None:
         return Clear({"owner": owner})
     if not ages.client.orderly or mq.is_retry:

@@ -15,10 +15,9 @@ CODE = "PULL_EXPIRED"
 PUSH = "CONSUME_PASSIVELY"
 
 
-def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verdict:
-    """The verdict on one queue at ``now``, by the collector's clock."""
+def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy) -> Verdict:
+    """The verdict on one queue by its owner's ages."""
     owner = state.queues[mq].owner
-    ages = Ages.of(state, mq, now)
     if owner is None or ages is None:
         return Clear({"owner": owner})
     if not _applies(state, mq):
