@@ -1,0 +1,133 @@
+"""One consumer process: a real DefaultMQPushConsumer whose listener can be told to misbehave.
+
+Started by the lab as ``python -m streaming.lab.consumer ORDERS.json`` (`streaming.lab.control`).
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+import jpype
+
+from streaming.lab import jvm
+from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, Queue, Report, Told, report
+
+_CONSUME_THREADS = 16  # a hung queue keeps a thread: there must be one for each queue that a test hangs
+_SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own default)
+
+
+class Behaviour:
+    """What the listener does with a message; asked by many consume threads at once."""
+
+    def __init__(self, orders: ConsumerOrders) -> None:
+        self._orders = orders
+        self._poisoned: tuple[int, int] | None = None
+        self._changed = Condition()
+
+    def change(self, orders: ConsumerOrders) -> None:
+        """Obey new orders, at once also where a thread hangs."""
+        with self._changed:
+            self._orders = orders
+            if not orders.poison:
+                self._poisoned = None
+            self._changed.notify_all()
+
+    def accepts(self, queue: Queue, offset: int) -> bool:
+        """Whether a message is consumed; returns late if the listener hangs."""
+        with self._changed:
+            if self._touches(queue, hang=True):
+                report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
+                self._changed.wait_for(lambda: not self._touches(queue, hang=True))
+            if self._poisoned is None and self._touches(queue, hang=False):
+                self._poisoned = (queue.queue_id, offset)
+                report(Report("poisoned", queues=[queue], remark=f"offset {offset}"))
+            return self._poisoned != (queue.queue_id, offset)
+
+    def _touches(self, queue: Queue, *, hang: bool) -> bool:
+        wanted = self._orders.hang if hang else self._orders.poison
+        return wanted and self._orders.queue_id in (None, queue.queue_id)
+
+
+def _accepts(behaviour: Behaviour, messages: Sequence[Any], message_queue: Any) -> bool:
+    queue = Queue(message_queue.getTopic(), message_queue.getBrokerName(), message_queue.getQueueId())
+    return all(behaviour.accepts(queue, message.getQueueOffset()) for message in messages)
+
+
+@jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
+class OrderedListener:
+    """A refused message blocks its queue: RocketMQ offers it again and again."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+        self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus")
+
+    @jpype.JOverride
+    def consumeMessage(self, messages: Sequence[Any], context: Any) -> Any:  # noqa: N802  Java's name
+        """MessageListenerOrderly.consumeMessage."""
+        if _accepts(self._behaviour, messages, context.getMessageQueue()):
+            return self._status.SUCCESS
+        context.setSuspendCurrentQueueTimeMillis(_SUSPEND_MS)
+        return self._status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+
+@jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently", deferred=True)
+class ConcurrentListener:
+    """A refused message goes to the retry topic; the queue moves on."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+        self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus")
+
+    @jpype.JOverride
+    def consumeMessage(self, messages: Sequence[Any], context: Any) -> Any:  # noqa: N802  Java's name
+        """MessageListenerConcurrently.consumeMessage."""
+        accepted = _accepts(self._behaviour, messages, context.getMessageQueue())
+        return self._status.CONSUME_SUCCESS if accepted else self._status.RECONSUME_LATER
+
+
+def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> Any:
+    """A started DefaultMQPushConsumer; its client id is 127.0.0.1@<name>."""
+    consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
+    consumer.setNamesrvAddr(orders.name_server)
+    consumer.setClientIP("127.0.0.1")
+    consumer.setInstanceName(orders.name)
+    consumer.setConsumeThreadMin(_CONSUME_THREADS)
+    consumer.setConsumeThreadMax(_CONSUME_THREADS)
+    consumer.setPullInterval(orders.pull_interval_ms)
+    consumer.subscribe(orders.topic, "*")
+    listener = OrderedListener(behaviour) if orders.ordered else ConcurrentListener(behaviour)
+    consumer.registerMessageListener(listener)
+    consumer.start()
+    return consumer
+
+
+def owned(consumer: Any) -> list[Queue]:
+    """The queues in the client's ProcessQueue table, without the retry topic's."""
+    table = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
+    queues = (Queue(mq.getTopic(), mq.getBrokerName(), mq.getQueueId()) for mq in table.keySet().toArray())
+    return sorted(queue for queue in queues if not queue.topic.startswith("%RETRY%"))
+
+
+def main(path: Path) -> None:
+    """Consume until SIGTERM, then leave the group cleanly."""
+    told = Told(path, ConsumerOrders)
+    asked_to_end = jvm.start_jvm(told.orders.jars, path.parent / told.orders.name)
+    behaviour = Behaviour(told.orders)
+    consumer = start_consumer(told.orders, behaviour)
+    report(Report("started"))
+    known: list[Queue] = []
+    while not asked_to_end.wait(LOOK_SECONDS):
+        if (orders := told.news()) is not None:
+            behaviour.change(orders)
+        if (now := owned(consumer)) != known:
+            known = now
+            report(Report("owns", queues=now))
+    consumer.shutdown()
+    report(Report("ended"))
+    jvm.end()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,31 @@
+"""The Java side of a client process: one JVM for each, so consumers are processes and never threads of one."""
+
+import os
+import signal
+from pathlib import Path
+from threading import Event
+
+import jpype
+
+_HEAP = "-Xmx96m"
+JVM_FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+"""Many small JVMs share few cores: no parallel collector, no optimising compiler threads."""
+
+
+def start_jvm(jars: list[str], home: Path) -> Event:
+    """Start the JVM of this process; the event is set when the process is asked to end.
+
+    Args:
+        jars: the class path.
+        home: the folder for RocketMQ's own client log.
+    """
+    # -Xrs leaves SIGTERM to Python: the JVM's own handler would end the process under the client's feet.
+    jpype.startJVM(_HEAP, *JVM_FRUGAL, "-Xrs", f"-Duser.home={home}", classpath=jars, convertStrings=True)
+    asked_to_end = Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
+    return asked_to_end
+
+
+def end() -> None:
+    """End this process after its clients were shut down: RocketMQ leaves threads behind that would keep the JVM up."""
+    os._exit(0)

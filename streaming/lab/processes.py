@@ -1,0 +1,144 @@
+"""Processes that outlive the command that started them, and are never mistaken for others.
+
+A pid alone says little: it is reused. So a process is remembered with the time of its start, and every signal goes
+through a pidfd that was opened before that time was compared: what the kernel signals is what was compared.
+This rests on Linux (/proc, pidfd).
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from streaming.errors import UserError
+
+State = Literal["running", "frozen", "down"]
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.1
+_END_SECONDS_MAX = 15.0  # after SIGKILL only a process stuck in the kernel is still there
+
+
+class ProcessId(msgspec.Struct, frozen=True):
+    """One process of this machine, now or ever: the boot and the clock tick of its start go with the pid."""
+
+    pid: int
+    started: str
+
+
+def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> ProcessId:
+    """Start a program in a session of its own, so that neither our end nor Ctrl-C reaches it; output goes to ``log``.
+
+    Raises:
+        UserError: this is no Linux, or the program can't be started.
+    """
+    if not sys.platform.startswith("linux"):
+        raise UserError("The lab needs Linux (its processes are held by /proc and pidfd): run it there.")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    arguments = [str(part) for part in command]
+    try:
+        pid = os.posix_spawn(  # subprocess.Popen would complain, when forgotten, that its process still runs
+            arguments[0],
+            arguments,
+            {**os.environ, **(environment or {})},
+            setsid=True,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+        )
+    except OSError as error:
+        raise UserError(f"{arguments[0]} can't be started ({error.strerror}): see `rebalance-watch doctor`.") from error
+    return ProcessId(pid, _start(pid)[0])
+
+
+def state(process: ProcessId) -> State:
+    """Whether this very process runs, is stopped by a signal, or is gone."""
+    with suppress(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)  # if it is a child of ours, let go of its remains
+    started, letter = _start(process.pid)
+    if started != process.started or letter in "ZX":
+        return "down"
+    return "frozen" if letter in "Tt" else "running"
+
+
+def send(process: ProcessId, signal_number: signal.Signals) -> bool:
+    """Signal this very process; False if it is gone."""
+    with _handle(process) as handle:
+        if handle is None:
+            return False
+        signal.pidfd_send_signal(handle, signal_number)
+        return True
+
+
+def end(process: ProcessId, *, grace_seconds: float = 0) -> None:
+    """End a process, frozen or not, and wait until it is gone: politely first if there is a grace.
+
+    Raises:
+        UserError: it is still there after SIGKILL.
+    """
+    with _handle(process) as handle:
+        if handle is None:
+            return
+        if grace_seconds:
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        if not (grace_seconds and _gone(handle, grace_seconds)):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            if not _gone(handle, _END_SECONDS_MAX):
+                raise UserError(f"Process {process.pid} does not end, even by SIGKILL: see `ps {process.pid}`.")
+    state(process)
+
+
+def wait_until(ready: Callable[[], T | None], process: ProcessId, log: Path, seconds: float) -> T:
+    """Wait for ``ready`` to answer something while the process lives.
+
+    Raises:
+        UserError: the process ended or the time is over; its log tells why.
+    """
+    deadline = time.monotonic() + seconds
+    while (answer := ready()) is None:
+        if state(process) == "down":
+            raise UserError(f"{log.stem} ended at its start: {log} says why.")
+        if time.monotonic() > deadline:
+            raise UserError(f"{log.stem} was not ready within {seconds:.0f} s: {log} may say why.")
+        time.sleep(_POLL_SECONDS)
+    return answer
+
+
+def _start(pid: int) -> tuple[str, str]:
+    """When a process started (boot, clock ticks) and its state's letter; empty strings if there is none."""
+    try:
+        # The name in brackets may itself hold blanks and brackets: the fields begin after the last one.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", ""
+    return f"{boot}:{fields[19]}", fields[0]
+
+
+@contextmanager
+def _handle(process: ProcessId) -> Iterator[int | None]:
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        yield None if state(process) == "down" else handle
+    finally:
+        os.close(handle)
+
+
+def _gone(handle: int, seconds: float) -> bool:
+    """Wait for the end of a process: its pidfd becomes readable."""
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    return bool(poller.poll(seconds * 1000))

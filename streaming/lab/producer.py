@@ -1,0 +1,110 @@
+"""The producer process: makes the topics with the admin API, then sends a few messages a second to each.
+
+Started by the lab as ``python -m streaming.lab.producer ORDERS.json`` (`streaming.lab.control`).
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jpype
+
+from streaming.lab import jvm
+from streaming.lab.control import ProducerOrders, Report, Told, report
+
+_KEYS = 64  # order numbers go round; messages of one order go to one queue, in order
+_ROUTE_SECONDS_MAX = 20.0
+
+
+class Topics:
+    """Brings the topics to the wanted number of queues."""
+
+    def __init__(self, orders: ProducerOrders) -> None:
+        self._admin = jpype.JClass("org.apache.rocketmq.tools.admin.DefaultMQAdminExt")()
+        self._admin.setNamesrvAddr(orders.name_server)
+        self._admin.setInstanceName(f"{orders.name}-admin")
+        self._admin.start()
+
+    def make(self, orders: ProducerOrders) -> None:
+        """Create or change every topic, and wait until the name server gives out the new route."""
+        config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
+        for topic, queues in orders.topics.items():
+            self._admin.createAndUpdateTopicConfig(orders.broker, config(topic, queues, queues))
+        deadline = time.monotonic() + _ROUTE_SECONDS_MAX
+        while (there := {topic: self._read_queues(topic) for topic in orders.topics}) != orders.topics:
+            if time.monotonic() > deadline:
+                report(Report("failed", remark=f"the name server's route has {there}"))
+                return
+            time.sleep(0.1)
+        report(Report("topics", topics=there))
+
+    def shutdown(self) -> None:
+        """DefaultMQAdminExt.shutdown."""
+        self._admin.shutdown()
+
+    def _read_queues(self, topic: str) -> int:
+        try:
+            route = self._admin.examineTopicRouteInfo(topic)
+        except jpype.JException:  # not there yet
+            return 0
+        return sum(data.getReadQueueNums() for data in route.getQueueDatas())
+
+
+class Sender:
+    """Sends to every topic in turn; a broker that is away is waited for."""
+
+    def __init__(self, orders: ProducerOrders) -> None:
+        self._producer = jpype.JClass("org.apache.rocketmq.client.producer.DefaultMQProducer")("lab-producer")
+        self._producer.setNamesrvAddr(orders.name_server)
+        self._producer.setClientIP("127.0.0.1")
+        self._producer.setInstanceName(orders.name)
+        self._producer.start()
+        self._message = jpype.JClass("org.apache.rocketmq.common.message.Message")
+        self._by_key = jpype.JClass("org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash")()
+        self._sent = 0
+        self._failing = False
+
+    def send(self, topics: dict[str, int]) -> None:
+        """One message to each topic."""
+        key = f"order-{self._sent % _KEYS}"
+        body = jpype.JString(f'{{"order":"{key}","step":{self._sent // _KEYS}}}').getBytes()
+        self._sent += 1
+        for topic in topics:
+            try:
+                self._producer.send(self._message(topic, "*", key, body), self._by_key, jpype.JString(key))
+            except jpype.JException as error:
+                self._say_once(failing=True, remark=str(error))
+            else:
+                self._say_once(failing=False)
+
+    def shutdown(self) -> None:
+        """DefaultMQProducer.shutdown."""
+        self._producer.shutdown()
+
+    def _say_once(self, *, failing: bool, remark: str = "") -> None:
+        if failing != self._failing:
+            self._failing = failing
+            report(Report("send fails" if failing else "sends again", remark=remark))
+
+
+def _work(told: Told[ProducerOrders], asked_to_end: Any) -> None:
+    topics, sender = Topics(told.orders), Sender(told.orders)
+    topics.make(told.orders)
+    while not asked_to_end.wait(1 / told.orders.messages_per_second):
+        if (orders := told.news()) is not None:
+            topics.make(orders)
+        sender.send(told.orders.topics)
+    sender.shutdown()
+    topics.shutdown()
+
+
+def main(path: Path) -> None:
+    """Produce until SIGTERM."""
+    told = Told(path, ProducerOrders)
+    _work(told, jvm.start_jvm(told.orders.jars, path.parent / told.orders.name))
+    jvm.end()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""The servers' configurations and command lines, as small as they still work."""
+
+import socket
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from random import SystemRandom
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from streaming.errors import UserError
+from streaming.java import java_executable
+from streaming.lab.jvm import JVM_FRUGAL
+
+LOOPBACK = "127.0.0.1"
+BROKER_NAME = "broker-a"
+ROCKETMQ_READY = "boot success"  # the line of NamesrvStartup and BrokerStartup
+
+# Below Linux's ephemeral range (32768…): an outgoing connection of anybody can't take a port between two starts.
+_PORTS = range(20_000, 32_000)
+
+# RocketMQ 5.4 on Java 17 reads fields of the JDK that modules hide.
+_ROCKETMQ_OPENS = (
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.nio", "sun.nio.ch", "java.lang", "java.util", "java.util.concurrent")
+    ),
+)
+
+_BROKER_CONF = """\
+brokerClusterName=lab
+brokerName={name}
+brokerId=0
+namesrvAddr={name_server}
+brokerIP1={loopback}
+bindAddress={loopback}
+listenPort={port}
+storePathRootDir={store}
+storePathCommitLog={store}/commitlog
+# small files: the store of a lab fits in a few hundred MB
+mappedFileSizeCommitLog=33554432
+mappedFileSizeConsumeQueue=600000
+timerWheelEnable=false
+autoCreateTopicEnable=false
+# a full disk of the developer's is no reason to refuse messages
+diskMaxUsedSpaceRatio=99
+"""
+
+_NAME_SERVER_CONF = """\
+bindAddress={loopback}
+listenPort={port}
+"""
+
+_KAFKA_CONF = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{loopback}:{controller_port}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{loopback}:{port},CONTROLLER://{loopback}:{controller_port}
+log.dirs={logs}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+# up to the largest row that the telemetry topic takes (streaming.log.kafka)
+message.max.bytes=16777216
+"""
+
+
+def free_port(*, beside: Sequence[int] = (0,)) -> int:
+    """A port of the loopback on which nobody listens, nor on those beside it (given as distances).
+
+    Raises:
+        UserError: none was found.
+    """
+    for port in SystemRandom().sample(_PORTS, 200):
+        if all(port_is_free(port + distance) for distance in beside):
+            return port
+    raise UserError("No free port was found between 20000 and 32000: end some servers and start again.")
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: TIME_WAIT doesn't matter
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+BROKER_PORTS_BESIDE = (-2, 0, 1)
+"""The broker also listens two below its port (VIP channel) and one above (replication)."""
+
+
+def name_server_command(jars: Sequence[Path], home: Path, port: int) -> list[str | Path]:
+    """NamesrvStartup, heap 128 MB."""
+    conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port))
+    return [*_rocketmq(jars, home, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
+
+
+def broker_command(jars: Sequence[Path], home: Path, port: int, name_server: str) -> list[str | Path]:
+    """BrokerStartup, heap 512 MB and as much again outside of it."""
+    text = _BROKER_CONF.format(
+        name=BROKER_NAME, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
+    )
+    conf = _write(home / "broker.conf", text)
+    java = _rocketmq(jars, home, "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
+    return [*java, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
+
+
+def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> list[str | Path]:
+    """One Kafka node that is broker and controller (KRaft), heap 384 MB; its storage is formatted at the first call.
+
+    Raises:
+        UserError: Kafka's own tool could not format it.
+    """
+    logs = home / "logs"
+    text = _KAFKA_CONF.format(loopback=LOOPBACK, port=port, controller_port=controller_port, logs=logs)
+    conf = _write(home / "server.properties", text)
+    java = [java_executable(), "-Xmx384m", *JVM_FRUGAL, "-cp", _class_path(jars)]
+    if not (logs / "meta.properties").exists():
+        tool = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
+        made = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)
+        if made.returncode:
+            raise UserError(f"Kafka's storage in {home} can't be formatted: {made.stderr.strip().splitlines()[-1:]}.")
+    return [*java, "kafka.Kafka", conf]
+
+
+def kafka_answers(bootstrap: str) -> bool | None:
+    """True as soon as Kafka takes part in its own cluster, else None."""
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=500)
+    except KafkaError:
+        return None
+    try:
+        return True if admin.describe_cluster()["brokers"] else None
+    except KafkaError:
+        return None
+    finally:
+        admin.close()
+
+
+def _rocketmq(jars: Sequence[Path], home: Path, *memory: str) -> list[str | Path]:
+    return [
+        *(java_executable(), *memory, *JVM_FRUGAL, *_ROCKETMQ_OPENS),
+        f"-Duser.home={home}",  # its logs go below
+        "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+        *("-cp", _class_path(jars)),
+    ]
+
+
+def _class_path(jars: Sequence[Path]) -> str:
+    return ":".join(map(str, jars))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
