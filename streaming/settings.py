@@ -4,7 +4,7 @@ import os
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -93,6 +93,24 @@ class Acl(_Section):
     security_token: str = Field(repr=False)
 
 
+class LabGroup(_Section):
+    """A consumer group of the lab and its topic."""
+
+    group: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+    ordered: bool
+    queues: int = Field(ge=1, le=64)
+    consumers: int = Field(ge=0, le=16)
+
+
+class Lab(_Section):
+    """The lab; a group's key begins the names of its consumers."""
+
+    kafka: bool
+    messages_per_second: float = Field(gt=0, le=100)
+    groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
+
+
 class Settings(BaseSettings):
     """Every setting, checked."""
 
@@ -105,6 +123,7 @@ class Settings(BaseSettings):
     job: Job
     collector: Collector
     acl: Acl
+    lab: Lab
 
     @classmethod
     def settings_customise_sources(
