@@ -50,11 +50,13 @@ def in_pool(spark: SparkSession, pool: str) -> None:
 
 def _options(settings: Settings, logs: Path) -> dict[str, str]:
     jar_files = jars.ensure("spark", settings.runtime.jars)
-    log_config = f"-Dlog4j2.configurationFile={conf_file('log4j2.properties').as_uri()} -Drebalance.watch.log={logs / 'spark.log'}"
+    log_config = conf_file("log4j2.properties").as_uri()
     return {
         "spark.jars": ",".join(str(jar) for jar in jar_files),
         "spark.driver.memory": settings.job.driver_memory,
-        "spark.driver.extraJavaOptions": log_config,
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log_config} -Drebalance.watch.log={logs / 'spark.log'}"
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(settings.runtime.root / "spark"),

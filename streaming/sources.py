@@ -1,11 +1,11 @@
-"""The telemetry log as one stream of rows, from Kafka or from files.
+r"""The telemetry log as one stream of rows, from Kafka or from files.
 
 Columns, the same from both: ``partition`` (the shard), ``offset`` (rising within it), ``key`` (Kafka's; files have
 none), ``value`` (raw bytes, undecoded: what is no event is rejected later, whole, with a reason) and ``stamp`` (the
 transport's own time of the row, epoch milliseconds: Kafka's timestamp, or the file's mtime).
 
-Files are read whole and split at ``\\n`` in Python: Spark's text source also splits at a bare ``\\r``, dies on a torn
-.gz and, told to ignore that, silently keeps half of it. A tail without ``\\n``, or what a torn .gz still gives of its
+Files are read whole and split at ``\n`` in Python: Spark's text source also splits at a bare ``\r``, dies on a torn
+.gz and, told to ignore that, silently keeps half of it. A tail without ``\n``, or what a torn .gz still gives of its
 last line, is one row. That the files came in the order of their numbers is checked where it matters, by the operator.
 """
 
@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 
 from streaming.errors import UserError
 from streaming.log.files import offset_of, parse_path
+from streaming.log.kafka import partition_count
 from streaming.settings import Settings
 
 _FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
@@ -39,12 +40,30 @@ _PIECE_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
-    """The log that the settings name, as a stream.
+def check_source(settings: Settings) -> None:
+    """Check that the log is there, before anything is started.
 
     Raises:
-        UserError: the log is not there, or has another partition count than the settings.
+        UserError: it is not, or has another partition count than the settings.
     """
+    source = settings.source
+    if source.kind == "files":
+        if not settings.log_path.is_dir():
+            raise UserError(
+                f"There is no telemetry log at {settings.log_path}: fill it with `rebalance-watch replay FILE --to "
+                "files` or `rebalance-watch collect poll`, or set source.path."
+            )
+        return
+    there = partition_count(source.bootstrap_servers, source.topic)
+    if there != source.partitions:
+        raise UserError(
+            f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
+            f"{source.partitions}: make it with `rebalance-watch topic create`, or set source.partitions."
+        )
+
+
+def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
+    """The log that the settings name, as a stream."""
     return _read_kafka(spark, settings) if settings.source.kind == "kafka" else _read_files(spark, settings)
 
 
@@ -70,12 +89,6 @@ def _read_kafka(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def _read_files(spark: SparkSession, settings: Settings) -> DataFrame:
-    path = settings.log_path
-    if not path.is_dir():
-        raise UserError(
-            f"There is no telemetry log at {path}: fill it with `rebalance-watch replay FILE --to files` or "
-            "`rebalance-watch collect poll`, or set source.path."
-        )
     files = (
         spark.readStream.format("binaryFile")
         .schema(_FILE_SCHEMA)
@@ -84,7 +97,7 @@ def _read_files(spark: SparkSession, settings: Settings) -> DataFrame:
         .option("maxFilesPerTrigger", settings.source.files_per_batch)
         # A file is read however old it is: by default one that is a week older than the newest is left out.
         .option("maxFileAge", "36500d")
-        .load(path.as_uri())
+        .load(settings.log_path.as_uri())
     )
     files = files.select("path", F.unix_millis("modificationTime").alias("stamp"), "content")
     return files.mapInArrow(_rows_of_files, _ROW_SCHEMA)
@@ -113,9 +126,9 @@ def _batches(partition: int, number: int, stamp: int, lines: Iterator[bytes]) ->
 
 
 def lines_of(content: bytes) -> Iterator[bytes]:
-    """The lines of a plain or gzipped file, without their ``\\n``.
+    r"""The lines of a plain or gzipped file, without their ``\n``.
 
-    A tail without ``\\n`` is a line. A .gz that is torn or damaged ends in one line more: what came of it, which may
+    A tail without ``\n`` is a line. A .gz that is torn or damaged ends in one line more: what came of it, which may
     be nothing; so it is seen among the rejected rows.
     """
     tail = b""

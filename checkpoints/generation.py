@@ -1,0 +1,211 @@
+"""The generation of the checkpoints: which tables they belong to, and what they must be continued with.
+
+Delta skips an append whose (application id, version) it has. So a checkpoint that was reset would silently write
+nothing under its old id, and double every row under a new one. Therefore the checkpoints of a runtime root have one
+generation, every table carries it as a property and every append in its application id; a start where these do not
+fit is refused with a sentence.
+
+`generation.json` beside the checkpoints also keeps what the state was made with. The source, the partition count and
+the number of state partitions are for ever; policy and code version may change between batches, not within one: a
+batch that was begun is finished under its own, or its rows would not be those of a run that was not interrupted.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from deltalake import DeltaTable
+
+from rebalance_model.observe.policy import Policy
+from schemas.arrow import arrow_schema
+from schemas.tables import DERIVED, PARTITIONED_BY, TABLES
+from streaming.errors import UserError
+
+PROPERTY = "rebalance_watch.generation"
+OPERATOR = "operator"
+ARCHIVE = "archive"
+QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
+    OPERATOR: tuple(DERIVED),
+    ARCHIVE: tuple(table for table in TABLES if table not in DERIVED),
+}
+"""Which tables each query appends to. A query's checkpoint is the folder of its name."""
+
+_MANIFEST = "generation.json"
+_POLICY = "policy.toml"
+
+
+class Basis(msgspec.Struct, frozen=True, kw_only=True):
+    """What the state rests on: with another basis the same log leads to other rows."""
+
+    source: str
+    partitions: int
+    state_partitions: int
+    code_version: str
+    policy: Policy
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What `generation.json` holds."""
+
+    generation: str
+    basis: Basis
+
+
+def app_id(query: str, table: str, generation: str) -> str:
+    """Delta's application id of a query's appends to a table."""
+    return f"{query}/{table}/{generation}"
+
+
+@contextmanager
+def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
+    """Hold the checkpoints and tables for one run, made if there are none; yields their generation.
+
+    Raises:
+        UserError: another run holds them, or they do not belong together or to this basis.
+    """
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    with _locked(checkpoints):
+        found = read_manifest(checkpoints)
+        there = {table: DeltaTable(tables / table) for table in TABLES if DeltaTable.is_deltatable(str(tables / table))}
+        if found is None:
+            _check_nothing_is_there(checkpoints, there)
+            generation = secrets.token_hex(8)
+        else:
+            generation = found.generation
+            _check_tables(generation, checkpoints, there)
+            _check_basis(found.basis, checkpoints, basis)
+        _write_manifest(checkpoints, Manifest(generation, basis))
+        for table in TABLES:
+            if table not in there:
+                _create(tables / table, table, generation)
+        yield generation
+
+
+def read_manifest(checkpoints: Path) -> Manifest | None:
+    """What the checkpoints were made with; None where there are none.
+
+    Raises:
+        UserError: the file can't be read.
+    """
+    file = checkpoints / _MANIFEST
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file} can't be read ({error}): restore it, or start under a new runtime.root.") from None
+
+
+def last_batch(checkpoint: Path) -> int | None:
+    """The last batch that was begun; None before the first."""
+    return max(_batches(checkpoint / "offsets"), default=None)
+
+
+def unfinished_batch(checkpoint: Path) -> int | None:
+    """The batch that was begun and not finished, if there is one."""
+    begun = last_batch(checkpoint)
+    return begun if begun is not None and begun not in _batches(checkpoint / "commits") else None
+
+
+def _batches(folder: Path) -> set[int]:
+    return {int(file.name) for file in folder.glob("*") if file.name.isdecimal()}
+
+
+@contextmanager
+def _locked(checkpoints: Path) -> Iterator[None]:
+    with (checkpoints / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Another run works on {checkpoints.parent}: stop it, or set another runtime.root."
+            ) from None
+        yield  # closing the file frees the lock, and so does the death of the process
+
+
+def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
+    begun = next((query for query in QUERY_TABLES if last_batch(checkpoints / query) is not None), None)
+    if there or begun is not None:
+        what = f"the table {next(iter(there))}" if there else f"the checkpoint of the {begun} query"
+        raise UserError(
+            f"There is {what} but no {checkpoints / _MANIFEST}, so where to go on is not known: rebuild under a new "
+            f"runtime.root, or remove both {checkpoints} and the tables."
+        )
+
+
+def _check_tables(generation: str, checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
+    """Whether the tables are those that the checkpoints have written, up to the batch that they know."""
+    mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
+    for query, tables in QUERY_TABLES.items():
+        begun = last_batch(checkpoints / query)
+        for name in tables:
+            if name not in there:
+                if begun is not None:
+                    raise UserError(f"The table {name} is gone, but the checkpoint has passed its rows: {mend}.")
+                continue
+            if there[name].metadata().configuration.get(PROPERTY) != generation:
+                raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
+            written = there[name].transaction_version(app_id(query, name, generation))
+            if written is not None and (begun is None or written > begun):
+                raise UserError(
+                    f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
+                    f"earlier one, so new rows would silently be left out: {mend}."
+                )
+
+
+def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
+    for name, setting in (
+        ("source", "source"),
+        ("partitions", "source.partitions"),
+        ("state_partitions", "job.state_partitions"),
+    ):
+        before, now = getattr(kept, name), getattr(wanted, name)
+        if before != now:
+            raise UserError(
+                f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: set it back, or "
+                "rebuild under a new runtime.root."
+            )
+    batch = unfinished_batch(checkpoints / OPERATOR)
+    if batch is None:
+        return
+    if kept.policy != wanted.policy:
+        raise UserError(
+            f"Batch {batch} was begun under another policy: finish it with `rebalance-watch run --available-now "
+            f"--policy {checkpoints / _POLICY}`, then start with the new one."
+        )
+    if kept.code_version != wanted.code_version:
+        raise UserError(
+            f"Batch {batch} was begun by version {kept.code_version}, this is {wanted.code_version}: finish it with "
+            "`rebalance-watch run --available-now` of that version, then start this one."
+        )
+
+
+def _write_manifest(checkpoints: Path, manifest: Manifest) -> None:
+    """Write it, and the policy once more as the file that `--policy` takes."""
+    thresholds = "".join(f"{name} = {value}\n" for name, value in msgspec.structs.asdict(manifest.basis.policy).items())
+    _replace(checkpoints / _POLICY, thresholds.encode())
+    _replace(checkpoints / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Write a file that is there either as it was or complete, also after a crash."""
+    temporary = file.with_name(f".{file.name}.tmp")
+    with temporary.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(file)
+
+
+def _create(path: Path, table: str, generation: str) -> None:
+    DeltaTable.create(
+        path,
+        schema=arrow_schema(table),
+        partition_by=list(PARTITIONED_BY.get(table, ())),
+        configuration={PROPERTY: generation},
+        raise_if_key_not_exists=False,
+    )

@@ -1,0 +1,195 @@
+"""The stateful operator: a thin shim of Spark's transformWithState around `rebalance_model.observe.shard`.
+
+The grouping key is the shard (the log's partition), not the consumer group: a key costs 1-2 ms a batch in any
+per-group form, a shard holds thousands of groups, and each touched group costs one get and one put. Keys are salted so
+that the shards spread evenly over the state partitions (plain ids split 5:3).
+
+Spark hands over a key's rows once a batch, in several chunks and in no promised order, so they are all collected and
+sorted by offset. The last offset is part of the state: what comes earlier than that would change the result, so it
+stops the job. With files that is a number that came after a later one, or an mtime that does not rise with the number.
+There is no domain logic here: decode, fold, encode.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+
+from rebalance_model.observe.decoding import RejectedError, decode
+from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from streaming.errors import UserError
+from streaming.log.files import position_of
+
+EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
+"""An effect on its way to the sink: its table, and itself as JSON."""
+
+
+class Row(NamedTuple):
+    """One row of a shard, as `streaming.sources` gives it."""
+
+    offset: int
+    stamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Position(NamedTuple):
+    """How far a shard has been folded."""
+
+    offset: int
+    stamp: int
+
+
+def effects_of(log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool) -> DataFrame:
+    """What the telemetry leads to: rows of `EFFECT_SCHEMA`.
+
+    Args:
+        log: rows as `streaming.sources.read_log` gives them.
+        policy: the thresholds; a copy goes to the workers with the operator.
+        partitions: how many shards the log has; a row of a later one stops the job.
+        state_partitions: Spark's number of state partitions.
+        keyed: whether the transport has keys (Kafka) or not (files).
+    """
+    keys = shard_keys(log.sparkSession, partitions, state_partitions)
+    beyond = F.format_string(
+        f"The log has a row in partition %d, but this job was made for {partitions} partitions and keys have moved: "
+        "set source.partitions and rebuild under a new runtime.root.",
+        F.col("partition"),
+    )
+    shard = F.coalesce(F.get(F.array(*map(F.lit, keys)), F.col("partition")), F.raise_error(beyond).cast("long"))
+    return (
+        log.select(shard.alias("shard"), "partition", "offset", "stamp", "key", "value")
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            statefulProcessor=ShardProcessor(policy, keyed=keyed),
+            outputStructType=EFFECT_SCHEMA,
+            outputMode="Append",
+            timeMode="None",
+        )
+    )
+
+
+def shard_keys(spark: SparkSession, partitions: int, state_partitions: int) -> list[int]:
+    """The grouping key of each shard: shard i gets the next number that Spark hashes to state partition i mod n.
+
+    A shard keeps its key whatever the number of shards is.
+    """
+    candidates = spark.range(64 + 16 * (partitions + state_partitions)).selectExpr(
+        "id", f"pmod(hash(id), {state_partitions}) AS state_partition"
+    )
+    numbers: list[list[int]] = [[] for _ in range(state_partitions)]
+    for row in sorted(candidates.collect()):
+        numbers[row.state_partition].append(row.id)
+    return [numbers[shard % state_partitions][shard // state_partitions] for shard in range(partitions)]
+
+
+class ShardProcessor(StatefulProcessor):
+    """Folds the rows of a shard into its state."""
+
+    def __init__(self, policy: Policy, *, keyed: bool) -> None:
+        self._policy = msgspec.msgpack.encode(policy)
+        self._keyed = keyed
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state; called for each task."""
+        self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, blob BINARY")
+        self._groups = _SparkGroups(handle.getMapState("groups", "key STRING", "blob BINARY"))
+
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Fold one batch's rows of one shard, in the order of the log."""
+        del key, timerValues
+        state = self._shard.get()
+        last, blob = (Position(state[0], state[1]), state[2]) if state else (None, None)
+        partition, ordered = collect(rows)
+        check_order(partition, ordered, last, keyed=self._keyed)
+        shard = Shard(blob, self._groups, msgspec.msgpack.decode(self._policy, type=Policy))
+        effects = list(fold(shard, ordered, keyed=self._keyed))
+        end = ordered[-1]
+        self._shard.update((end.offset, end.stamp, shard.flush()))
+        if effects:
+            yield pd.DataFrame(
+                {
+                    "kind": [TABLE_OF[type(effect)] for effect in effects],
+                    "payload": [msgspec.json.encode(effect).decode() for effect in effects],
+                }
+            )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _SparkGroups:
+    """Spark's map state as the core's `GroupStore`."""
+
+    def __init__(self, groups: MapState) -> None:
+        self._groups = groups
+
+    def get(self, key: str) -> bytes | None:
+        found = self._groups.getValue((key,))
+        return bytes(found[0]) if found is not None else None
+
+    def put(self, key: str, blob: bytes) -> None:
+        self._groups.updateValue((key,), (blob,))
+
+    def remove(self, key: str) -> None:
+        self._groups.removeKey((key,))
+
+
+def collect(chunks: Iterable[pd.DataFrame]) -> tuple[int, list[Row]]:
+    """All rows of one shard in the order of their offsets, and which partition they are of."""
+    rows: list[Row] = []
+    partition = -1
+    for chunk in chunks:
+        partition = int(chunk["partition"].iat[0])
+        columns = (chunk[name].tolist() for name in Row._fields)
+        rows += map(Row._make, zip(*columns, strict=True))
+    if any(later.offset < earlier.offset for earlier, later in pairwise(rows)):
+        rows.sort(key=lambda row: row.offset)
+    return partition, rows
+
+
+def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed: bool) -> None:
+    """Check that the rows go on where the shard's state ends.
+
+    Raises:
+        UserError: a row comes after a later one, or a file is not younger than the one before it.
+    """
+    if last is not None and rows[0].offset <= last.offset:
+        raise UserError(
+            f"Partition {partition} of the log gave offset {rows[0].offset} after {last.offset}, so its rows can't be "
+            "put in order: was a file added late or its mtime changed? Rebuild under a new runtime.root."
+        )
+    if keyed:
+        return
+    before: Position | Row | None = last
+    for row in rows:
+        # Lines of one file follow each other without a gap: only between two files is there anything to check.
+        if before is not None and row.offset != before.offset + 1 and row.stamp <= before.stamp:
+            raise UserError(
+                f"In partition {partition} of the log, file {position_of(row.offset)[0]} is not younger than file "
+                f"{position_of(before.offset)[0]} (mtimes {row.stamp} and {before.stamp} ms), so their order is not "
+                "sure: write the log with `rebalance-watch replay`, which sets mtimes that rise."
+            )
+        before = row
+
+
+def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyEffect]:
+    """The effects of rows in log order; what is no valid event is skipped (the archive keeps it, with the reason)."""
+    for row in rows:
+        try:
+            event = decode(row.value, key=row.key, stamp=row.stamp, keyed=keyed)
+        except RejectedError:
+            continue
+        yield from shard.fold(event)

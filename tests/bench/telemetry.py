@@ -1,0 +1,169 @@
+"""Telemetry as the poll collector sends it, of any number of consumer groups that join, leave, freeze and get stuck.
+
+For the bench and for tests of the job: what matters is that sizes, the mix of types and the share of rows that lead to
+something are those of a real cluster, and that a seed gives the same bytes each time.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    AnyEvent,
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    OffsetInfo,
+    ProcessQueueInfo,
+    RpcError,
+    Subscription,
+    Tick,
+    TopicRoute,
+    key_of,
+)
+
+START = 1_750_000_000_000
+INTERVAL = 10_000
+CLUSTER = "DefaultCluster"
+BROKER = "broker-a"
+STRATEGY = "AllocateMessageQueueAveragely"
+
+
+@dataclass
+class _Group:
+    name: str
+    queues: list[MessageQueue]
+    members: list[str]
+    orderly: bool
+    joined: int = 0
+    produced: int = 100
+    committed: dict[MessageQueue, int] = field(default_factory=dict)
+    poisoned: MessageQueue | None = None
+    frozen: str | None = None
+
+    def owners(self) -> dict[MessageQueue, str]:
+        """AVG: consecutive runs, the first members one longer."""
+        members, count = sorted(self.members), len(self.queues)
+        share, more = divmod(count, max(len(members), 1))
+        names = [name for index, name in enumerate(members) for _ in range(share + (index < more))]
+        return dict(zip(self.queues, names, strict=False))
+
+
+def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queues: int = 8) -> Iterator[AnyEvent]:
+    """The events of ``rounds`` rounds of one collector, in the order of their emission."""
+    rng = random.Random(seed)
+    cluster = [_group(number, clients, queues) for number in range(groups)]
+    sequence: dict[str, int] = {}
+
+    def stamped(event_type: type, time: int, key: str, **fields: object) -> AnyEvent:
+        sequence[key] = sequence.get(key, 0) + 1
+        source_id = f"poll-1@{START}"
+        return event_type(time=time, cluster=CLUSTER, source="poll", source_id=source_id, seq=sequence[key], **fields)
+
+    for number in range(rounds):
+        begin = START + number * INTERVAL
+        for index, group in enumerate(cluster):
+            now = begin + index * INTERVAL // (2 * groups)
+            _live(group, rng)
+            for event_type, fields in _answers(group, now):
+                yield stamped(event_type, now, f"{CLUSTER}/{group.name}", group=group.name, asked=now - 5, **fields)
+        for second in range(1, INTERVAL // 1000 + 1):
+            yield stamped(Tick, begin + INTERVAL // 2 + second * 500, "")
+
+
+def _group(number: int, clients: int, queues: int) -> _Group:
+    name = f"group-{number:05d}"
+    topic = f"Topic{number}"
+    return _Group(
+        name=name,
+        queues=[MessageQueue(topic, BROKER, queue) for queue in range(queues)],
+        members=[f"192.0.2.{client + 1}@{name}" for client in range(clients)],
+        orderly=number % 2 == 0,
+        joined=clients,
+    )
+
+
+def _live(group: _Group, rng: random.Random) -> None:
+    """Ten seconds of the group's life: mostly nothing but progress."""
+    fate = rng.random()
+    if fate < 0.01 and len(group.members) > 1:
+        group.members.remove(rng.choice(group.members))
+    elif fate < 0.02:
+        group.joined += 1
+        group.members.append(f"192.0.2.{group.joined}@{group.name}")
+    elif fate < 0.03:
+        group.poisoned = rng.choice(group.queues)
+    elif fate < 0.035:
+        group.frozen = rng.choice(group.members)
+    elif fate < 0.1:
+        group.poisoned = group.frozen = None
+    if group.frozen not in group.members:
+        group.frozen = None
+    group.produced += rng.randrange(1, 50)
+    owners = group.owners()
+    for mq in group.queues:
+        if mq != group.poisoned and owners.get(mq) != group.frozen:
+            group.committed[mq] = group.produced
+
+
+def _answers(group: _Group, now: int) -> Iterator[tuple[type, dict[str, object]]]:
+    topic = group.queues[0].topic
+    subscriptions = (Subscription(topic=topic, sub_string="*", sub_version=START),)
+    yield TopicRoute, {"topic": topic, "queues": tuple(group.queues)}
+    yield (
+        ConsumerConnection,
+        {
+            "broker": BROKER,
+            "connections": tuple(
+                Connection(client_id=member, channel=f"{member.split('@')[0]}:4000", language="JAVA", version=493)
+                for member in group.members
+            ),
+            "subscriptions": subscriptions,
+            "consume_type": "CONSUME_PASSIVELY",
+            "message_model": "CLUSTERING",
+            "consume_from_where": "CONSUME_FROM_LAST_OFFSET",
+        },
+    )
+    offsets = (
+        OffsetInfo(mq=mq, broker_offset=group.produced + 3, consumer_offset=group.committed.get(mq, 0), last_time=now)
+        for mq in group.queues
+    )
+    yield ConsumeStats, {"broker": BROKER, "queues": tuple(offsets)}
+    owners = group.owners()
+    for member in group.members:
+        who = {"broker": BROKER, "client_id": member}
+        if member == group.frozen:
+            yield ConsumerRunningInfo, {**who, "error": RpcError(code=207, remark="timed out")}
+            continue
+        mine = [mq for mq, owner in owners.items() if owner == member]
+        yield (
+            ConsumerRunningInfo,
+            {
+                **who,
+                "orderly": group.orderly,
+                "strategy": STRATEGY,
+                "start_time": START - 60_000,
+                "subscriptions": subscriptions,
+                "queues": tuple(_process_queue(group, mq, now) for mq in mine),
+            },
+        )
+
+
+def _process_queue(group: _Group, mq: MessageQueue, now: int) -> ProcessQueueInfo:
+    return ProcessQueueInfo(
+        mq=mq,
+        commit_offset=group.committed.get(mq, 0),
+        cached_count=3,
+        cached_min=group.produced,
+        cached_max=group.produced + 3,
+        locked=True,
+        lock_time=now - now % 20_000,
+        dropped=False,
+        pull_time=now - 100,
+        consume_time=now - 50,
+    )
+
+
+__all__ = ["key_of", "telemetry"]
