@@ -1,0 +1,63 @@
+# Everything that a person types here. `make` makes its own virtual environment; pip and a Python 3.11 to 3.13 are all it
+# asks for. Java and the jars are the program's own business (streaming/java.py, streaming/jars.py).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench prove venv lock clean
+
+# python3 where it fits, else the newest that does; PYTHON=… overrides.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## Run the job over the bundled capture of a real cluster: who owned what, and what went wrong
+	$(BIN)/rebalance-watch demo
+
+test: check ## Everything in its short form, real servers included
+	$(BIN)/python -m pytest
+
+check: $(READY) ## Lint, format, types and the rules of who may import whom
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## Events a second of the job, beside what the same machine could do at best
+	$(BIN)/python -m tests.bench
+
+prove: $(READY) ## The long proofs: hours of churn, kills, fuzz and thousands of seeds
+	$(BIN)/python -m pytest -m prove --timeout=0
+
+venv: $(READY) ## The virtual environment alone
+
+# pyspark comes as source alone; it is built with the pinned setuptools instead of with whatever is newest.
+$(READY): pyproject.toml conf/constraints.txt conf/constraints-build.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed and none was found: install one (Debian: python3 python3-venv) or set PYTHON." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) can't make virtual environments: install its venv module (Debian: python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --require-hashes -r conf/constraints-build.txt
+	$(PIP) install --quiet --require-hashes --no-build-isolation --no-deps -r conf/constraints.txt
+	$(PIP) install --quiet --no-build-isolation --no-deps --no-index -e .
+	$(PIP) check
+	@touch $@
+
+# pip-compile lists the hashes of every file of a release, so one list serves every platform and Python 3.11 to 3.13;
+# made with 3.11, because the oldest decides what still fits.
+LOCK := $(VENV)/lock/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --no-emit-options --strip-extras --allow-unsafe
+lock: ## Remake conf/constraints*.txt from pyproject.toml (LOCK_OPTIONS=--upgrade for newer versions)
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
+	$(LOCK) $(LOCK_OPTIONS) --extra dev -o conf/constraints.txt pyproject.toml
+	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-build.txt - <<< 'setuptools>=77'
+	sed -i '1i # Every package with the hashes of all its files. Made by `make lock` from pyproject.toml; not edited by hand.' conf/constraints.txt
+	sed -i '1i # What builds the packages that come as source. Made by `make lock`; not edited by hand.' conf/constraints-build.txt
+
+clean: ## Forget the virtual environment and the tools' caches (what ran stays in .rebalance-watch)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
