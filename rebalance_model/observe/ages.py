@@ -1,7 +1,8 @@
 """How old the stamps of a queue's owner are.
 
 While a client goes on answering, its ages are those of its last answer: they do not grow between answers. Of a client
-that does not answer they are carried forward by the collector's clock.
+that is silent (two questions in a row unanswered, though its broker answers) they are carried forward by the
+collector's clock.
 """
 
 import msgspec
@@ -20,7 +21,7 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
     pull_at_answer: int
     consume_at_answer: int
     since_answer: int
-    """0 while the client answers."""
+    """0 while the client is not silent."""
 
     @classmethod
     def of(cls, state: GroupState, mq: MessageQueue, now: int) -> "Ages | None":
@@ -37,7 +38,7 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
             queue.lock.age(client_now, asked),
             queue.pull.age(client_now, asked),
             queue.consume.age(client_now, asked),
-            0 if client.unanswered_since is None else max(0, now - client.answered),
+            max(0, now - client.answered) if client.silent else 0,
         )
 
     @property

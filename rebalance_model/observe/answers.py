@@ -44,8 +44,8 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
         return
     view = turn.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
-    if client.unanswered_since is None and not broker_is_silent:
-        client.unanswered_since = event.asked
+    if not broker_is_silent:
+        client.unanswered += 1
         turn.touched |= dict.fromkeys(client.queues)
 
 

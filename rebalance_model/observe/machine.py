@@ -104,7 +104,7 @@ def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
 def _ages_due(state: GroupState, policy: Policy) -> Iterator[tuple[MessageQueue, int]]:
     """When queues of members that do not answer pass the limits of the rules about ages."""
     for client_id, client in state.clients.items():
-        if client.unanswered_since is None:
+        if not client.silent:
             continue
         for mq in client.queues:
             if state.queues[mq].owner == client_id:

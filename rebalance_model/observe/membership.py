@@ -81,7 +81,7 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
 def _tell_causes(turn: Turn, joined: list[str], left: list[str]) -> None:
     for client_id in left:
         client = turn.state.clients.get(client_id)
-        died = client is not None and client.unanswered_since is not None
+        died = client is not None and client.silent
         rebalances.open_or_extend(turn, "CLIENT_DIED" if died else "CLIENT_LEFT", client_id, client_id=client_id)
     for client_id in joined:
         rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)

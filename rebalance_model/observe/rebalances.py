@@ -90,7 +90,7 @@ def give_up(turn: Turn) -> None:
 def _all_have_answered(state: GroupState, episode: Episode) -> bool:
     for member in state.members:
         client = state.clients.get(member)
-        if client is None or (client.unanswered_since is None and client.asked_at_answer < episode.last_cause):
+        if client is None or (not client.silent and client.asked_at_answer < episode.last_cause):
             return False
     return True
 

@@ -41,7 +41,7 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
         return worst
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
-    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.unanswered_since is not None]
+    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
     return "OK", ""
@@ -53,7 +53,7 @@ def _queue_health(state: GroupState, mq: MessageQueue, ages: Ages | None) -> tup
         if worst is not None:
             return worst
     queue = state.queues[mq]
-    if ages is not None and ages.client.unanswered_since is not None:
+    if ages is not None and ages.client.silent:
         return "UNKNOWN", f"no answer from {queue.owner}"
     if queue.owner is None and ages is None:
         return "UNKNOWN", "nobody is known to own it"

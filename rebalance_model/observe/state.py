@@ -13,6 +13,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
 
 STATE_VERSION = 1
+UNANSWERED_POLLS = 2
 
 
 class Sequence(msgspec.Struct, array_like=True):
@@ -47,10 +48,15 @@ class ClientView(msgspec.Struct, array_like=True):
     start_time: int = 0
     subscriptions: tuple[Subscription, ...] = ()
     queues: dict[MessageQueue, ProcessQueueView] = {}
-    unanswered_since: int | None = None
-    """When the first question was asked that got no answer, though the broker answers; None while it answers."""
+    unanswered: int = 0
+    """Questions in a row that got no answer, though the broker answers."""
     discovered: bool = False
     """Was a member when observation began: what its first answer holds was not assigned just now."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether the client is unresponsive: one question that fails may be a long garbage collection."""
+        return self.unanswered >= UNANSWERED_POLLS
 
 
 class QueueState(msgspec.Struct, array_like=True):

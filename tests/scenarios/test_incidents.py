@@ -131,6 +131,15 @@ def test_a_frozen_owner_expires_its_locks_then_is_named_as_the_cause():
     assert stuck == [(90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE")] * 2
 
 
+def test_one_question_that_fails_is_a_near_miss():
+    """A long garbage collection: the lock would have run out by the collector's clock, but the client renewed it."""
+    trace = Trace()
+    trace.poll(0, {"a": holding(0, 1, lock_age=25), "b": holding(2, 3)})
+    trace.poll(10, {"a": SILENT, "b": holding(2, 3)}).tick(19)
+    trace.poll(20, {"a": holding(0, 1), "b": holding(2, 3)})
+    assert trace.incidents() == []
+
+
 def test_a_silent_broker_does_not_make_its_clients_locks_expire():
     trace = Trace()
     healthy(trace, 0, 20)

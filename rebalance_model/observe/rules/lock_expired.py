@@ -25,7 +25,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "lock_age_ms": ages.lock,
         "limit_ms": policy.client_lock_max_live_time,
         "broker_limit_ms": policy.broker_lock_max_live_time,
-        "carried_forward": ages.client.unanswered_since is not None,
+        "carried_forward": ages.client.silent,
     }
     if ages.lock <= policy.client_lock_max_live_time:
         return Clear(evidence)
@@ -36,7 +36,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
 def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
     """When an owner that does not answer passes the next limit, by the collector's clock; None after the last."""
     ages = Ages.of(state, mq, 0)
-    if ages is None or not ages.client.orderly or mq.is_retry or ages.client.unanswered_since is None:
+    if ages is None or not ages.client.orderly or mq.is_retry or not ages.client.silent:
         return None
     incident = state.incidents.get(f"{CODE} {mq}")
     if incident is not None and incident.severity == "critical":

@@ -27,7 +27,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "pull_age_ms": ages.pull,
         "limit_ms": policy.pull_max_idle_time,
         "cached_count": ages.queue.cached_count,
-        "carried_forward": ages.client.unanswered_since is not None,
+        "carried_forward": ages.client.silent,
     }
     if ages.pull <= policy.pull_max_idle_time:
         return Clear(evidence)
@@ -37,7 +37,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
 def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
     """When the queue of an owner that does not answer pull-expires, by the collector's clock; None once it has."""
     ages = Ages.of(state, mq, 0)
-    if ages is None or not _applies(state, mq) or ages.client.unanswered_since is None:
+    if ages is None or not _applies(state, mq) or not ages.client.silent:
         return None
     if f"{CODE} {mq}" in state.incidents:
         return None
