@@ -1,0 +1,168 @@
+"""What the answers say, in the words of our events (org.apache.rocketmq.remoting.protocol): bodies in, values out.
+
+The values are checked when the event is made of them (`emitter`). Lists that come in hash order are sorted, so that
+equal answers are equal bytes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from streaming.collector.fastjson import Json, items, parse
+
+Payload = dict[str, Any]
+"""Fields of an event."""
+
+PROPERTIES = (
+    "PROP_CLIENT_VERSION",
+    "PROP_CONSUME_TYPE",
+    "messageModel",
+    "consumeFromWhere",
+    "pullInterval",  # above 120,000 the client's own queues pull-expire
+    "pullBatchSize",
+    "pullThresholdForQueue",  # flow control: with so many cached messages no pull is sent
+    "pullThresholdSizeForQueue",
+    "pullThresholdForTopic",
+    "consumeConcurrentlyMaxSpan",
+    "consumeMessageBatchMaxSize",
+    "consumeThreadMin",
+    "consumeThreadMax",
+    "consumeTimeout",
+    "maxReconsumeTimes",
+    "suspendCurrentQueueTimeMillis",
+)
+"""The properties of a consumer that are kept: what detection reads, or shows as the reason of what it found."""
+
+_PROCESS_QUEUE = {
+    "commit_offset": "commitOffset",
+    "cached_count": "cachedMsgCount",
+    "cached_min": "cachedMsgMinOffset",
+    "cached_max": "cachedMsgMaxOffset",
+    "transaction_count": "transactionMsgCount",
+    "transaction_min": "transactionMsgMinOffset",
+    "transaction_max": "transactionMsgMaxOffset",
+    "locked": "locked",
+    "lock_time": "lastLockTimestamp",
+    "dropped": "droped",  # RocketMQ's own spelling
+    "pull_time": "lastPullTimestamp",
+    "consume_time": "lastConsumeTimestamp",
+    "unlock_attempts": "tryUnlockTimes",
+}
+_POP_QUEUE = {"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}
+_OFFSETS = {
+    "broker_offset": "brokerOffset",
+    "consumer_offset": "consumerOffset",
+    "pull_offset": "pullOffset",
+    "last_time": "lastTimestamp",
+}
+_SUBSCRIPTION = {
+    "topic": "topic",
+    "sub_string": "subString",
+    "expression_type": "expressionType",
+    "sub_version": "subVersion",
+}
+_CONNECTION = {"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"}
+
+_PERM_READ = 4  # PermName.PERM_READ
+
+
+class Broker(NamedTuple):
+    """A master, as the name server knows it."""
+
+    cluster: str
+    name: str
+    address: str
+
+
+def masters(body: bytes) -> list[Broker]:
+    """The masters of every cluster (ClusterInfo, 106); a broker whose master is away is left out."""
+    return [
+        Broker(data["cluster"], data["brokerName"], address)
+        for _, data in items(parse(body)["brokerAddrTable"])
+        for broker_id, address in items(data["brokerAddrs"])
+        if int(broker_id) == 0  # MixAll.MASTER_ID
+    ]
+
+
+def groups(body: bytes) -> set[str]:
+    """The consumer groups that a broker knows, online or not (SubscriptionGroupWrapper, 201)."""
+    return {name for name, _ in items(parse(body)["subscriptionGroupTable"])}
+
+
+def boot_time(body: bytes) -> Payload:
+    """When the broker started (KVTable, 28)."""
+    return {"boot_time": int(parse(body)["table"]["bootTimestamp"])}
+
+
+def route(body: bytes) -> Payload:
+    """The read queues of a topic (TopicRouteData, 105; MQClientInstance.topicRouteData2TopicSubscribeInfo)."""
+    readable = [data for data in parse(body)["queueDatas"] if data["perm"] & _PERM_READ]
+    queues = sorted((data["brokerName"], number) for data in readable for number in range(data["readQueueNums"]))
+    return {"queues": [{"broker": broker, "queue_id": number} for broker, number in queues]}
+
+
+def connection(body: bytes) -> Payload:
+    """A broker's ConsumerGroupInfo (ConsumerConnection, 203)."""
+    answer = parse(body)
+    return {
+        "connections": sorted(
+            (_renamed(one, _CONNECTION) for one in answer["connectionSet"]),
+            key=lambda one: (one["client_id"], one["channel"]),
+        ),
+        "subscriptions": _subscriptions([one for _, one in items(answer.get("subscriptionTable"))]),
+        "consume_type": answer.get("consumeType") or "",
+        "message_model": answer.get("messageModel") or "",
+        "consume_from_where": answer.get("consumeFromWhere") or "",
+    }
+
+
+NO_MEMBERS: Payload = {"connections": []}
+"""What 203 says by its code 206: nobody of the group is online. A fact, no failure."""
+
+
+def consume_stats(body: bytes) -> Payload:
+    """A broker's offsets of a group (ConsumeStats, 208)."""
+    return {"queues": [{"mq": mq, **_renamed(row, _OFFSETS)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+
+
+def running_info(body: bytes) -> Payload:
+    """A client's own state (ConsumerRunningInfo, 307)."""
+    answer = parse(body)
+    properties: Mapping[str, str] = answer["properties"]
+    return {
+        "orderly": properties.get("PROP_CONSUMEORDERLY") == "true",
+        "strategy": _simple_class_name(properties.get("allocateMessageQueueStrategy", "")),
+        "start_time": int(properties.get("PROP_CONSUMER_START_TIMESTAMP", 0)),
+        "properties": {name: properties[name] for name in PROPERTIES if name in properties},
+        "subscriptions": _subscriptions(answer.get("subscriptionSet") or []),
+        "queues": [{"mq": mq, **_process_queue(row)} for mq, row in _by_queue(answer["mqTable"])],
+        "pop_queues": [{**mq, **_renamed(row, _POP_QUEUE)} for mq, row in _by_queue(answer.get("mqPopTable"))],
+    }
+
+
+def _process_queue(row: Json) -> Payload:
+    renamed = _renamed(row, _PROCESS_QUEUE)
+    renamed["commit_offset"] = max(int(renamed["commit_offset"]), -1)  # OffsetStore.readOffset: -2 where it failed
+    return renamed
+
+
+def _renamed(row: Json, names: Mapping[str, str]) -> Payload:
+    """The row's fields under our names; what an older version doesn't send keeps its default."""
+    return {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+
+
+def _subscriptions(subscriptions: Json) -> list[Payload]:
+    return sorted((_renamed(one, _SUBSCRIPTION) for one in subscriptions), key=lambda one: str(one["topic"]))
+
+
+def _by_queue(table: Json) -> list[tuple[Payload, Json]]:
+    """The rows of a table whose keys are message queues: objects, or objects written as strings (fastjson 2)."""
+    rows = []
+    for key, row in items(table):
+        queue = parse(key.encode()) if isinstance(key, str) else key
+        rows.append(({"topic": queue["topic"], "broker": queue["brokerName"], "queue_id": queue["queueId"]}, row))
+    return sorted(rows, key=lambda one: tuple(one[0].values()))
+
+
+def _simple_class_name(text: str) -> str:
+    """``AllocateMessageQueueAveragely`` of ``org.….AllocateMessageQueueAveragely@1a2b`` (Object.toString)."""
+    return text.partition("@")[0].rpartition(".")[2]

@@ -1,0 +1,43 @@
+"""What the collector may ask: an allow-list of request codes that change nothing in a broker or client."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ReadCode(IntEnum):
+    """The request codes that the collector sends (org.apache.rocketmq.remoting.protocol.RequestCode).
+
+    Each only reads. Some others look as if they did: probing a lock (41) takes it, a heartbeat (34) makes its sender a
+    member.
+    """
+
+    GET_BROKER_RUNTIME_INFO = 28
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_CONSUMER_CONNECTION_LIST = 203
+    GET_CONSUME_STATS = 208
+    GET_CONSUMER_RUNNING_INFO = 307
+
+
+class _Fields(NamedTuple):
+    code: ReadCode
+    fields: Mapping[str, str]
+
+
+class Request(_Fields):
+    """A question: a code of the allow-list and its header fields; it has no body.
+
+    The client sends nothing else, so what can't be built can't be sent.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, code: ReadCode, **fields: str) -> "Request":
+        """Build a question.
+
+        Raises:
+            ValueError: the code is not on the allow-list.
+        """
+        return super().__new__(cls, ReadCode(code), fields)

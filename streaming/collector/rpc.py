@@ -1,0 +1,85 @@
+"""The questions that the collector asks, typed: each method is one RPC and changes nothing in the cluster."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rebalance_model.observe.events import UNREACHABLE
+from streaming.collector import answers
+from streaming.collector.answers import Broker, Payload
+from streaming.collector.client import RemotingClient, RpcFailedError
+from streaming.collector.requests import ReadCode, Request
+
+T = TypeVar("T")
+
+_CONSUMER_NOT_ONLINE = 206  # ResponseCode: nobody of the group is connected
+
+
+class Rpc:
+    """Questions to name servers and brokers.
+
+    Every method takes the seconds that it may last, and raises `RpcFailedError` for anything but an answer.
+    """
+
+    def __init__(self, client: RemotingClient, name_servers: tuple[str, ...]) -> None:
+        self._client = client
+        self._name_servers = name_servers
+
+    async def masters(self, seconds: float) -> list[Broker]:
+        """The masters of every cluster."""
+        return await self._ask_name_servers(Request(ReadCode.GET_BROKER_CLUSTER_INFO), answers.masters, seconds)
+
+    async def route(self, topic: str, seconds: float) -> Payload:
+        """The read queues of a topic."""
+        request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+        payload = await self._ask_name_servers(request, answers.route, seconds)
+        return {"queues": [{"topic": topic, **queue} for queue in payload["queues"]]}
+
+    async def groups(self, broker: Broker, seconds: float) -> set[str]:
+        """The consumer groups that the broker knows."""
+        request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return await self._ask(broker.address, request, answers.groups, seconds)
+
+    async def boot_time(self, broker: Broker, seconds: float) -> Payload:
+        """When the broker started."""
+        return await self._ask(broker.address, Request(ReadCode.GET_BROKER_RUNTIME_INFO), answers.boot_time, seconds)
+
+    async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
+        """The group's members and subscriptions as this broker has them."""
+        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=group)
+        try:
+            return await self._ask(broker.address, request, answers.connection, seconds)
+        except RpcFailedError as error:
+            if error.code == _CONSUMER_NOT_ONLINE:
+                return answers.NO_MEMBERS
+            raise
+
+    async def consume_stats(self, broker: Broker, group: str, seconds: float) -> Payload:
+        """The group's offsets on this broker."""
+        request = Request(ReadCode.GET_CONSUME_STATS, consumerGroup=group)
+        return await self._ask(broker.address, request, answers.consume_stats, seconds)
+
+    async def running_info(self, broker: Broker, group: str, client_id: str, seconds: float) -> Payload:
+        """The client's own state; the broker passes the question on, and waits 10 s for a client that is frozen."""
+        request = Request(
+            ReadCode.GET_CONSUMER_RUNNING_INFO, consumerGroup=group, clientId=client_id, jstackEnable="false"
+        )
+        return await self._ask(broker.address, request, answers.running_info, seconds)
+
+    async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
+        """The first answer; name servers know the same, so one that is away only costs its share of the time."""
+        share = seconds / len(self._name_servers)
+        for name_server in self._name_servers[:-1]:
+            try:
+                return await self._ask(name_server, request, read, share)
+            except RpcFailedError as error:
+                if error.code > 0:  # it answered: there is no such topic
+                    raise
+        return await self._ask(self._name_servers[-1], request, read, share)
+
+    async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
+        answer = await self._client.ask(address, request, seconds=seconds)
+        try:
+            return read(answer.body)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            remark = f"{address}: the answer to {request.code.name} can't be read: {error!r}"
+            raise RpcFailedError(UNREACHABLE, remark) from error
