@@ -27,7 +27,7 @@ check: $(READY) ## Lint, format, types and the rules of who may import whom
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## Events a second of the job, beside what the same machine could do at best
 	$(BIN)/python -m tests.bench
