@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import replay, topic
+from streaming.cli import lab, replay, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -20,7 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(collect.app, name="collect")
 app.command()(replay.replay)
+app.add_typer(lab.app, name="lab")
 app.add_typer(topic.app, name="topic")
 
 

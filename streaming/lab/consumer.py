@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Condition
-from typing import Any
 
 import jpype
 
 from streaming.lab import jvm
 from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, Queue, Report, Told, report
+from streaming.lab.jvm import JavaObject
 
 _CONSUME_THREADS = 16  # a hung queue keeps a thread: there must be one for each queue that a test hangs
 _SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own default)
@@ -50,7 +50,7 @@ class Behaviour:
         return wanted and self._orders.queue_id in (None, queue.queue_id)
 
 
-def _accepts(behaviour: Behaviour, messages: Sequence[Any], message_queue: Any) -> bool:
+def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
     queue = Queue(message_queue.getTopic(), message_queue.getBrokerName(), message_queue.getQueueId())
     return all(behaviour.accepts(queue, message.getQueueOffset()) for message in messages)
 
@@ -63,8 +63,8 @@ class OrderedListener:
         self._behaviour = behaviour
         self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus")
 
-    @jpype.JOverride
-    def consumeMessage(self, messages: Sequence[Any], context: Any) -> Any:  # noqa: N802  Java's name
+    @jpype.JOverride  # type: ignore[untyped-decorator]  # jpype has no types for it
+    def consumeMessage(self, messages: Sequence[JavaObject], context: JavaObject) -> JavaObject:  # noqa: N802  Java's name
         """MessageListenerOrderly.consumeMessage."""
         if _accepts(self._behaviour, messages, context.getMessageQueue()):
             return self._status.SUCCESS
@@ -80,14 +80,14 @@ class ConcurrentListener:
         self._behaviour = behaviour
         self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus")
 
-    @jpype.JOverride
-    def consumeMessage(self, messages: Sequence[Any], context: Any) -> Any:  # noqa: N802  Java's name
+    @jpype.JOverride  # type: ignore[untyped-decorator]  # jpype has no types for it
+    def consumeMessage(self, messages: Sequence[JavaObject], context: JavaObject) -> JavaObject:  # noqa: N802  Java's name
         """MessageListenerConcurrently.consumeMessage."""
         accepted = _accepts(self._behaviour, messages, context.getMessageQueue())
         return self._status.CONSUME_SUCCESS if accepted else self._status.RECONSUME_LATER
 
 
-def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> Any:
+def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
     """A started DefaultMQPushConsumer; its client id is 127.0.0.1@<name>."""
     consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
     consumer.setNamesrvAddr(orders.name_server)
@@ -103,7 +103,7 @@ def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> Any:
     return consumer
 
 
-def owned(consumer: Any) -> list[Queue]:
+def owned(consumer: JavaObject) -> list[Queue]:
     """The queues in the client's ProcessQueue table, without the retry topic's."""
     table = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
     queues = (Queue(mq.getTopic(), mq.getBrokerName(), mq.getQueueId()) for mq in table.keySet().toArray())

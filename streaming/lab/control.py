@@ -4,7 +4,6 @@ It is told through one JSON file that holds all that it shall be; it looks for c
 keeps: it can be read by anyone, and a client that is started again finds it. It reports with JSON lines in its log.
 """
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -66,7 +65,7 @@ class Report(msgspec.Struct, omit_defaults=True):
     remark: str = ""
 
 
-OrdersT = TypeVar("OrdersT", ConsumerOrders, ProducerOrders)
+OrdersT = TypeVar("OrdersT", bound=ConsumerOrders | ProducerOrders)
 _reports = msgspec.json.Decoder(Report)
 
 
@@ -75,9 +74,9 @@ class Told(Generic[OrdersT]):
 
     def __init__(self, path: Path, kind: type[OrdersT]) -> None:
         self._path = path
-        self._decoder = msgspec.json.Decoder(kind)
-        self._stamp = 0
-        self.orders = self.news() or self._read()
+        self._kind: type[OrdersT] = kind
+        self._stamp = path.stat().st_mtime_ns
+        self.orders: OrdersT = told(path, kind)
 
     def news(self) -> OrdersT | None:
         """The orders, if they changed since the last look."""
@@ -85,11 +84,8 @@ class Told(Generic[OrdersT]):
         if stamp == self._stamp:
             return None
         self._stamp = stamp
-        self.orders = self._read()
+        self.orders = told(self._path, self._kind)
         return self.orders
-
-    def _read(self) -> OrdersT:
-        return self._decoder.decode(self._path.read_bytes())
 
 
 def tell(path: Path, orders: ConsumerOrders | ProducerOrders) -> None:
@@ -97,7 +93,7 @@ def tell(path: Path, orders: ConsumerOrders | ProducerOrders) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.format(msgspec.json.encode(orders)))
-    os.replace(new, path)
+    new.replace(path)
 
 
 def told(path: Path, kind: type[OrdersT]) -> OrdersT:

@@ -4,8 +4,12 @@ import os
 import signal
 from pathlib import Path
 from threading import Event
+from typing import Any, TypeAlias
 
 import jpype
+
+JavaObject: TypeAlias = Any
+"""An object of a Java class; mypy knows none of them."""
 
 _HEAP = "-Xmx96m"
 JVM_FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")

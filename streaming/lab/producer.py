@@ -6,7 +6,7 @@ Started by the lab as ``python -m streaming.lab.producer ORDERS.json`` (`streami
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from threading import Event
 
 import jpype
 
@@ -88,7 +88,7 @@ class Sender:
             report(Report("send fails" if failing else "sends again", remark=remark))
 
 
-def _work(told: Told[ProducerOrders], asked_to_end: Any) -> None:
+def _work(told: Told[ProducerOrders], asked_to_end: Event) -> None:
     topics, sender = Topics(told.orders), Sender(told.orders)
     topics.make(told.orders)
     while not asked_to_end.wait(1 / told.orders.messages_per_second):

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from random import SystemRandom
+from typing import TypeAlias
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -16,6 +17,7 @@ from streaming.lab.jvm import JVM_FRUGAL
 
 LOOPBACK = "127.0.0.1"
 BROKER_NAME = "broker-a"
+Command: TypeAlias = list[str | Path]
 ROCKETMQ_READY = "boot success"  # the line of NamesrvStartup and BrokerStartup
 
 # Below Linux's ephemeral range (32768…): an outgoing connection of anybody can't take a port between two starts.
@@ -100,13 +102,13 @@ BROKER_PORTS_BESIDE = (-2, 0, 1)
 """The broker also listens two below its port (VIP channel) and one above (replication)."""
 
 
-def name_server_command(jars: Sequence[Path], home: Path, port: int) -> list[str | Path]:
+def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
     """NamesrvStartup, heap 128 MB."""
     conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port))
     return [*_rocketmq(jars, home, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
 
-def broker_command(jars: Sequence[Path], home: Path, port: int, name_server: str) -> list[str | Path]:
+def broker_command(jars: Sequence[Path], home: Path, port: int, name_server: str) -> Command:
     """BrokerStartup, heap 512 MB and as much again outside of it."""
     text = _BROKER_CONF.format(
         name=BROKER_NAME, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
@@ -116,7 +118,7 @@ def broker_command(jars: Sequence[Path], home: Path, port: int, name_server: str
     return [*java, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
 
 
-def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> list[str | Path]:
+def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> Command:
     """One Kafka node that is broker and controller (KRaft), heap 384 MB; its storage is formatted at the first call.
 
     Raises:
@@ -125,9 +127,9 @@ def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: 
     logs = home / "logs"
     text = _KAFKA_CONF.format(loopback=LOOPBACK, port=port, controller_port=controller_port, logs=logs)
     conf = _write(home / "server.properties", text)
-    java = [java_executable(), "-Xmx384m", *JVM_FRUGAL, "-cp", _class_path(jars)]
+    java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, "-cp", _class_path(jars)]
     if not (logs / "meta.properties").exists():
-        tool = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
+        tool: Command = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
         made = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)
         if made.returncode:
             raise UserError(f"Kafka's storage in {home} can't be formatted: {made.stderr.strip().splitlines()[-1:]}.")
@@ -148,9 +150,10 @@ def kafka_answers(bootstrap: str) -> bool | None:
         admin.close()
 
 
-def _rocketmq(jars: Sequence[Path], home: Path, *memory: str) -> list[str | Path]:
+def _rocketmq(jars: Sequence[Path], home: Path, *memory: str) -> Command:
     return [
-        *(java_executable(), *memory, *JVM_FRUGAL, *_ROCKETMQ_OPENS),
+        java_executable(),
+        *(*memory, *JVM_FRUGAL, *_ROCKETMQ_OPENS),
         f"-Duser.home={home}",  # its logs go below
         "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
         *("-cp", _class_path(jars)),

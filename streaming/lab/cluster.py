@@ -1,0 +1,218 @@
+"""The lab's processes as a cluster: start what is missing, tell a client something, hear what it says."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from streaming import jars
+from streaming.errors import UserError
+from streaming.java import java_home
+from streaming.lab import servers
+from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, reports, tell, told
+from streaming.lab.processes import end, spawn, state, wait_until
+from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
+from streaming.settings import LabGroup
+
+T = TypeVar("T")
+
+PRODUCER = "producer"
+_NAME_SERVER, _BROKER, _KAFKA = "namesrv", "broker", "kafka"
+_START_SECONDS_MAX = 90.0  # 8 s on a quiet machine; many JVMs on few cores may take much longer
+_LEAVE_SECONDS_MAX = 15.0
+
+
+class Cluster:
+    """Every change is saved at once: what was started is known even if the command is cut short."""
+
+    def __init__(self, home: Home, state: LabState, jars_root: Path) -> None:
+        self.home = home
+        self.state = state
+        self._jars_root = jars_root
+        self._log_begins: dict[str, int] = {}
+
+    @property
+    def name_server(self) -> str:
+        """Address of the name server."""
+        return f"{servers.LOOPBACK}:{self.state.name_server_port}"
+
+    @property
+    def kafka_bootstrap(self) -> str | None:
+        """Address of Kafka; None: the lab has none."""
+        return f"{servers.LOOPBACK}:{self.state.kafka.broker}" if self.state.kafka else None
+
+    @property
+    def broker(self) -> str:
+        """Address of the broker."""
+        return f"{servers.LOOPBACK}:{self.state.broker_port}"
+
+    def runs(self, name: str) -> bool:
+        """Whether a process is there, frozen or not."""
+        member = self.state.members.get(name)
+        return member is not None and state(member.process) != "down"
+
+    def start_servers(self) -> None:
+        """Start those servers that do not run, and wait until all can be used."""
+        launched = not self.runs(_NAME_SERVER)
+        if launched:
+            self._launch_name_server()
+        if self.state.kafka and not self.runs(_KAFKA):
+            self._launch_kafka(self.state.kafka)  # formats its storage while the name server boots
+        if launched:
+            self._wait_line(_NAME_SERVER)
+        if not self.runs(_BROKER):
+            self._launch_broker()
+            self._wait_line(_BROKER)
+        if bootstrap := self.kafka_bootstrap:
+            self._wait(_KAFKA, lambda: servers.kafka_answers(bootstrap))
+
+    def start_producer(self, messages_per_second: float) -> None:
+        """Start the producer, which makes the topics, and wait until they are there."""
+        path = self.home.orders(PRODUCER)
+        orders = ProducerOrders(
+            name=PRODUCER,
+            jars=self._rocketmq_jars(),
+            name_server=self.name_server,
+            broker=self.broker,
+            topics=self.state.topics,
+            messages_per_second=messages_per_second,
+        )
+        tell(path, orders)
+        self._launch(PRODUCER, "producer", [sys.executable, "-m", "streaming.lab.producer", path])
+        self.await_report(PRODUCER, lambda said: said.topics == self.state.topics or None)
+
+    def launch_consumer(self, name: str, group: LabGroup, *, pull_interval_ms: int = 0) -> None:
+        """Start a new consumer; wait for it with `await_start`."""
+        orders = ConsumerOrders(
+            name=name,
+            jars=self._rocketmq_jars(),
+            name_server=self.name_server,
+            group=group.group,
+            topic=group.topic,
+            ordered=group.ordered,
+            pull_interval_ms=pull_interval_ms,
+        )
+        self._launch_consumer(orders)
+
+    def relaunch_consumer(self, name: str) -> None:
+        """Start a consumer again that was there before, as well behaved as a new one."""
+        self._launch_consumer(msgspec.structs.replace(self.consumer(name), hang=False, poison=False, queue_id=None))
+
+    def await_start(self, name: str) -> None:
+        """Wait until a consumer is in its group."""
+        self.await_report(name, lambda said: said.event == "started" or None)
+
+    def end(self, name: str, *, cleanly: bool) -> None:
+        """End a process and wait for its end: cleanly is to leave the group and say so, else SIGKILL."""
+        end(self.state.members[name].process, grace_seconds=_LEAVE_SECONDS_MAX if cleanly else 0)
+
+    def forget(self, name: str) -> None:
+        """A client that has left for good."""
+        del self.state.members[name]
+        self.home.save(self.state)
+
+    def consumer(self, name: str) -> ConsumerOrders:
+        """What a consumer was told last."""
+        return told(self.home.orders(name), ConsumerOrders)
+
+    def tell_consumer(
+        self, name: str, *, hang: bool = False, poison: bool = False, queue_id: int | None = None
+    ) -> None:
+        """Tell a consumer how to behave from now on."""
+        self._mark(name)
+        orders = self.consumer(name)
+        tell(self.home.orders(name), msgspec.structs.replace(orders, hang=hang, poison=poison, queue_id=queue_id))
+
+    def tell_topics(self, topics: dict[str, int]) -> None:
+        """Bring topics to another number of queues and wait until the name server gives it out."""
+        self._mark(PRODUCER)
+        path = self.home.orders(PRODUCER)
+        tell(path, msgspec.structs.replace(told(path, ProducerOrders), topics=topics))
+        self.await_report(PRODUCER, lambda said: said.topics == topics or None)
+        self.state.topics = topics
+        self.home.save(self.state)
+
+    def await_report(
+        self, name: str, wanted: Callable[[Report], bool | None], seconds: float = _START_SECONDS_MAX
+    ) -> Report:
+        """Wait until a client says the wanted thing, after it was started or told something.
+
+        Raises:
+            UserError: it ended, or did not say it in time.
+        """
+
+        def said() -> Report | None:
+            return next((one for one in reports(self.home.log(name), self._log_begins[name]) if wanted(one)), None)
+
+        return self._wait(name, said, seconds)
+
+    def owned(self, name: str) -> list[Queue]:
+        """The queues that a consumer last said it owns."""
+        queues: list[Queue] = []
+        for said in reports(self.home.log(name)):
+            if said.event in ("started", "ended"):
+                queues = []
+            elif said.event == "owns":
+                queues = said.queues
+        return queues
+
+    def _launch_consumer(self, orders: ConsumerOrders) -> None:
+        path = self.home.orders(orders.name)
+        tell(path, orders)
+        command = [sys.executable, "-m", "streaming.lab.consumer", str(path)]
+        client_id = f"{servers.LOOPBACK}@{orders.name}"
+        self._launch(orders.name, "consumer", command, group=orders.group, client_id=client_id)
+
+    def _launch_name_server(self) -> None:
+        self._must_be_free(self.state.name_server_port)
+        command = servers.name_server_command(
+            self._jars("rocketmq"), self.home.data(_NAME_SERVER), self.state.name_server_port
+        )
+        self._launch(_NAME_SERVER, "name server", command)
+
+    def _launch_broker(self) -> None:
+        for distance in servers.BROKER_PORTS_BESIDE:
+            self._must_be_free(self.state.broker_port + distance)
+        command = servers.broker_command(
+            self._jars("rocketmq"), self.home.data(_BROKER), self.state.broker_port, self.name_server
+        )
+        self._launch(_BROKER, "broker", command)
+
+    def _launch_kafka(self, ports: KafkaPorts) -> None:
+        self._must_be_free(ports.broker)
+        self._must_be_free(ports.controller)
+        command = servers.kafka_command(self._jars("kafka"), self.home.data(_KAFKA), ports.broker, ports.controller)
+        self._launch(_KAFKA, "kafka", command)
+
+    def _launch(
+        self, name: str, role: Role, command: Sequence[str | Path], *, group: str = "", client_id: str = ""
+    ) -> None:
+        self._mark(name)
+        environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(self.home.data(name))}
+        process = spawn(command, self.home.log(name), environment)
+        self.state.members[name] = Member(name, role, process, group, client_id)
+        self.home.save(self.state)
+
+    def _mark(self, name: str) -> None:
+        """What the process says from here on is new."""
+        log = self.home.log(name)
+        self._log_begins[name] = log.stat().st_size if log.exists() else 0
+
+    def _wait(self, name: str, ready: Callable[[], T | None], seconds: float = _START_SECONDS_MAX) -> T:
+        return wait_until(ready, self.state.members[name].process, self.home.log(name), seconds)
+
+    def _wait_line(self, name: str) -> None:
+        log, begin = self.home.log(name), self._log_begins[name]
+        self._wait(name, lambda: servers.ROCKETMQ_READY.encode() in log.read_bytes()[begin:] or None)
+
+    def _jars(self, conf: jars.JarSet) -> list[Path]:
+        return jars.ensure(conf, self._jars_root)
+
+    def _rocketmq_jars(self) -> list[str]:
+        return [str(jar) for jar in self._jars("rocketmq")]
+
+    def _must_be_free(self, port: int) -> None:
+        if not servers.port_is_free(port):
+            raise UserError(f"Port {port} of the lab was taken by another program: `lab down`, then `lab up`.")
