@@ -80,6 +80,7 @@ class Collector(_Section):
     instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     interval_ms: int = Field(ge=1_000)
     deadline_ms: int = Field(ge=100)
+    client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)
     groups: tuple[str, ...]
     output: Literal["kafka", "files"]

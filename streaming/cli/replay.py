@@ -20,8 +20,8 @@ def replay(
 
     The order is kept and nothing is left out: a line that is no event goes to partition 0, for the job to reject.
     """
-    from streaming.log.open import open_publisher  # noqa: PLC0415  starting the command line needs no Kafka client
-    from streaming.log.recording import recorded_rows  # noqa: PLC0415
+    from streaming.log.open import open_publisher
+    from streaming.log.recording import recorded_rows
 
     settings = load_settings()
     kind = to or settings.source.kind

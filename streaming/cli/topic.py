@@ -20,7 +20,7 @@ def create(
     retention_hours: Annotated[int, typer.Option(min=1, help="How long Kafka keeps a row.")] = 168,
 ) -> None:
     """Make the topic of the settings (source.topic, source.partitions), stamped by the broker (LogAppendTime)."""
-    from streaming.log.kafka import create_topic  # noqa: PLC0415  starting the command line needs no Kafka client
+    from streaming.log.kafka import create_topic
 
     source = load_settings().source
     made = create_topic(

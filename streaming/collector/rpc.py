@@ -11,6 +11,8 @@ from streaming.collector.requests import ReadCode, Request
 
 T = TypeVar("T")
 
+NAME_SERVER_SECONDS = 3.0
+"""A name server answers from its memory; one that takes longer (ClientConfig.mqClientApiTimeout) is not waited for."""
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: nobody of the group is connected
 
 
@@ -22,7 +24,7 @@ class Rpc:
 
     def __init__(self, client: RemotingClient, name_servers: tuple[str, ...]) -> None:
         self._client = client
-        self._name_servers = name_servers
+        self._name_servers = list(name_servers)
 
     async def masters(self, seconds: float) -> list[Broker]:
         """The masters of every cluster."""
@@ -66,15 +68,24 @@ class Rpc:
         return await self._ask(broker.address, request, answers.running_info, seconds)
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        """The first answer; name servers know the same, so one that is away only costs its share of the time."""
-        share = seconds / len(self._name_servers)
-        for name_server in self._name_servers[:-1]:
+        """The answer of the first name server that has one; they all know the same.
+
+        The one that answered is asked first from then on.
+        """
+        share = min(seconds, NAME_SERVER_SECONDS) / len(self._name_servers)
+        failure = RpcFailedError(UNREACHABLE, "there is no name server to ask")
+        for name_server in tuple(self._name_servers):
             try:
-                return await self._ask(name_server, request, read, share)
+                answer = await self._ask(name_server, request, read, share)
             except RpcFailedError as error:
-                if error.code > 0:  # it answered: there is no such topic
+                if error.code > 0:  # it did answer: there is no such topic
                     raise
-        return await self._ask(self._name_servers[-1], request, read, share)
+                failure = error
+            else:
+                self._name_servers.remove(name_server)
+                self._name_servers.insert(0, name_server)
+                return answer
+        raise failure
 
     async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
         answer = await self._client.ask(address, request, seconds=seconds)

@@ -1,0 +1,88 @@
+"""Where events get their `time` and `seq`, and the one queue through which they leave."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from rebalance_model.observe.decoding import VALUE_BYTES_MAX
+from rebalance_model.observe.events import Event
+from streaming.log.rows import encode
+
+E = TypeVar("E", bound=Event)
+Sink = Callable[[list[Event]], None]
+"""Takes events in order, for good; raises if it can't."""
+
+
+class UnsendableError(ValueError):
+    """What was answered makes no event: a value out of its range, or more than a row of the log may hold."""
+
+
+def now_ms() -> int:
+    """The collector's clock."""
+    return time.time_ns() // 1_000_000
+
+
+class Emitter:
+    """Makes valid events, stamped in the order in which they leave.
+
+    Stamping and queueing is one step of one event loop, which is the lock that both share: nothing can come between,
+    so ``time`` never falls, ``seq`` has no holes, and a TICK follows all that was stamped before it.
+    """
+
+    def __init__(self, instance: str, clock: Callable[[], int] = now_ms) -> None:
+        """Begin an incarnation of the source ``instance``, named after the time of its start."""
+        self.source_id = f"{instance}@{clock()}"
+        self._clock = clock
+        self._time = 0
+        self._seq: defaultdict[str, int] = defaultdict(int)
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def emit(self, kind: type[E], *, cluster: str, group: str | None = None, **fields: object) -> E:
+        """Stamp an event and queue it.
+
+        Raises:
+            UnsendableError: then nothing was queued and no ``seq`` used.
+        """
+        key = "" if group is None else f"{cluster}/{group}"
+        seq = self._seq[key] + 1
+        stamp = max(self._time, self._clock())
+        stamped = {
+            **fields,
+            **({} if group is None else {"group": group}),
+            "type": kind.__struct_config__.tag,
+            "time": stamp,
+            "cluster": cluster,
+            "source": "poll",
+            "source_id": self.source_id,
+            "seq": seq,
+        }
+        try:
+            event = msgspec.convert(stamped, type=kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise UnsendableError(str(error)) from None
+        size = len(encode(event))
+        if size > VALUE_BYTES_MAX:
+            msg = f"the answer makes an event of {size} bytes, the log takes {VALUE_BYTES_MAX}"
+            raise UnsendableError(msg)
+        self._time, self._seq[key] = stamp, seq
+        self._queue.put_nowait(event)
+        return event
+
+    async def send(self, sink: Sink) -> None:
+        """Hand events to the sink, in order and in batches, until `finish`; what the sink raises ends it."""
+        while True:
+            batch = [await self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            events = [event for event in batch if event is not None]
+            await asyncio.to_thread(sink, events)
+            if len(events) < len(batch):
+                return
+
+    def finish(self) -> None:
+        """Let `send` return when everything queued so far has been handed over."""
+        self._queue.put_nowait(None)

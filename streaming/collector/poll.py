@@ -1,0 +1,308 @@
+"""The poll collector: every interval one round of questions to every broker and every client.
+
+What a round asks, all in parallel within a bound: of the name server the masters; of each master its boot time and
+its groups; of each master and group the members (203) and the offsets (208); of the name server the routes of the
+topics that these name; of every member its own state (307).
+
+What becomes of it: an event for each answer and for each question that got none. Within a group a topic's route comes
+before what names the topic, a broker's members before its offsets, and a client's state after both. Brokers don't
+wait for each other. A frozen client keeps a thread of its broker for 10 s, so it can't hold up the others: its
+answer may come after the round's end, and until it comes the client is asked nothing else; those that did not answer
+last time wait in a narrower line of their own.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from rebalance_model.observe.events import (
+    DEADLINE,
+    UNREACHABLE,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    Event,
+    RpcError,
+    Tick,
+    TopicRoute,
+)
+from streaming.collector.answers import Broker, Payload
+from streaming.collector.client import RpcFailedError
+from streaming.collector.emitter import Emitter, UnsendableError, now_ms
+from streaming.collector.rpc import Rpc
+from streaming.settings import Collector
+
+log = structlog.get_logger()
+
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"  # MixAll.CID_RMQ_SYS_PREFIX
+SYSTEM_GROUPS = frozenset(
+    {
+        "DEFAULT_CONSUMER",
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+    }
+)
+"""Groups of RocketMQ's own (MixAll.isSysConsumerGroupPullMessage)."""
+IMPLICIT_TOPICS = ("%RETRY%", "%DLQ%")
+"""Topics that no rule needs a route of."""
+_CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
+
+Ask = Callable[[float], Awaitable[Payload]]
+
+
+class Summary(msgspec.Struct):
+    """What a round came to."""
+
+    groups: int = 0
+    members: int = 0
+    answered: int = 0
+    errors: int = 0
+    pending: int = 0
+    ms: int = 0
+
+
+class _Answer(NamedTuple):
+    asked: int
+    payload: Payload | None
+    error: RpcError | None
+
+
+class _Group:
+    """What one round has asked about one group so far."""
+
+    def __init__(self, cluster: str, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.routes: dict[str, asyncio.Task[None]] = {}
+        self.members: set[str] = set()
+
+
+class _Round:
+    """One round: its deadline on the loop's clock, and what was asked in it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.started = asyncio.get_running_loop().time()
+        self.deadline = self.started + seconds
+        self.summary = Summary()
+        self.groups: dict[tuple[str, str], _Group] = {}
+        self.routes: dict[str, asyncio.Task[_Answer]] = {}
+        self.clients: set[asyncio.Task[None]] = set()
+
+    def group(self, cluster: str, name: str) -> _Group:
+        return self.groups.setdefault((cluster, name), _Group(cluster, name))
+
+
+class Poller:
+    """Asks rounds of questions. Brokers and groups once found are asked until this poller ends."""
+
+    def __init__(self, rpc: Rpc, emitter: Emitter, settings: Collector) -> None:
+        self._rpc = rpc
+        self._emitter = emitter
+        self._settings = settings
+        self._gate = asyncio.Semaphore(settings.parallelism)
+        self._narrow_gate = asyncio.Semaphore(max(1, settings.parallelism // 4))
+        self._brokers: dict[str, Broker] = {}
+        self._groups: defaultdict[str, set[str]] = defaultdict(set)
+        self._silent: set[str] = set()
+        self._last_question: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+
+    async def find_brokers(self) -> None:
+        """Ask the name server which masters there are.
+
+        Raises:
+            RpcFailedError: no name server answers.
+        """
+        for broker in await self._rpc.masters(self._settings.deadline_ms / 1000):
+            self._brokers[broker.name] = broker
+
+    async def round(self) -> Summary:
+        """Ask everybody; return when all have answered or the deadline has passed."""
+        current = _Round(self._settings.deadline_ms / 1000)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._find_more_brokers(current))
+            for broker in list(self._brokers.values()):
+                tasks.create_task(self._ask_broker(current, broker))
+        return await self._end(current)
+
+    def tick(self) -> None:
+        """Say that everything stamped so far has been sent, in every cluster."""
+        for cluster in sorted({broker.cluster for broker in self._brokers.values()}):
+            self._emitter.emit(Tick, cluster=cluster)
+
+    async def drain(self) -> None:
+        """Wait for the clients that are still to answer."""
+        await asyncio.gather(*self._under_way.values())
+
+    async def cancel(self) -> None:
+        """Ask no more: give up the questions under way."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _find_more_brokers(self, current: _Round) -> None:
+        """Those that are new are asked from the next round on; the known ones don't wait for a name server."""
+        try:
+            await self.find_brokers()
+        except RpcFailedError as error:
+            log.warning("no name server answers", error=str(error))
+            current.summary.errors += 1
+
+    async def _end(self, current: _Round) -> Summary:
+        loop = asyncio.get_running_loop()
+        if current.clients:
+            answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
+            await asyncio.gather(*answered)
+        members = [client for group in current.groups.values() for client in group.members]
+        self._silent &= set(members)
+        summary = current.summary
+        summary.groups = len(current.groups)
+        summary.members = len(members)
+        summary.pending = len(self._under_way)
+        summary.ms = round((loop.time() - current.started) * 1000)
+        return summary
+
+    async def _ask_broker(self, current: _Round, broker: Broker) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ask_status(current, broker))
+            for group in await self._groups_of(current, broker):
+                tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
+
+    async def _ask_status(self, current: _Round, broker: Broker) -> None:
+        answer = await self._ask(partial(self._rpc.boot_time, broker), current)
+        self._emit(current, BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
+
+    async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
+        """The groups to ask this broker about; those known so far where it doesn't say."""
+        patterns = self._settings.groups
+        answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
+        if answer.payload is None:
+            log.warning("a broker doesn't list its groups", broker=broker.name, error=str(answer.error))
+            return self._groups[broker.name]
+        self._groups[broker.name] = {
+            name
+            for name in answer.payload
+            if not name.startswith(SYSTEM_GROUP_PREFIX)
+            and name not in SYSTEM_GROUPS
+            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+        }
+        return self._groups[broker.name]
+
+    async def _group_names(self, broker: Broker, seconds: float) -> Payload:
+        return dict.fromkeys(await self._rpc.groups(broker, seconds))
+
+    async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
+        """Members and offsets of a group on one broker, then the members that it lists."""
+        emit = partial(self._emit_of, current, group, broker=broker.name)
+        async with asyncio.TaskGroup() as tasks:
+            stats_asked = tasks.create_task(self._ask(partial(self._rpc.consume_stats, broker, group.name), current))
+            members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
+            await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
+            listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
+            stats = await stats_asked
+        await self._routes(current, group, [row["mq"]["topic"] for row in _rows(stats, "queues")])
+        emit(ConsumeStats, stats)
+        for one in listed:
+            self._ask_client_once(current, group, broker, one["client_id"])
+
+    async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
+        """See that the group's events have the routes of these topics before what names them."""
+        for topic in topics:
+            if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
+                group.routes[topic] = asyncio.create_task(self._ask_route(current, group, topic))
+        await asyncio.gather(*(group.routes[topic] for topic in topics if topic in group.routes))
+
+    async def _ask_route(self, current: _Round, group: _Group, topic: str) -> None:
+        """A topic's route: asked once a round, and said once to each group."""
+        if topic not in current.routes:
+            current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
+        self._emit_of(current, group, TopicRoute, await current.routes[topic], topic=topic)
+
+    def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
+        """Ask a member, unless another broker listed it too or its last answer is still to come."""
+        member = (group.cluster, group.name, client)
+        if client in group.members:
+            return
+        group.members.add(client)
+        if member in self._under_way:
+            return
+        before = self._last_question.get(client)  # one client may be in several groups: one question at a time
+        task = asyncio.create_task(self._ask_client(current, group, broker, client, before))
+        self._last_question[client] = self._under_way[member] = task
+        current.clients.add(task)
+        task.add_done_callback(lambda _: self._answered(member, task))
+
+    async def _ask_client(
+        self, current: _Round, group: _Group, broker: Broker, client: str, before: asyncio.Task[None] | None
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        gate = self._narrow_gate if client in self._silent else self._gate
+        answer = await self._ask(partial(self._rpc.running_info, broker, group.name, client), None, gate)
+        if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
+            self._silent.add(client)
+        else:
+            self._silent.discard(client)
+        self._emit_of(current, group, ConsumerRunningInfo, answer, broker=broker.name, client_id=client)
+
+    def _answered(self, member: tuple[str, str, str], task: asyncio.Task[None]) -> None:
+        del self._under_way[member]
+        if self._last_question.get(member[2]) is task:
+            del self._last_question[member[2]]
+
+    async def _ask(self, ask: Ask, current: _Round | None, gate: asyncio.Semaphore | None = None) -> _Answer:
+        """Ask when it is this question's turn: within the round's deadline, or (no round) within a client's own."""
+        loop = asyncio.get_running_loop()
+        gate = gate or self._gate
+        try:
+            async with asyncio.timeout_at(current.deadline if current else None):
+                await gate.acquire()
+        except TimeoutError:
+            return _Answer(now_ms(), None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+        asked = now_ms()
+        left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
+        try:
+            return _Answer(asked, await ask(left), None)
+        except RpcFailedError as error:
+            return _Answer(asked, None, RpcError(code=error.code, remark=error.remark))
+        finally:
+            gate.release()
+
+    def _emit_of(self, current: _Round, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
+        where = {"cluster": group.cluster, "group": group.name, "asked": answer.asked}
+        return self._emit(current, kind, answer, **where, **fields)
+
+    def _emit(self, current: _Round, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
+        """An event of the answer; or of its error, where it is one or makes no event. Whether it was an answer."""
+        emit = partial(self._emitter.emit, kind, **fields)
+        error = answer.error
+        if answer.payload is not None:
+            try:
+                emit(**answer.payload)
+            except UnsendableError as problem:
+                error = RpcError(code=UNREACHABLE, remark=str(problem))
+        if error is None:
+            current.summary.answered += 1
+            return True
+        emit(error=error)
+        current.summary.errors += 1
+        return False
+
+
+def _rows(answer: _Answer, field: str) -> list[Payload]:
+    return answer.payload.get(field, []) if answer.payload else []
