@@ -59,10 +59,13 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     suite: str
     expectation: str
     column: str | None
-    """None where the expectation is about more than one column."""
+    """More than one are joined by a comma; None where the expectation is about the batch as a whole."""
     success: bool
     observed: str | None
-    """What was seen instead, as JSON."""
-    unexpected_count: int
+    """What was seen, as JSON: the value that was judged, or up to 20 of those that were not expected."""
+    unexpected_count: int | None
+    """None where the expectation is about the batch as a whole."""
     row_count: int
     """Rows that were judged."""
+    why: str
+    """What it means if this fails."""

@@ -1,0 +1,98 @@
+"""The archive query: every row of the log is kept, in `telemetry` where it is an event, else in `telemetry_rejected`.
+
+It decodes with the operator's own decoder, so the two never differ in what an event is. In each batch accepted +
+rejected = read is checked before anything is written; a batch where it is not so fails, and is done again.
+
+Each batch is judged by the gate of `checkpoints.quality`. A failed check holds nothing back (what was read once may
+be gone from the log tomorrow): the verdict is kept in `quality_results` and logged as a warning.
+"""
+
+from functools import partial
+
+import msgspec
+import structlog
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+
+from checkpoints import quality
+from checkpoints.generation import ARCHIVE
+from schemas.spark import spark_schema
+from streaming.archive_rows import Transport, archived
+from streaming.session import ARCHIVE_POOL, in_pool
+from streaming.settings import Settings
+from streaming.sinks import TableSink, persisted
+from streaming.sources import read_log
+
+_LOG = structlog.get_logger(__name__)
+
+_ARCHIVED = StructType(
+    [
+        StructField("accepted", spark_schema("telemetry")),
+        StructField("rejected", spark_schema("telemetry_rejected")),
+    ]
+)
+"""Of a row of the log, one is set and the other null."""
+
+
+class ArchiveError(RuntimeError):
+    """Rows were lost or doubled between the log and the tables."""
+
+
+def start_archive(spark: SparkSession, settings: Settings, generation: str, *, available_now: bool) -> StreamingQuery:
+    """Start the archive query over tables that exist (`checkpoints.generation.claimed`)."""
+    transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
+    sink = TableSink(settings.runtime.tables, ARCHIVE, generation)
+    partitions = settings.source.partitions
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        archive_batch(batch, batch_id, transport, sink, partitions=partitions)
+
+    in_pool(spark, ARCHIVE_POOL)
+    writer = read_log(spark, settings).writeStream.queryName(ARCHIVE).foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(settings.runtime.checkpoints / ARCHIVE))
+    seconds = settings.job.archive_trigger_seconds
+    return (
+        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")
+    ).start()
+
+
+def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink, *, partitions: int) -> None:
+    """Keep one batch of the log, and what the gate says of it.
+
+    Raises:
+        ArchiveError: not every row of the log is accepted or rejected; nothing was written.
+    """
+    read = Observation()
+    rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
+    with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
+        counts = both.agg(F.count("accepted"), F.count("rejected")).collect()[0]
+        accepted, rejected = int(counts[0]), int(counts[1])
+        if accepted + rejected != read.get["rows"]:
+            text = f"batch {batch_id}: {accepted} accepted + {rejected} rejected are not {read.get['rows']} read"
+            raise ArchiveError(text)
+        for table, side, count in (("telemetry", "accepted", accepted), ("telemetry_rejected", "rejected", rejected)):
+            if count:
+                kept = both.where(F.col(side).isNotNull()).select(f"{side}.*")
+                sink.append(kept, table, batch_id=batch_id, count=count)
+        if accepted + rejected:
+            _judge(both, batch_id, sink, rejected=rejected, partitions=partitions)
+
+
+def _judge(both: DataFrame, batch_id: int, sink: TableSink, *, rejected: int, partitions: int) -> None:
+    frame = both.where("accepted IS NOT NULL").select(*(f"accepted.{name}" for name in quality.COLUMNS))
+    latest = both.agg(F.max(F.coalesce("accepted.ingest_time", "rejected.ingest_time"))).collect()[0][0]
+    verdicts = quality.judge(
+        frame.toArrow().to_pandas(), batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions
+    )
+    for verdict in verdicts:
+        if not verdict.success:
+            _LOG.warning(
+                verdict.why, batch=batch_id, check=verdict.expectation, column=verdict.column,
+                unexpected=verdict.unexpected_count, of=verdict.row_count,
+            )  # fmt: skip
+    rows = both.sparkSession.createDataFrame(
+        [msgspec.structs.astuple(verdict) for verdict in verdicts], spark_schema("quality_results")
+    )
+    sink.append(rows, "quality_results", batch_id=batch_id, count=len(verdicts))
