@@ -69,20 +69,30 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
     """
     checkpoints.mkdir(parents=True, exist_ok=True)
     with _locked(checkpoints):
-        found = read_manifest(checkpoints)
-        there = {table: DeltaTable(tables / table) for table in TABLES if DeltaTable.is_deltatable(str(tables / table))}
-        if found is None:
-            _check_nothing_is_there(checkpoints, there)
-            generation = secrets.token_hex(8)
-        else:
-            generation = found.generation
-            _check_tables(generation, checkpoints, there)
+        found = verify(checkpoints, tables)
+        if found is not None:
             _check_basis(found.basis, checkpoints, basis)
+        generation = found.generation if found else secrets.token_hex(8)
         _write_manifest(checkpoints, Manifest(generation, basis))
+        there = _tables_in(tables)
         for table in TABLES:
             if table not in there:
                 _create(tables / table, table, generation)
         yield generation
+
+
+def verify(checkpoints: Path, tables: Path) -> Manifest | None:
+    """What the checkpoints were made with, None where there are neither checkpoints nor tables; nothing is changed.
+
+    Raises:
+        UserError: checkpoints and tables do not belong together.
+    """
+    found, there = read_manifest(checkpoints), _tables_in(tables)
+    if found is None:
+        _check_nothing_is_there(checkpoints, there)
+    else:
+        _check_tables(found.generation, checkpoints, there)
+    return found
 
 
 def read_manifest(checkpoints: Path) -> Manifest | None:
@@ -113,6 +123,10 @@ def unfinished_batch(checkpoint: Path) -> int | None:
 
 def _batches(folder: Path) -> set[int]:
     return {int(file.name) for file in folder.glob("*") if file.name.isdecimal()}
+
+
+def _tables_in(tables: Path) -> dict[str, DeltaTable]:
+    return {table: DeltaTable(tables / table) for table in TABLES if DeltaTable.is_deltatable(str(tables / table))}
 
 
 @contextmanager

@@ -13,14 +13,17 @@ import cjdk
 from streaming.errors import UserError
 
 VERSIONS = (17, 21)  # Spark 4.2 asks for 17 or newer; later ones than 21 are not tested by it
-_INSTALL = "install OpenJDK 17 (Debian: openjdk-17-jre-headless) or set JAVA_HOME to a Java 17 or 21"
+INSTALL = "install OpenJDK 17 (Debian: openjdk-17-jre-headless) or set JAVA_HOME to a Java 17 or 21"
+# Where cjdk keeps what it fetched; ours, so that it is found again without asking the network for cjdk's index.
+_FETCHED = "~/.cache/rebalance-watch/java"
 _USUAL_FOLDERS = (
-    "/usr/lib/jvm/*",
-    "/opt/java/*",
-    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-    "/opt/homebrew/opt/openjdk@*",
-    "~/.sdkman/candidates/java/*",
-    "~/.jdks/*",
+    ("/usr/lib/jvm", "*/bin/java"),
+    ("/opt/java", "*/bin/java"),
+    ("/Library/Java/JavaVirtualMachines", "*/Contents/Home/bin/java"),
+    ("/opt/homebrew/opt", "openjdk@*/bin/java"),
+    ("~/.sdkman/candidates/java", "*/bin/java"),
+    ("~/.jdks", "*/bin/java"),
+    (_FETCHED, "v0/jdks/**/bin/java"),
 )
 
 
@@ -64,15 +67,12 @@ def _candidates() -> Iterator[Path]:
         yield Path(home)
     if program := shutil.which("java"):
         yield Path(program).resolve().parent.parent
-    for pattern in _USUAL_FOLDERS:
-        folder = Path(pattern).expanduser()
-        parts = folder.parts
-        star = next(index for index, part in enumerate(parts) if "*" in part)
-        yield from sorted(Path(*parts[:star]).glob("/".join(parts[star:])))
+    for folder, programs in _USUAL_FOLDERS:
+        yield from (java.parent.parent for java in sorted(Path(folder).expanduser().glob(programs)))
 
 
 def _fetch() -> Path:
     try:
-        return cjdk.java_home(vendor="temurin", version="17")
+        return cjdk.java_home(vendor="temurin", version="17", cache_dir=Path(_FETCHED).expanduser())
     except (cjdk.CjdkError, OSError) as error:
-        raise UserError(f"No Java 17 or 21 was found and none could be downloaded: {_INSTALL}.") from error
+        raise UserError(f"No Java 17 or 21 was found and none could be downloaded: {INSTALL}.") from error
