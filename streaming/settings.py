@@ -171,7 +171,8 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"Setting {name}: {first['msg']} (it is {first.get('input')!r}).") from None
+        value = "" if "acl" in first["loc"] else f" (it is {first.get('input')!r})"  # a secret is never shown
+        raise UserError(f"Setting {name}: {first['msg']}{value}.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"The settings file {user_file} is no valid TOML: {error}.") from None
 
