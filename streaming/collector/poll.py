@@ -97,7 +97,6 @@ class _Round:
     def __init__(self, seconds: float) -> None:
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
-        self.summary = Summary()
         self.groups: dict[tuple[str, str], _Group] = {}
         self.routes: dict[str, asyncio.Task[_Answer]] = {}
         self.clients: set[asyncio.Task[None]] = set()
@@ -120,6 +119,7 @@ class Poller:
         self._silent: set[str] = set()
         self._last_question: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+        self._tally = Summary()
 
     async def find_brokers(self) -> None:
         """Ask the name server which masters there are.
@@ -134,7 +134,7 @@ class Poller:
         """Ask everybody; return when all have answered or the deadline has passed."""
         current = _Round(self._settings.deadline_ms / 1000)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._find_more_brokers(current))
+            tasks.create_task(self._find_more_brokers())
             for broker in list(self._brokers.values()):
                 tasks.create_task(self._ask_broker(current, broker))
         return await self._end(current)
@@ -155,13 +155,13 @@ class Poller:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _find_more_brokers(self, current: _Round) -> None:
+    async def _find_more_brokers(self) -> None:
         """Those that are new are asked from the next round on; the known ones don't wait for a name server."""
         try:
             await self.find_brokers()
         except RpcFailedError as error:
             log.warning("no name server answers", error=str(error))
-            current.summary.errors += 1
+            self._tally.errors += 1
 
     async def _end(self, current: _Round) -> Summary:
         loop = asyncio.get_running_loop()
@@ -170,7 +170,7 @@ class Poller:
             await asyncio.gather(*answered)
         members = [client for group in current.groups.values() for client in group.members]
         self._silent &= set(members)
-        summary = current.summary
+        summary, self._tally = self._tally, Summary()  # what answers late counts in the next round
         summary.groups = len(current.groups)
         summary.members = len(members)
         summary.pending = len(self._under_way)
@@ -185,7 +185,7 @@ class Poller:
 
     async def _ask_status(self, current: _Round, broker: Broker) -> None:
         answer = await self._ask(partial(self._rpc.boot_time, broker), current)
-        self._emit(current, BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
+        self._emit(BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
 
     async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
         """The groups to ask this broker about; those known so far where it doesn't say."""
@@ -208,7 +208,7 @@ class Poller:
 
     async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
         """Members and offsets of a group on one broker, then the members that it lists."""
-        emit = partial(self._emit_of, current, group, broker=broker.name)
+        emit = partial(self._emit_of, group, broker=broker.name)
         async with asyncio.TaskGroup() as tasks:
             stats_asked = tasks.create_task(self._ask(partial(self._rpc.consume_stats, broker, group.name), current))
             members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
@@ -231,7 +231,7 @@ class Poller:
         """A topic's route: asked once a round, and said once to each group."""
         if topic not in current.routes:
             current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
-        self._emit_of(current, group, TopicRoute, await current.routes[topic], topic=topic)
+        self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
 
     def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
         """Ask a member, unless another broker listed it too or its last answer is still to come."""
@@ -242,14 +242,12 @@ class Poller:
         if member in self._under_way:
             return
         before = self._last_question.get(client)  # one client may be in several groups: one question at a time
-        task = asyncio.create_task(self._ask_client(current, group, broker, client, before))
+        task = asyncio.create_task(self._ask_client(group, broker, client, before))
         self._last_question[client] = self._under_way[member] = task
         current.clients.add(task)
         task.add_done_callback(lambda _: self._answered(member, task))
 
-    async def _ask_client(
-        self, current: _Round, group: _Group, broker: Broker, client: str, before: asyncio.Task[None] | None
-    ) -> None:
+    async def _ask_client(self, group: _Group, broker: Broker, client: str, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
         gate = self._narrow_gate if client in self._silent else self._gate
@@ -258,7 +256,7 @@ class Poller:
             self._silent.add(client)
         else:
             self._silent.discard(client)
-        self._emit_of(current, group, ConsumerRunningInfo, answer, broker=broker.name, client_id=client)
+        self._emit_of(group, ConsumerRunningInfo, answer, broker=broker.name, client_id=client)
 
     def _answered(self, member: tuple[str, str, str], task: asyncio.Task[None]) -> None:
         del self._under_way[member]
@@ -283,11 +281,11 @@ class Poller:
         finally:
             gate.release()
 
-    def _emit_of(self, current: _Round, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
+    def _emit_of(self, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
         where = {"cluster": group.cluster, "group": group.name, "asked": answer.asked}
-        return self._emit(current, kind, answer, **where, **fields)
+        return self._emit(kind, answer, **where, **fields)
 
-    def _emit(self, current: _Round, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
+    def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
         """An event of the answer; or of its error, where it is one or makes no event. Whether it was an answer."""
         emit = partial(self._emitter.emit, kind, **fields)
         error = answer.error
@@ -297,10 +295,10 @@ class Poller:
             except UnsendableError as problem:
                 error = RpcError(code=UNREACHABLE, remark=str(problem))
         if error is None:
-            current.summary.answered += 1
+            self._tally.answered += 1
             return True
         emit(error=error)
-        current.summary.errors += 1
+        self._tally.errors += 1
         return False
 
 
