@@ -7,7 +7,8 @@ share of the cores (a pool of the fair scheduler), so a slow archive delays no a
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -24,11 +25,12 @@ from streaming.operator import effects_of
 from streaming.session import OPERATOR_POOL, in_pool, spark_session
 from streaming.settings import Settings
 from streaming.sinks import TableSink, write_effects
-from streaming.sources import check_source, read_log, source_identity
+from streaming.sources import ROWS_READ, check_source, read_log, source_identity
 
+_EFFECTS = "effects"
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS_MAX = 60
-"""How long a batch may take to its end once the job is to stop; then it is cut off, and done again at the next start."""
+"""How long a batch may take to its end once the job is to stop; a later one is cut off, and the next start does it."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +39,48 @@ class Batch:
 
     query: str
     number: int
-    rows_in: int
-    rows_out: int
+    rows: int
+    """Read from the log."""
+    effects: int | None
+    """Concluded by the operator; the archive concludes nothing."""
     milliseconds: int
 
 
-def run(
-    settings: Settings,
-    policy: Policy,
-    *,
-    available_now: bool = False,
-    report: Callable[[Batch], None] = lambda batch: None,
-    stopping: threading.Event | None = None,
-) -> None:
-    """Run both queries until they end (`available_now`), one fails, or ``stopping`` is set.
+class Running:
+    """The job's queries while they run."""
+
+    def __init__(self, queries: list[StreamingQuery]) -> None:
+        self._queries = queries
+
+    def batches(self, stopping: threading.Event) -> Iterator[Batch]:
+        """Each micro-batch as it ends, until all queries have ended or ``stopping`` is set (from anywhere).
+
+        Raises:
+            UserError: a query failed.
+        """
+        told = dict.fromkeys((query.name for query in self._queries), -1)
+        running = True
+        while running and not stopping.wait(_LOOK_SECONDS):
+            running = any(query.isActive for query in self._queries)  # before the look, so that none is missed
+            for query in self._queries:
+                for batch in _batches(query, after=told[query.name]):
+                    yield batch
+                    told[query.name] = batch.number
+                if (failure := query.exception()) is not None:
+                    raise failed(query.name, failure)
+
+
+@contextmanager
+def running(settings: Settings, policy: Policy, *, available_now: bool = False) -> Iterator[Running]:
+    """Start both queries; at the end, stop each between two batches.
 
     Args:
         settings: where the log and the tables are.
         policy: the thresholds.
-        available_now: end when everything that is in the log now is in the tables.
-        report: called after each micro-batch, in this thread.
-        stopping: set it from anywhere to end the job after the batches that are under way.
+        available_now: let them end when everything that is in the log now is in the tables.
 
     Raises:
-        UserError: in one sentence, why it can't start or why a query failed.
+        UserError: in one sentence, why they can't start.
     """
     check_source(settings)
     basis = Basis(
@@ -76,32 +96,32 @@ def run(
         try:
             queries.append(start_operator(spark, settings, policy, generation, available_now=available_now))
             queries.append(start_archive(spark, settings, generation, available_now=available_now))
-            _watch(queries, report, stopping or threading.Event())
+            yield Running(queries)
         finally:
             _stop(queries)
 
 
-def run_available_now(settings: Settings, policy: Policy) -> None:
+def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
     """Bring the tables up to what is in the log now.
 
     Raises:
-        UserError: as `run`.
+        UserError: as `running` and `Running.batches`.
     """
-    run(settings, policy, available_now=True)
+    with running(settings, policy, available_now=True) as job:
+        return list(job.batches(threading.Event()))
 
 
 def start_operator(
     spark: SparkSession, settings: Settings, policy: Policy, generation: str, *, available_now: bool
 ) -> StreamingQuery:
     """Start the stateful query."""
-    log = read_log(spark, settings).observe("in", F.count(F.lit(1)).alias("rows"))
     effects = effects_of(
-        log,
+        read_log(spark, settings),
         policy,
         partitions=settings.source.partitions,
         state_partitions=settings.job.state_partitions,
         keyed=settings.source.kind == "kafka",
-    ).observe("out", F.count(F.lit(1)).alias("rows"))
+    ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
     sink = TableSink(settings.runtime.tables, OPERATOR, generation)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -116,31 +136,16 @@ def start_operator(
     ).start()
 
 
-def _watch(queries: list[StreamingQuery], report: Callable[[Batch], None], stopping: threading.Event) -> None:
-    """Report batches until all queries have ended or the job is to stop; a failed query is raised."""
-    told = dict.fromkeys((query.name for query in queries), -1)
-    while True:
-        running = [query.isActive for query in queries]
-        for query in queries:
-            if (failure := query.exception()) is not None:
-                raise failed(query.name, failure)
-            for batch in _batches(query, after=told[query.name]):
-                report(batch)
-                told[query.name] = batch.number
-        if not any(running) or stopping.wait(_LOOK_SECONDS):
-            return
-
-
 def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
     """The batches with rows that ended since."""
     for progress in query.recentProgress:
         observed = progress.observedMetrics
-        if progress.batchId > after and "in" in observed:
+        if progress.batchId > after and ROWS_READ in observed:
             yield Batch(
                 query=query.name,
                 number=progress.batchId,
-                rows_in=observed["in"]["rows"],
-                rows_out=observed["out"]["rows"],
+                rows=observed[ROWS_READ]["rows"],
+                effects=observed[_EFFECTS]["rows"] if _EFFECTS in observed else None,
                 milliseconds=progress.durationMs["triggerExecution"],
             )
 

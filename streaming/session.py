@@ -71,6 +71,8 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "1",
         # The number of RocksDB stores; frozen by the first batch of a checkpoint.
         "spark.sql.shuffle.partitions": str(settings.job.state_partitions),
+        # Streaming state rules it out, and the other plans here are too small to gain from it.
+        "spark.sql.adaptive.enabled": "false",
         # transformWithState runs on RocksDB alone; a commit uploads the changes, the maintenance thread whole files.
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -23,6 +23,8 @@ from streaming.log.files import offset_of, parse_path
 from streaming.log.kafka import partition_count
 from streaming.settings import Settings
 
+ROWS_READ = "read"
+
 _FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _FILE_NAMES = "[0-9]" * 20 + ".jsonl{,.gz}"
 _ROW_SCHEMA = "partition INT, offset LONG, key BINARY, value BINARY, stamp LONG"
@@ -63,8 +65,9 @@ def check_source(settings: Settings) -> None:
 
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
-    """The log that the settings name, as a stream."""
-    return _read_kafka(spark, settings) if settings.source.kind == "kafka" else _read_files(spark, settings)
+    """The log that the settings name, as a stream; its rows are counted as the metric `ROWS_READ` of each batch."""
+    log = _read_kafka(spark, settings) if settings.source.kind == "kafka" else _read_files(spark, settings)
+    return log.observe(ROWS_READ, F.count(F.lit(1)).alias("rows"))
 
 
 def source_identity(settings: Settings) -> str:

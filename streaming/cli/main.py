@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import collect, doctor, lab, replay, topic
+from streaming.cli import collect, doctor, lab, replay, run, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -24,6 +24,7 @@ app.add_typer(collect.app, name="collect")
 app.command()(doctor.doctor)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
+app.command()(run.run)
 app.add_typer(topic.app, name="topic")
 
 
