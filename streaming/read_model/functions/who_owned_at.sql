@@ -1,0 +1,4 @@
+-- Who owned each queue at an instant (epoch milliseconds).
+SELECT i.*
+FROM ownership_intervals i
+WHERE i.from_time <= instant AND (i.to_time IS NULL OR instant < i.to_time)

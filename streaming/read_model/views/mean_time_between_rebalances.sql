@@ -1,0 +1,9 @@
+-- How often each group rebalances, from start to start; null for a group that did so once.
+SELECT
+    r.cluster, r.group,
+    count(*) AS rebalances,
+    min(r.start_time) AS first_start,
+    max(r.start_time) AS last_start,
+    CASE WHEN count(*) > 1 THEN (max(r.start_time) - min(r.start_time)) / CAST(count(*) - 1 AS DOUBLE) END AS mean_ms
+FROM rebalances r
+GROUP BY r.cluster, r.group
