@@ -131,7 +131,7 @@ def _fetch(conf: JarSet, root: Path) -> Path:
     try:
         for attempt in Retrying(
             stop=stop_after_attempt(2),  # what came at the first is in Ivy's cache
-            wait=wait_fixed(2),
+            wait=wait_fixed(1),
             retry=retry_if_exception_type(subprocess.CalledProcessError),
             reraise=True,
         ):

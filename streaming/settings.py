@@ -190,5 +190,5 @@ def load_policy(path: Path | None = None) -> Policy:
         raise UserError(f"The policy file {file} does not exist: correct --policy.") from None
     except msgspec.ValidationError as error:
         raise UserError(f"The policy file {file} can't be used: {error}.") from None
-    except tomllib.TOMLDecodeError as error:
+    except msgspec.DecodeError as error:
         raise UserError(f"The policy file {file} is no valid TOML: {error}.") from None

@@ -56,7 +56,9 @@ def doctor(
 
 
 def _table(checks: list["Check"]) -> Table:
-    table = Table("part", "state", "found", "how to mend it", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for heading in ("part", "state", "found", "how to mend it"):
+        table.add_column(heading, overflow="fold")  # a path that is cut short helps nobody
     for check in checks:
         state = f"[{_COLOURS[check.state]}]{check.state}[/]"
         table.add_row(check.part, state, escape(check.found), escape(check.mend))
