@@ -1,8 +1,8 @@
 """What the collector may ask: an allow-list of request codes that change nothing in a broker or client."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
 
 
 class ReadCode(IntEnum):
@@ -21,23 +21,18 @@ class ReadCode(IntEnum):
     GET_CONSUMER_RUNNING_INFO = 307
 
 
-class _Fields(NamedTuple):
-    code: ReadCode
-    fields: Mapping[str, str]
-
-
-class Request(_Fields):
+@dataclass(frozen=True, slots=True)
+class Request:
     """A question: a code of the allow-list and its header fields; it has no body.
 
     The client sends nothing else, so what can't be built can't be sent.
+
+    Raises:
+        ValueError: the code is not on the allow-list.
     """
 
-    __slots__ = ()
+    code: ReadCode
+    fields: Mapping[str, str] = field(default_factory=dict)
 
-    def __new__(cls, code: ReadCode, **fields: str) -> "Request":
-        """Build a question.
-
-        Raises:
-            ValueError: the code is not on the allow-list.
-        """
-        return super().__new__(cls, ReadCode(code), fields)
+    def __post_init__(self) -> None:
+        ReadCode(self.code)

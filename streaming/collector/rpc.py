@@ -32,7 +32,7 @@ class Rpc:
 
     async def route(self, topic: str, seconds: float) -> Payload:
         """The read queues of a topic."""
-        request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+        request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         payload = await self._ask_name_servers(request, answers.route, seconds)
         return {"queues": [{"topic": topic, **queue} for queue in payload["queues"]]}
 
@@ -47,7 +47,7 @@ class Rpc:
 
     async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
         """The group's members and subscriptions as this broker has them."""
-        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=group)
+        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
         try:
             return await self._ask(broker.address, request, answers.connection, seconds)
         except RpcFailedError as error:
@@ -57,13 +57,14 @@ class Rpc:
 
     async def consume_stats(self, broker: Broker, group: str, seconds: float) -> Payload:
         """The group's offsets on this broker."""
-        request = Request(ReadCode.GET_CONSUME_STATS, consumerGroup=group)
+        request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
         return await self._ask(broker.address, request, answers.consume_stats, seconds)
 
     async def running_info(self, broker: Broker, group: str, client_id: str, seconds: float) -> Payload:
         """The client's own state; the broker passes the question on, and waits 10 s for a client that is frozen."""
         request = Request(
-            ReadCode.GET_CONSUMER_RUNNING_INFO, consumerGroup=group, clientId=client_id, jstackEnable="false"
+            ReadCode.GET_CONSUMER_RUNNING_INFO,
+            {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"},
         )
         return await self._ask(broker.address, request, answers.running_info, seconds)
 
