@@ -90,7 +90,7 @@ class ReadModel:
     def incidents(self, group: str | None = None, *, only_open: bool = False) -> list[Row]:
         """Every incident with its evidence, oldest first; see `views/incidents.sql`."""
         view = "open_incidents" if only_open else "incidents"
-        return self._of_group(view, group, order="t.opened_at, t.code, t.subject")
+        return self._of_group(view, group, order="t.opened_at, t.code, t.subject, t.incident_id")
 
     def transitions(self, incident_id: str) -> list[Row]:
         """The life of one incident."""

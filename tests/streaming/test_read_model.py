@@ -1,0 +1,297 @@
+"""The read model over tables written without Spark; the last test asks Spark the same questions."""
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import (
+    TABLE_OF,
+    AssignmentChange,
+    Effect,
+    GroupSnapshot,
+    IncidentTransition,
+    QueueMove,
+    QueueSnapshot,
+    RebalanceSettled,
+)
+from schemas.arrow import arrow_schema
+from schemas.tables import PARTITIONED_BY, TABLES
+from streaming.archive_rows import LogRow, Transport, archived
+from streaming.errors import UserError
+from streaming.read_model import ReadModel
+from streaming.read_model.catalog import FUNCTIONS, VIEWS
+
+COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
+EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
+
+
+class Story:
+    """Rows of one group, numbered as the observer does."""
+
+    def __init__(self, **common: str) -> None:
+        self.common = {**COMMON, **common}
+        self.rows: list[Effect] = []
+
+    def add(self, kind: type[Effect], time: int, **fields: object) -> None:
+        self.rows.append(kind(time=time, seq=len(self.rows) + 1, **self.common, **fields))
+
+    def owner(self, time: int, queue_id: int, client: str, action: str, rebalance: str = "", **fields: object) -> None:
+        self.add(
+            AssignmentChange, time, client_id=client, action=action, rebalance_id=rebalance, queue_id=queue_id,
+            **{"topic": "Orders", "broker": "b", "evidence": "ANSWER", "expected_owner": client, **fields},
+        )  # fmt: skip
+
+    def rebalance(self, start: int, end: int, name: str, moved: int, *, converged: bool | None = True) -> None:
+        self.add(
+            RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CLIENT_JOINED",
+            trigger_client="B", causes=("CLIENT_JOINED B",), members_before=("A",), members_after=("A", "B"),
+            queues_moved=moved, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 0),), pause_ms_max=0,
+            converged=converged,
+        )  # fmt: skip
+
+    def incident(self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500) -> None:
+        self.add(
+            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause="LISTENER_HUNG",
+            severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders", broker="b",
+            queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what", parent=None,
+        )  # fmt: skip
+
+    def group(self, time: int, health: str) -> None:
+        self.add(
+            GroupSnapshot, time, members=("A", "B"), subscriptions=("Orders *",), consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING", consume_from_where="", orderly=True, strategy="AVG", health=health,
+            health_reason="", coverage="{}",
+        )  # fmt: skip
+
+    def queue(self, time: int, lag: int | None) -> None:
+        self.add(
+            QueueSnapshot, time, topic="Orders", broker="b", queue_id=0, owner="A", expected_owner="A", locked=True,
+            lock_age_ms=1, commit_offset=1, broker_offset=None, lag=lag, cached_count=0, pull_age_ms=1,
+            consume_age_ms=1, status="OK", status_reason="",
+        )  # fmt: skip
+
+
+def orders() -> list[Effect]:
+    """Queue 0 goes from A to B at once, 1 after 300 ms, 2 to nobody; the retry topic moves too."""
+    story = Story()
+    for queue_id in (0, 1, 2):
+        story.owner(100, queue_id, "A", "ASSIGNED", evidence="FIRST_SEEN")
+    story.owner(100, 0, "A", "ASSIGNED", topic="%RETRY%orders")
+    story.group(100, "OK")
+    story.queue(100, 5)
+    story.owner(500, 0, "A", "RELEASED", "r1", evidence="TAKEN_OVER")
+    story.owner(500, 0, "B", "ASSIGNED", "r1")
+    story.rebalance(450, 510, "r1", 1)
+    story.incident(500, "i1", "OPENED", "warning")
+    story.incident(510, "i1", "ESCALATED")
+    story.incident(520, "i2", "OPENED", opened=520)
+    story.owner(600, 1, "A", "RELEASED", "r2", evidence="LEFT")
+    story.owner(600, 2, "A", "RELEASED", "r2", evidence="LEFT")
+    story.owner(600, 0, "A", "RELEASED", "r2", evidence="LEFT", topic="%RETRY%orders")
+    story.owner(900, 1, "B", "ASSIGNED", "r2")
+    story.rebalance(600, 750, "r2", 2, converged=False)
+    story.incident(910, "i1", "RESOLVED")
+    story.group(910, "BAD")
+    story.queue(910, None)
+    return story.rows
+
+
+def forgotten() -> list[Effect]:
+    """A group that was forgotten and came back: its rows are numbered from 1 again, later."""
+    before, after = Story(cluster="c2"), Story(cluster="c2")
+    before.owner(100, 0, "old", "ASSIGNED")
+    before.owner(200, 0, "old", "RELEASED", "r0")
+    after.owner(9_000, 0, "new", "ASSIGNED")
+    return before.rows + after.rows
+
+
+def telemetry() -> pa.Table:
+    """The real examples in two partitions, so that each event is there twice."""
+    lines = (EXAMPLES / "real.jsonl").read_bytes().splitlines()
+    rows = [LogRow(partition, offset, None, line, 1_795_260_000_000) for partition in (1, 0)
+            for offset, line in enumerate(lines)]  # fmt: skip
+    log = pa.RecordBatch.from_pylist([row._asdict() for row in rows])
+    (batch,) = archived([log], Transport(None))
+    return pa.Table.from_pylist(batch.column("accepted").to_pylist(), arrow_schema("telemetry"))
+
+
+def write(tables: Path, effects: list[Effect]) -> None:
+    for table in TABLES:
+        DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+    for kind, table in TABLE_OF.items():
+        rows = [msgspec.to_builtins(effect) for effect in effects if type(effect) is kind]
+        write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    write(folder, orders() + forgotten())
+    write_deltalake(folder / "telemetry", telemetry(), mode="append")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tables):
+    with ReadModel(tables) as opened:
+        yield opened
+
+
+def pick(rows, *names):
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_owners_now_with_those_that_nobody_owns(model):
+    owners = [row for row in model.owners("orders") if row["cluster"] == "c"]
+
+    assert pick(owners, "topic", "queue_id", "client_id", "since") == [
+        ("%RETRY%orders", 0, None, 600),
+        ("Orders", 0, "B", 500),
+        ("Orders", 1, "B", 900),
+        ("Orders", 2, None, 600),
+    ]
+
+
+def test_a_forgotten_group_that_came_back_shows_its_new_owner(model):
+    assert pick([row for row in model.owners() if row["cluster"] == "c2"], "client_id", "since") == [("new", 9_000)]
+
+
+def test_the_history_of_a_queue_has_every_interval_and_why_it_ended(model):
+    assert pick(model.history("orders", "Orders", "b", 1), "cluster", "client_id", "from_time", "to_time") == [
+        ("c", "A", 100, 600),
+        ("c", "B", 900, None),
+    ]
+    first, second = model.history("orders", "Orders", "b", 0)[:2]
+    assert (first["end_evidence"], first["duration_ms"]) == ("TAKEN_OVER", 400)
+    assert (second["client_id"], second["rebalance_id"], second["end_evidence"]) == ("B", "r1", None)
+
+
+@pytest.mark.parametrize(
+    ("instant", "owner"), [(99, None), (100, "A"), (599, "A"), (600, None), (899, None), (900, "B"), (10_000, "B")]
+)
+def test_who_owned_a_queue_at_an_instant(model, instant, owner):
+    rows = model.rows(
+        "SELECT w.client_id FROM who_owned_at(?) w WHERE w.cluster = 'c' AND w.topic = 'Orders' AND w.queue_id = 1",
+        [instant],
+    )
+
+    assert pick(rows, "client_id") == ([(owner,)] if owner else [])
+
+
+def test_what_changed_between_two_instants(model):
+    rows = model.rows("SELECT * FROM owner_changes($a, $b) o WHERE o.cluster = 'c' ORDER BY o.topic, o.queue_id",
+                      {"a": 450, "b": 650})  # fmt: skip
+
+    assert pick(rows, "topic", "queue_id", "from_client", "to_client") == [
+        ("%RETRY%orders", 0, "A", None),
+        ("Orders", 0, "A", "B"),
+        ("Orders", 1, "A", None),
+        ("Orders", 2, "A", None),
+    ]
+    assert model.rows("SELECT * FROM owner_changes(910, 9000) o WHERE o.cluster = 'c'") == []
+    assert pick(model.rows("SELECT * FROM owner_changes(50, 100)"), "from_client", "to_client")[0] == (None, "A")
+
+
+def test_an_incident_is_told_as_its_last_transition_left_it(model):
+    closed, still_open = model.incidents("orders")
+
+    assert (closed["incident_id"], closed["resolved_at"], closed["severity"]) == ("i1", 910, "critical")
+    assert (closed["opened_at"], closed["transitions"], closed["evidence"]) == (500, 3, '{"at":910}')
+    assert pick(model.incidents(only_open=True), "incident_id") == [("i2",)] == [(still_open["incident_id"],)]
+    assert pick(model.transitions("i1"), "transition") == [("OPENED",), ("ESCALATED",), ("RESOLVED",)]
+
+
+def test_what_rebalances_cost(model):
+    (cost,) = model.rows("SELECT * FROM rebalance_cost")
+
+    assert (cost["rebalances"], cost["not_converged"], cost["queues_moved"]) == (2, 1, 3)
+    assert cost["duration_ms_max"] == 150
+    # Queue 0 paused 0 ms, queue 1 300 ms; queue 2 has not ended its pause, and the retry topic does not count.
+    assert (cost["pauses"], cost["pause_ms_sum"], cost["pause_ms_median"], cost["pause_ms_max"]) == (2, 300, 150, 300)
+
+
+def test_how_often_a_group_rebalances(model):
+    rows = model.rows("SELECT * FROM mean_time_between_rebalances")
+
+    assert pick(rows, "group", "rebalances", "mean_ms") == [("orders", 2, 150.0)]
+
+
+def test_rebalances_keep_their_moves(model):
+    first, second = model.rebalances("orders")
+
+    assert first["moves"][0]["queue"] == {"topic": "Orders", "broker": "b", "queue_id": 0}
+    assert (first["converged"], second["converged"]) == (True, False)
+
+
+def test_the_last_state_of_groups_and_queues(model):
+    assert pick(model.groups("orders"), "time", "health", "members") == [(910, "BAD", ["A", "B"])]
+    assert pick(model.queues("orders"), "time", "lag") == [(910, None)]
+
+
+def test_each_event_is_there_once_whatever_partitions_hold_a_copy(model):
+    once, all_rows = "SELECT count(*) AS n FROM telemetry_events", "SELECT count(*) AS n FROM telemetry"
+
+    assert model.rows(once)[0]["n"] * 2 == model.rows(all_rows)[0]["n"] > 0
+    assert model.rows("SELECT DISTINCT e.partition FROM telemetry_events e") == [{"partition": 0}]
+
+
+def test_an_unknown_group_has_no_rows(model):
+    assert model.owners("nobody") == model.rebalances("nobody") == model.incidents("nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT nonsense FROM rebalances", "nonsense"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT * FROM read_text('/etc/hostname')", "disabled"),
+        ("COPY (SELECT 1) TO 'out.csv'", "disabled"),
+        ("DROP VIEW current_owners_that_never_was", "does not exist"),
+        ("SET threads = 1", "locked"),
+    ],
+)
+def test_a_query_that_cannot_run_is_one_sentence(model, query, says):
+    with pytest.raises(UserError, match=says) as error:
+        model.sql(query)
+
+    assert "\n" not in str(error.value)
+
+
+def test_no_tables_at_all_is_a_sentence_with_the_next_step(tmp_path):
+    with pytest.raises(UserError, match=r"There are no tables in .*rebalance-watch run"):
+        ReadModel(tmp_path / "nowhere")
+
+
+def test_a_missing_table_is_named(tmp_path):
+    write(tmp_path, [])
+    (tmp_path / "anomalies").rename(tmp_path / "gone")
+
+    with pytest.raises(UserError, match="The table anomalies is missing"):
+        ReadModel(tmp_path)
+
+
+def test_empty_tables_give_empty_answers(tmp_path):
+    write(tmp_path, [])
+
+    with ReadModel(tmp_path) as model:
+        assert model.owners() == model.incidents() == model.rebalances() == model.groups() == []
+        assert all(model.sql(f"SELECT * FROM {view}").num_rows == 0 for view in VIEWS)
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_rows(spark, tables, model):
+    from streaming.read_model.spark_views import register  # noqa: PLC0415  Spark takes seconds to import
+
+    register(spark, tables)
+    arguments = {"who_owned_at": "600", "owner_changes": "450, 650"}
+    relations = [*VIEWS, *(f"{name}({arguments[name]})" for name in FUNCTIONS)]
+    for relation in relations:
+        query = f"SELECT * FROM {relation}"
+        ours, theirs = model.sql(query), spark.sql(query).toArrow()
+        assert ours.column_names == theirs.column_names, relation
+        assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist())), relation
+        assert ours.num_rows, f"{relation} has no row that could differ"
