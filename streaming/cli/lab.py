@@ -1,5 +1,6 @@
 """`rebalance-watch lab`: a real cluster on this machine, and faults to put on it."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -58,6 +59,15 @@ def down() -> None:
         return
     lab.down()
     typer.echo("The lab is down.")
+
+
+@app.command()
+def record(folder: Annotated[Path, typer.Argument(help="Where the recording and the fault log go.")]) -> None:
+    """Record the demo's capture: 22 minutes of a lab of its own, with every fault at its time."""
+    from streaming.lab.story import record as play
+
+    console = Console(stderr=True)
+    play(load_settings(), folder, lambda what: console.print(what, highlight=False))
 
 
 @app.command()
