@@ -23,8 +23,32 @@ class Dialect(msgspec.Struct, frozen=True):
     """A group is not made by its first heartbeat if its name is blank, too long or of odd characters (since 5.0)."""
     offset_owner_checked: bool = True
     """A commit for an unknown group or topic is refused (since 5.0)."""
+    zero_can_be_declined: bool = True
+    """A client may say that it wants no offset 0 for a queue of which nothing is stored (since 5.0)."""
     server_side_reset: bool = True
     """The broker keeps offsets that an operator set, until the client has taken them (since 5.0)."""
+    paced_rebalance: bool = True
+    """The rebalance thread keeps 1 s between two runs and comes back after 1 s if one did not end balanced (since 5.2);
+    before, every wakeup runs it at once and nothing but a wakeup or 20 s does."""
+    lock_failure_retried: bool = True
+    """A refused queue lock wakes the rebalance thread 500 ms later (since 5.0)."""
+    pull_dispatch_delay: int = 500
+    """Milliseconds until a new queue is pulled for the first time (0 until 4.9)."""
+    missing_topic_announced: bool = True
+    """A subscribed topic without a route bumps the subscription's version and heartbeats in each cycle (since 5.0)."""
+    broadcasting_locked: bool = False
+    """An ordered BROADCASTING consumer locks its queues, too, and so takes them from the others (until 5.3.1)."""
+    dropped_queues_renewed: bool = False
+    """The periodic lock, and the unlock at shutdown, include queues that are dropped (until 4.9)."""
+    forced_unlock: bool = True
+    """A dropped ordered queue is kept while its listener runs and given up by force 20 s after the last lock (since
+    5.2); before, it is given up as soon as no listener runs, but unlocked 20 s later if messages are cached."""
+    offset_frozen: bool = True
+    """An illegal offset is mended at once, frozen meanwhile (since 5.2); before, 10 s later, without a wakeup."""
+    broker_error_is_no_offset: bool = False
+    """Any refusal of an offset query counts as "no offset yet" (until 4.9)."""
+    send_back_checked: bool = True
+    """A failed message is sent back only if it is still cached: not if the clean-up has sent it already (since 5.0)."""
 
 
 RELEASE_5 = Dialect()
@@ -36,5 +60,16 @@ RELEASE_4_9 = Dialect(
     unknown_group_registers=True,
     group_names_checked=False,
     offset_owner_checked=False,
+    zero_can_be_declined=False,
     server_side_reset=False,
+    paced_rebalance=False,
+    lock_failure_retried=False,
+    pull_dispatch_delay=0,
+    missing_topic_announced=False,
+    broadcasting_locked=True,
+    dropped_queues_renewed=True,
+    forced_unlock=False,
+    offset_frozen=False,
+    broker_error_is_no_offset=True,
+    send_back_checked=False,
 )

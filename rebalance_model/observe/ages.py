@@ -7,8 +7,8 @@ collector's clock.
 
 import msgspec
 
-from rebalance_model.client.process_queue import ProcessQueueView
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.process_queue_view import ProcessQueueView
 from rebalance_model.observe.state import ClientView, GroupState
 
 

@@ -1,9 +1,9 @@
 """What a client says of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or its silence."""
 
-from rebalance_model.client.process_queue import ProcessQueueView, Stamp
 from rebalance_model.observe import ownership, rebalances
 from rebalance_model.observe.events import SYSTEM_ERROR, UNREACHABLE, ConsumerRunningInfo, ProcessQueueInfo
 from rebalance_model.observe.expectation import expect
+from rebalance_model.observe.process_queue_view import ProcessQueueView, Stamp
 from rebalance_model.observe.state import ClientView
 from rebalance_model.observe.turn import Turn
 

@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.client.process_queue import ProcessQueueView
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
+from rebalance_model.observe.process_queue_view import ProcessQueueView
 
 STATE_VERSION = 1
 UNANSWERED_POLLS = 2

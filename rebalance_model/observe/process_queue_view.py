@@ -1,0 +1,43 @@
+"""A client's process queue as its own answers show it (ProcessQueue, ProcessQueueInfo).
+
+An age is the difference of two stamps of one clock. An answer has no "now" of the client's, so there are two lower
+bounds, and the larger one counts: against the newest stamp in the same answer (both by the client's clock), and
+against the first answer that carried this very stamp (both by the collector's clock). The second one matters: of a
+client whose queues are all pulled together the newest stamp is the pull itself, and the first bound stays at 0.
+"""
+
+import msgspec
+
+
+class Stamp(msgspec.Struct, array_like=True, frozen=True):
+    """A client's time stamp, and when an answer first carried it."""
+
+    value: int
+    """By the client's clock."""
+    seen: int
+    """When the first answer that carried the value came, by the collector's clock."""
+
+    @classmethod
+    def seen_in(cls, value: int, now: int, former: "Stamp | None") -> "Stamp":
+        """The stamp in an answer that came ``now``: the former one, unless the value has changed."""
+        return former if former is not None and former.value == value else cls(value, now)
+
+    def age(self, client_now: int, asked: int) -> int:
+        """How old the stamp was, at least, when the question ``asked`` (collector's clock) was answered."""
+        return max(client_now - self.value, asked - self.seen, 0)
+
+
+class ProcessQueueView(msgspec.Struct, array_like=True):
+    """What the last answer said of one process queue."""
+
+    commit_offset: int
+    cached_count: int
+    transaction_count: int
+    locked: bool
+    dropped: bool
+    unlock_attempts: int
+    lock: Stamp
+    pull: Stamp
+    consume: Stamp
+    claimed_since: int
+    """When the first of the unbroken row of answers that hold the queue was asked, by the collector's clock."""
