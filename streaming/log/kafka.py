@@ -1,10 +1,11 @@
 """The log as a Kafka topic."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from streaming.errors import UserError
 from streaming.log.rows import Row
@@ -98,16 +99,14 @@ def partition_count(bootstrap_servers: str, topic: str) -> int | None:
     """How many partitions the topic has; None if it isn't there.
 
     Raises:
-        UserError: Kafka can't be reached.
+        UserError: Kafka can't be asked.
     """
-    admin = _admin(bootstrap_servers)
-    try:
-        described = admin.describe_topics([topic])
-    except UnknownTopicOrPartitionError:
-        return None
-    finally:
-        admin.close()
-    return len(described[0]["partitions"]) or None if described else None
+    with _admin(bootstrap_servers) as admin:
+        try:
+            described = admin.describe_topics([topic])
+        except UnknownTopicOrPartitionError:
+            return None
+        return len(described[0]["partitions"]) or None
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
@@ -117,38 +116,38 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replica
     time is checked against.
 
     Raises:
-        UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).
+        UserError: Kafka can't be asked or refuses, or the topic has another count (keys would move).
     """
     there = partition_count(bootstrap_servers, topic)
-    if there is None:
-        configs = {
-            "message.timestamp.type": "LogAppendTime",
-            "retention.ms": str(retention_ms),
-            "max.message.bytes": str(ROW_BYTES_MAX),
-        }
-        admin = _admin(bootstrap_servers)
+    if there is not None:
+        if there != partitions:
+            raise UserError(_other_count(topic, there, partitions))
+        return False
+    configs = {
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": str(retention_ms),
+        "max.message.bytes": str(ROW_BYTES_MAX),
+    }
+    wanted = {topic: {"num_partitions": partitions, "replication_factor": replication, "configs": configs}}
+    with _admin(bootstrap_servers) as admin:
+        (made,) = admin.create_topics(wanted, raise_errors=False)["topics"]
+        if made["error_code"]:
+            raise UserError(f"Kafka at {bootstrap_servers} did not make the topic {topic}: {made['error_message']}")
+        admin.wait_for_topics([topic])
+    return True
+
+
+@contextmanager
+def _admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), bootstrap_timeout_ms=10_000)
         try:
-            wanted = {topic: {"num_partitions": partitions, "replication_factor": replication, "configs": configs}}
-            admin.create_topics(wanted, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
-            there = partition_count(bootstrap_servers, topic)
-        except KafkaError as error:
-            raise UserError(f"Kafka at {bootstrap_servers} refused to make the topic {topic}: {error}.") from error
-        else:
-            return True
+            yield admin
         finally:
             admin.close()
-    if there != partitions:
-        raise UserError(_other_count(topic, there or 0, partitions))
-    return False
-
-
-def _admin(bootstrap_servers: str) -> KafkaAdminClient:
-    try:
-        return KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), bootstrap_timeout_ms=10_000)
     except KafkaError as error:
         raise UserError(
-            f"Kafka at {bootstrap_servers} can't be reached ({error}): start it, or correct source.bootstrap_servers."
+            f"Kafka at {bootstrap_servers} can't be asked ({error}): start it, or correct source.bootstrap_servers."
         ) from error
 
 
