@@ -1,36 +1,101 @@
 """What one broker knows of a consumer group (org.apache.rocketmq.broker.client.ConsumerGroupInfo)."""
 
+from collections.abc import Sequence
+
 import msgspec
 
+from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import java_order
+
+BROADCASTING = "BROADCASTING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 
 
 class ClientChannelInfo(msgspec.Struct, array_like=True):
-    """One member: the broker keys members by channel, so one client id may stand twice."""
+    """One member. The broker keys members by channel, so one client id may stand twice.
 
+    As in Java, one heartbeat makes one object and every group in it holds that object: its age is common to them.
+    """
+
+    channel: str
+    """The connection's identity: a client that reconnects comes with another one."""
     client_id: str
-    language: str
-    version: int
+    language: str = ""
+    version: int = 0
+    last_update_timestamp: int = 0
+    """When the last heartbeat came, by the broker's clock; 0 where an answer of the broker's did not say."""
 
 
-class SubscriptionData(msgspec.Struct, array_like=True):
-    """What a member wants of one topic."""
+class ConsumerData(msgspec.Struct, frozen=True):
+    """What a heartbeat says of one consumer group (org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData)."""
 
-    topic: str
-    sub_string: str
-    expression_type: str
-    sub_version: int
+    group_name: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    subscription_data_set: tuple[SubscriptionData, ...]
+    """In the order in which they are looked at, which matters where a topic stands twice; Java's is a HashSet's."""
 
 
 class ConsumerGroupInfo(msgspec.Struct, array_like=True):
-    """Members and subscriptions of a group, as this broker sees them."""
+    """Members and subscriptions of a group, as this broker sees them. The last heartbeat's view of the group wins."""
 
-    channels: dict[str, ClientChannelInfo] = {}
-    subscriptions: dict[str, SubscriptionData] = {}
+    channel_info_table: dict[str, ClientChannelInfo] = {}
+    subscription_table: dict[str, SubscriptionData] = {}
     consume_type: str = ""
     message_model: str = ""
     consume_from_where: str = ""
+    last_update_timestamp: int = 0
 
     def client_ids(self) -> list[str]:
-        """One id for each channel, as clients sort them before they allocate (getAllClientId)."""
-        return sorted((channel.client_id for channel in self.channels.values()), key=java_order)
+        """One id for each channel (getAllClientId), in the order in which clients sort them before they allocate."""
+        return sorted((info.client_id for info in self.channel_info_table.values()), key=java_order)
+
+    def channels(self) -> tuple[str, ...]:
+        """Every channel (getAllChannel), in the order in which they came; in Java the order means nothing."""
+        return tuple(self.channel_info_table)
+
+    def find_channel(self, client_id: str) -> ClientChannelInfo | None:
+        """A member of that id: requests that the broker passes on to a client take the first channel that fits."""
+        return next((info for info in self.channel_info_table.values() if info.client_id == client_id), None)
+
+    def update_channel(self, new: ClientChannelInfo, data: ConsumerData, now: int) -> bool:
+        """Take a heartbeat's member (updateChannel).
+
+        Another client id on a known channel replaces the member, yet that is no change; and it is the replaced
+        object that gets the time stamp.
+
+        Returns:
+            Whether the channel is new.
+        """
+        self.consume_type = data.consume_type
+        self.message_model = data.message_model
+        self.consume_from_where = data.consume_from_where
+        old = self.channel_info_table.get(new.channel)
+        if old is None or old.client_id != new.client_id:
+            self.channel_info_table[new.channel] = new
+        self.last_update_timestamp = now
+        (new if old is None else old).last_update_timestamp = now
+        return old is None
+
+    def update_subscription(self, subscriptions: Sequence[SubscriptionData], now: int) -> bool:
+        """Take a heartbeat's subscriptions (updateSubscription).
+
+        A known topic is replaced by a newer version only, and that is no change; a topic that is not named any more
+        goes. So members that subscribe differently undo each other's change with every heartbeat.
+
+        Returns:
+            Whether a topic came or went.
+        """
+        updated = False
+        for new in subscriptions:
+            old = self.subscription_table.get(new.topic)
+            updated |= old is None
+            if old is None or new.sub_version > old.sub_version:
+                self.subscription_table[new.topic] = new
+        named = {subscription.topic for subscription in subscriptions}
+        for topic in [topic for topic in self.subscription_table if topic not in named]:
+            del self.subscription_table[topic]
+            updated = True
+        self.last_update_timestamp = now
+        return updated

@@ -48,7 +48,7 @@ def _plan(state: GroupState, info: ConsumerGroupInfo, declared: str | None) -> d
     if strategy is None or not cid_all or broadcasts(state):
         return expected
     for topic, route in state.routes.items():
-        if topic in info.subscriptions and route.queues:
+        if topic in info.subscription_table and route.queues:
             try:
                 expected |= plan(strategy, state.group, route.queues, cid_all)
             except AllocationError:  # what Java would refuse leaves the queues as they are, and so do we

@@ -1,6 +1,7 @@
 """Who is a member, from brokers' answers (GET_CONSUMER_CONNECTION_LIST); and which queues there are (TOPIC_ROUTE)."""
 
-from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo, SubscriptionData
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
+from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import java_order, queue_order
 from rebalance_model.observe import ownership, rebalances
 from rebalance_model.observe.events import ConsumerConnection, TopicRoute
@@ -41,8 +42,10 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
 
 def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
     return ConsumerGroupInfo(
-        channels={c.channel: ClientChannelInfo(c.client_id, c.language, c.version) for c in event.connections or ()},
-        subscriptions={
+        channel_info_table={
+            c.channel: ClientChannelInfo(c.channel, c.client_id, c.language, c.version) for c in event.connections or ()
+        },
+        subscription_table={
             s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version)
             for s in event.subscriptions
         },

@@ -66,7 +66,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
     health, reason = _group_health(state)
     told = GroupTold(
         members=state.members,
-        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscriptions.values())),
+        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
         consume_type=info.consume_type,
         message_model=info.message_model,
         consume_from_where=info.consume_from_where,

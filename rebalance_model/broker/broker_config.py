@@ -1,0 +1,30 @@
+"""The broker's settings that matter to rebalance, with their defaults (org.apache.rocketmq.common.BrokerConfig)."""
+
+import msgspec
+
+
+class BrokerConfig(msgspec.Struct, frozen=True):
+    """Settings of one broker; durations in milliseconds."""
+
+    notify_consumer_ids_changed_enable: bool = True
+    """Whether members are told at all that the members changed."""
+    real_time_notify_consumer_change: bool = True
+    """Told at once; otherwise every 15 s, the last list of each group only."""
+    channel_expired_timeout: int = 120_000
+    """A member without a heartbeat for longer is removed by the scan."""
+    subscription_expired_timeout: int = 600_000
+    """A subscription that was compensated, not heartbeaten, is forgotten after this."""
+    enable_fast_channel_event_process: bool = False
+    """A closed channel is looked for in the groups noted on it, instead of in all."""
+    reject_pull_consumer_enable: bool = False
+    """Heartbeats of CONSUME_ACTIVELY groups are passed over."""
+    auto_create_subscription_group: bool = True
+    """A group's first heartbeat makes its configuration."""
+    enable_create_sys_group: bool = True
+    """... and so does that of a ``CID_RMQ_SYS_`` group, whatever the setting above."""
+    use_server_side_reset_offset: bool = True
+    """An offset that an operator resets is kept by the broker until the client has taken it."""
+    lock_in_strict_mode: bool = False
+    """A queue lock needs a majority of the replicas (`lock_in_strict_mode`)."""
+    total_replicas: int = 1
+    """Of MessageStoreConfig: how many brokers, master and slaves, carry this broker's name."""

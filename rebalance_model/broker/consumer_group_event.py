@@ -1,0 +1,66 @@
+"""What the broker tells its listeners of a group (ConsumerGroupEvent), and what an operation came to."""
+
+import msgspec
+
+from rebalance_model.broker.subscription import SubscriptionData
+
+
+class Client(msgspec.Struct, frozen=True):
+    """Which client an event is about."""
+
+    channel: str
+    client_id: str
+
+
+class ConsumerGroupEvent(msgspec.Struct, frozen=True):
+    """One call of ``ConsumerIdsChangeListener.handle``."""
+
+    group: str
+
+
+class Change(ConsumerGroupEvent, frozen=True, tag="CHANGE"):
+    """The members changed; the channels are those that a notification would go to."""
+
+    channels: tuple[str, ...]
+
+
+class Register(ConsumerGroupEvent, frozen=True, tag="REGISTER"):
+    """A heartbeat with subscriptions came: told of every one, changed or not."""
+
+    subscriptions: tuple[SubscriptionData, ...]
+    client: Client | None
+    """None in releases without client events."""
+
+
+class Unregister(ConsumerGroupEvent, frozen=True, tag="UNREGISTER"):
+    """The last member went and said so, or its channel was closed."""
+
+
+class ClientRegister(ConsumerGroupEvent, frozen=True, tag="CLIENT_REGISTER"):
+    """A channel is new in the group."""
+
+    client: Client
+    topics: frozenset[str]
+    """Those of its heartbeat."""
+
+
+class ClientUnregister(ConsumerGroupEvent, frozen=True, tag="CLIENT_UNREGISTER"):
+    """A channel left the group."""
+
+    client: Client
+    topics: frozenset[str]
+    """Those that the group subscribes."""
+
+
+AnyConsumerGroupEvent = Change | Register | Unregister | ClientRegister | ClientUnregister
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What an operation of the `ConsumerManager` came to."""
+
+    changed: bool
+    """What the Java method returns: whether members or topics changed (register), or a member went (close)."""
+    events: tuple[AnyConsumerGroupEvent, ...]
+    """In the order in which Java fires them."""
+    closing: tuple[str, ...] = ()
+    """Channels that the scan closes: their close events follow."""

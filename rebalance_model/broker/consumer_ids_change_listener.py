@@ -1,0 +1,52 @@
+"""Who is told that the members of a group changed (DefaultConsumerIdsChangeListener)."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rebalance_model.broker.broker_config import BrokerConfig
+from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Change
+
+FLUSH_DELAY = 30_000
+"""From the broker's start to the first flush of what was batched; milliseconds."""
+FLUSH_PERIOD = 15_000
+
+
+class NotifyConsumerIdsChanged(msgspec.Struct, frozen=True):
+    """One NOTIFY_CONSUMER_IDS_CHANGED (40): one-way, given 10 ms; one that fails is logged and lost."""
+
+    channel: str
+    group: str
+
+
+class ConsumerIdsChangeListener(msgspec.Struct):
+    """Turns CHANGE into notifications, at once or batched; the other events notify no consumer.
+
+    Of a batch the last list of channels counts, so a member that came and went between two flushes causes one round,
+    and a channel that was closed since is written to in vain. In Java a newer CHANGE of a group also ends a round that
+    is still going through its channels on another thread.
+    """
+
+    config: BrokerConfig = BrokerConfig()
+    pending: dict[str, tuple[str, ...]] = {}
+    """What the next flush sends: the channels of each group."""
+
+    def handle(self, events: Iterable[AnyConsumerGroupEvent]) -> list[NotifyConsumerIdsChanged]:
+        """The notifications that go out at once."""
+        sent: list[NotifyConsumerIdsChanged] = []
+        for event in events:
+            if isinstance(event, Change) and self.config.notify_consumer_ids_changed_enable:
+                if self.config.real_time_notify_consumer_change:
+                    sent += _notifications(event.group, event.channels)
+                else:
+                    self.pending[event.group] = event.channels
+        return sent
+
+    def flush(self) -> list[NotifyConsumerIdsChanged]:
+        """What was batched (notifyConsumerChange, every `FLUSH_PERIOD` after `FLUSH_DELAY`)."""
+        batch, self.pending = self.pending, {}
+        return [notification for group, channels in batch.items() for notification in _notifications(group, channels)]
+
+
+def _notifications(group: str, channels: tuple[str, ...]) -> list[NotifyConsumerIdsChanged]:
+    return [NotifyConsumerIdsChanged(channel, group) for channel in channels]

@@ -1,0 +1,88 @@
+"""The broker's configuration of a consumer group, and how a group gets one (SubscriptionGroupManager)."""
+
+import re
+
+import msgspec
+
+from rebalance_model.broker.broker_config import BrokerConfig
+from rebalance_model.dialect import Dialect
+
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+_GROUP_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
+"""TopicValidator.validateGroup; 120, since retry and dead-letter topics are named after the group."""
+_PREDEFINED_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+
+
+class SubscriptionGroupConfig(msgspec.Struct):
+    """What a broker lets a group do (org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig)."""
+
+    group_name: str
+    consume_enable: bool = True
+    """False: every pull is refused."""
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    """False: pulls of a BROADCASTING consumer are refused."""
+    consume_message_orderly: bool = False
+    """Only pop consumption looks at it."""
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    """A message goes to the dead-letter topic after this many retries."""
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    """False: heartbeats and leaving don't cause CHANGE. A closed channel does all the same."""
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+
+
+class SubscriptionGroupManager(msgspec.Struct):
+    """The configurations of one broker (org.apache.rocketmq.broker.subscription.SubscriptionGroupManager)."""
+
+    config: BrokerConfig = BrokerConfig()
+    dialect: Dialect = Dialect()
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = msgspec.field(
+        default_factory=lambda: {group: SubscriptionGroupConfig(group) for group in _PREDEFINED_GROUPS}
+    )
+
+    def find_subscription_group_config(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's configuration, made here if the broker lets groups make themselves.
+
+        Returns:
+            None where it may not be made: then the consumer's heartbeat is passed over without an error.
+        """
+        found = self.subscription_group_table.get(group)
+        if found is None and self._may_create(group):
+            found = self.subscription_group_table[group] = SubscriptionGroupConfig(group)
+        return found
+
+    def contains_subscription_group(self, group: str) -> bool:
+        """Whether the group has a configuration; none is made."""
+        return bool(group.strip()) and group in self.subscription_group_table
+
+    def update_subscription_group_config(self, config: SubscriptionGroupConfig) -> None:
+        """Set a group's configuration, as an operator does."""
+        self.subscription_group_table[config.group_name] = config
+
+    def delete_subscription_group_config(self, group: str) -> None:
+        """Forget a group's configuration; the next heartbeat may make it anew."""
+        self.subscription_group_table.pop(group, None)
+
+    def disable_consume(self, group: str) -> None:
+        """Refuse the group's pulls from now on."""
+        if group in self.subscription_group_table:
+            self.subscription_group_table[group].consume_enable = False
+
+    def _may_create(self, group: str) -> bool:
+        system = group.startswith(SYSTEM_GROUP_PREFIX) and self.config.enable_create_sys_group
+        if not (self.config.auto_create_subscription_group or system):
+            return False
+        return not self.dialect.group_names_checked or _GROUP_NAME.fullmatch(group) is not None
