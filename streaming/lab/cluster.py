@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 PRODUCER = "producer"
 _NAME_SERVER, _BROKER, _KAFKA = "namesrv", "broker", "kafka"
+_SERVER_JARS = ("rocketmq-broker-", "rocketmq-namesrv-", "rocketmq-controller-")
 _START_SECONDS_MAX = 90.0  # 8 s on a quiet machine; many JVMs on few cores may take much longer
 _LEAVE_SECONDS_MAX = 15.0
 
@@ -73,7 +74,7 @@ class Cluster:
         path = self.home.orders(PRODUCER)
         orders = ProducerOrders(
             name=PRODUCER,
-            jars=self._rocketmq_jars(),
+            jars=self._client_jars(),
             name_server=self.name_server,
             broker=self.broker,
             topics=self.state.topics,
@@ -87,7 +88,7 @@ class Cluster:
         """Start a new consumer; wait for it with `await_start`."""
         orders = ConsumerOrders(
             name=name,
-            jars=self._rocketmq_jars(),
+            jars=self._client_jars(),
             name_server=self.name_server,
             group=group.group,
             topic=group.topic,
@@ -210,8 +211,9 @@ class Cluster:
     def _jars(self, conf: jars.JarSet) -> list[Path]:
         return jars.ensure(conf, self._jars_root)
 
-    def _rocketmq_jars(self) -> list[str]:
-        return [str(jar) for jar in self._jars("rocketmq")]
+    def _client_jars(self) -> list[str]:
+        """RocketMQ's jars without the servers': the broker's holds a log configuration that a client would take up."""
+        return [str(jar) for jar in self._jars("rocketmq") if not jar.name.startswith(_SERVER_JARS)]
 
     def _must_be_free(self, port: int) -> None:
         if not servers.port_is_free(port):

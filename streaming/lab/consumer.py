@@ -50,9 +50,13 @@ class Behaviour:
         return wanted and self._orders.queue_id in (None, queue.queue_id)
 
 
+def _queue(message_queue: JavaObject) -> Queue:
+    return Queue(message_queue.getTopic(), message_queue.getBrokerName(), int(message_queue.getQueueId()))
+
+
 def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
-    queue = Queue(message_queue.getTopic(), message_queue.getBrokerName(), message_queue.getQueueId())
-    return all(behaviour.accepts(queue, message.getQueueOffset()) for message in messages)
+    queue = _queue(message_queue)
+    return all(behaviour.accepts(queue, int(message.getQueueOffset())) for message in messages)
 
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
@@ -106,7 +110,7 @@ def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
 def owned(consumer: JavaObject) -> list[Queue]:
     """The queues in the client's ProcessQueue table, without the retry topic's."""
     table = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
-    queues = (Queue(mq.getTopic(), mq.getBrokerName(), mq.getQueueId()) for mq in table.keySet().toArray())
+    queues = map(_queue, table.keySet().toArray())
     return sorted(queue for queue in queues if not queue.topic.startswith("%RETRY%"))
 
 
@@ -126,8 +130,7 @@ def main(path: Path) -> None:
             report(Report("owns", queues=now))
     consumer.shutdown()
     report(Report("ended"))
-    jvm.end()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    jvm.run(lambda: main(Path(sys.argv[1])))

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import jpype
 
@@ -30,6 +33,13 @@ def start_jvm(jars: list[str], home: Path) -> Event:
     return asked_to_end
 
 
-def end() -> None:
-    """End this process after its clients were shut down: RocketMQ leaves threads behind that would keep the JVM up."""
-    os._exit(0)
+def run(work: Callable[[], None]) -> NoReturn:
+    """Do the work of a client process and end it: RocketMQ leaves threads behind that would keep the JVM up."""
+    code = 0
+    try:
+        work()
+    except Exception:  # noqa: BLE001  whatever it was: a client without its main thread must not live on
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)

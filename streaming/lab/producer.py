@@ -6,7 +6,6 @@ Started by the lab as ``python -m streaming.lab.producer ORDERS.json`` (`streami
 import sys
 import time
 from pathlib import Path
-from threading import Event
 
 import jpype
 
@@ -48,7 +47,7 @@ class Topics:
             route = self._admin.examineTopicRouteInfo(topic)
         except jpype.JException:  # not there yet
             return 0
-        return sum(data.getReadQueueNums() for data in route.getQueueDatas())
+        return sum(int(data.getReadQueueNums()) for data in route.getQueueDatas())
 
 
 class Sender:
@@ -88,7 +87,10 @@ class Sender:
             report(Report("send fails" if failing else "sends again", remark=remark))
 
 
-def _work(told: Told[ProducerOrders], asked_to_end: Event) -> None:
+def main(path: Path) -> None:
+    """Produce until SIGTERM."""
+    told = Told(path, ProducerOrders)
+    asked_to_end = jvm.start_jvm(told.orders.jars, path.parent / told.orders.name)
     topics, sender = Topics(told.orders), Sender(told.orders)
     topics.make(told.orders)
     while not asked_to_end.wait(1 / told.orders.messages_per_second):
@@ -99,12 +101,5 @@ def _work(told: Told[ProducerOrders], asked_to_end: Event) -> None:
     topics.shutdown()
 
 
-def main(path: Path) -> None:
-    """Produce until SIGTERM."""
-    told = Told(path, ProducerOrders)
-    _work(told, jvm.start_jvm(told.orders.jars, path.parent / told.orders.name))
-    jvm.end()
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    jvm.run(lambda: main(Path(sys.argv[1])))
