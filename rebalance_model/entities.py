@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 Natural = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 """A time (epoch milliseconds), count or id."""
@@ -40,3 +41,8 @@ def java_order(text: str) -> bytes:
 def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
     """Sort key that orders queues as ``MessageQueue.compareTo`` does: topic, broker, queue id."""
     return java_order(queue.topic), java_order(queue.broker), queue.queue_id
+
+
+def java_text(queue: MessageQueue) -> str:
+    """``MessageQueue.toString``, which CONSISTENT_HASH hashes byte for byte."""
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.queue_id}]"

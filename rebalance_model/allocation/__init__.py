@@ -1,30 +1,102 @@
 """RocketMQ's strategies that divide queues among clients (org.apache.rocketmq.client.consumer.rebalance).
 
-Inputs are assumed sorted, as RebalanceImpl.rebalanceByTopic sorts them; no strategy sorts or removes duplicates.
+``strategy("AVG").allocate(group, current_cid, mq_all, cid_all)`` is one client's own computation,
+``.plan(group, mq_all, cid_all)`` that of every client at once. `server_side` is the broker's computation for clients
+that ask it (QUERY_ASSIGNMENT).
 """
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from inspect import signature
+from typing import TypedDict, Unpack
 
 from rebalance_model.allocation.averagely import Averagely
 from rebalance_model.allocation.averagely_by_circle import AveragelyByCircle
-from rebalance_model.allocation.strategy import AllocateStrategy, AllocationError, plan
+from rebalance_model.allocation.by_config import ByConfig
+from rebalance_model.allocation.consistent_hash import ConsistentHash, HashFunction
+from rebalance_model.allocation.errors import AllocationError, AllocationNullError
+from rebalance_model.allocation.machine_room import ByMachineRoom
+from rebalance_model.allocation.machine_room_nearby import NEARBY_PREFIX, MachineRoomNearby, MachineRoomResolver
+from rebalance_model.allocation.strategy import AllocateStrategy
+from rebalance_model.entities import MessageQueue
 
-__all__ = ["AllocateStrategy", "AllocationError", "plan", "strategy", "strategy_of_class"]
+__all__ = [
+    "AllocateStrategy",
+    "AllocationError",
+    "AllocationNullError",
+    "HashFunction",
+    "MachineRoomResolver",
+    "strategy",
+    "strategy_of_class",
+]
 
-_STRATEGIES: dict[str, type[AllocateStrategy]] = {"AVG": Averagely, "AVG_BY_CIRCLE": AveragelyByCircle}
+_STRATEGIES: dict[str, type[AllocateStrategy]] = {
+    "AVG": Averagely,
+    "AVG_BY_CIRCLE": AveragelyByCircle,
+    "CONFIG": ByConfig,
+    "CONSISTENT_HASH": ConsistentHash,
+    "MACHINE_ROOM": ByMachineRoom,
+    "MACHINE_ROOM_NEARBY": MachineRoomNearby,
+}
+# A running client declares its class and not its parameters, so those that have some can't be told from it.
+_WITHOUT_PARAMETERS: tuple[type[AllocateStrategy], ...] = (Averagely, AveragelyByCircle)
 
 
-def strategy(name: str) -> AllocateStrategy:
+class Parameters(TypedDict, total=False):
+    """Java's constructor arguments and setters, of all strategies together."""
+
+    virtual_node_cnt: int
+    custom_hash_function: HashFunction | None
+    message_queue_list: list[MessageQueue] | None
+    consumeridcs: AbstractSet[str] | None
+    inner: AllocateStrategy | None
+    resolver: MachineRoomResolver | None
+
+
+# What Java's compiler would refuse; a plain string for `consumeridcs` would even seem to work.
+_FITS: dict[str, Callable[[object], bool]] = {
+    "virtual_node_cnt": lambda value: isinstance(value, int),
+    "custom_hash_function": lambda value: value is None or callable(value),
+    "message_queue_list": lambda value: isinstance(value, list | None),
+    "consumeridcs": lambda value: isinstance(value, AbstractSet | None),
+    "inner": lambda value: isinstance(value, AllocateStrategy | None),
+    "resolver": lambda value: isinstance(value, MachineRoomResolver | None),
+}
+
+
+def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
     """The strategy of that name (AllocateMessageQueueStrategy.getName).
 
+    ``MACHINE_ROOM_NEARBY-AVG`` is ``MACHINE_ROOM_NEARBY`` with ``inner=strategy("AVG")``: parameters other than
+    ``resolver`` go to the inner one.
+
     Raises:
-        AllocationError: no strategy has that name.
+        AllocationError: no strategy has that name, or it has no such parameter, or Java refuses the value.
+        AllocationNullError: the parameter that is missing makes Java throw NullPointerException.
     """
-    found = _STRATEGIES.get(name)
-    if found is None:
+    if name.startswith(NEARBY_PREFIX):
+        resolver = params.pop("resolver", None)
+        return strategy(
+            "MACHINE_ROOM_NEARBY", inner=strategy(name.removeprefix(NEARBY_PREFIX), **params), resolver=resolver
+        )
+    kind = _STRATEGIES.get(name)
+    if kind is None:
         msg = f"no allocation strategy is called {name!r}: {', '.join(_STRATEGIES)}"
         raise AllocationError(msg)
-    return found()
+    known = signature(kind).parameters
+    for param, value in params.items():
+        if param not in known:
+            msg = f"{name} has no parameter {param!r}: {', '.join(known) or 'it takes none'}"
+            raise AllocationError(msg)
+        if not _FITS[param](value):
+            msg = f"{param} can't be {value!r}"
+            raise AllocationError(msg)
+    return kind(**params)  # type: ignore[misc]  # its own signature was asked what it takes
 
 
 def strategy_of_class(class_name: str) -> AllocateStrategy | None:
-    """The strategy that a client declares by its Java class (GET_CONSUMER_RUNNING_INFO), None where it is not known."""
-    return next((kind() for kind in _STRATEGIES.values() if kind.java_class == class_name), None)
+    """The strategy that a client declares by its Java class (GET_CONSUMER_RUNNING_INFO).
+
+    None where the class is not known, or where it has parameters, which the client does not declare.
+    """
+    return next((kind() for kind in _WITHOUT_PARAMETERS if kind.java_class == class_name), None)

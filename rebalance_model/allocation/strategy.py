@@ -1,52 +1,96 @@
-"""What every strategy shares: its interface, the argument checks, and the plan for a whole group."""
+"""What the strategies share: one way to divide queues, asked for one client or for the whole group.
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+Each strategy says how it divides (`AllocateStrategy.division`) once: what is common to the whole group is worked out
+when the first client asks, and each client's share comes from that. So `plan` is `allocate` for every client by
+construction, errors included, and pays for the common part once.
+"""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import ClassVar
+
+from rebalance_model.allocation.errors import AllocationError
 from rebalance_model.entities import MessageQueue
 
+Division = Callable[[str | None], list[MessageQueue] | None]
+"""From a client id to its share: what that client would compute itself. Refuses what `allocate` refuses."""
 
-class AllocationError(ValueError):
-    """The arguments that Java refuses with IllegalArgumentException."""
 
+class AllocateStrategy(ABC):
+    """Divides the queues of a topic among the clients of a group (AllocateMessageQueueStrategy).
 
-class AllocateStrategy(Protocol):
-    """Divides the queues of a topic among the clients of a group (AllocateMessageQueueStrategy)."""
+    As in Java, queues and client ids are taken as they come: RebalanceImpl.rebalanceByTopic has sorted them, and no
+    strategy sorts them or removes duplicates. None is Java's null.
+    """
 
-    name: ClassVar[str]
     java_class: ClassVar[str]
+    """The simple name of the Java class, as a client declares it (GET_CONSUMER_RUNNING_INFO)."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What Java's getName returns."""
+
+    @abstractmethod
+    def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
+        """The division of these queues among these clients. Nothing is refused before a client asks for its share."""
 
     def allocate(
-        self, group: str, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
-    ) -> list[MessageQueue]:
+        self,
+        group: str,
+        current_cid: str | None,
+        mq_all: Sequence[MessageQueue] | None,
+        cid_all: Sequence[str] | None,
+    ) -> list[MessageQueue] | None:
         """The queues of one client, as that client itself would compute them.
 
         Raises:
-            AllocationError: where Java throws IllegalArgumentException.
+            AllocationError: where Java throws IllegalArgumentException, with Java's message.
+            AllocationNullError: where Java throws NullPointerException.
         """
-        ...
+        return self.division(group, mq_all, cid_all)(current_cid)
+
+    def plan(
+        self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None
+    ) -> dict[str, list[MessageQueue] | None]:
+        """What `allocate` answers for each client, once an id, in the order of the list; nothing where it is empty.
+
+        Raises:
+            AllocationError: what the first client that is refused is told.
+        """
+        share = self.division(group, mq_all, cid_all)
+        return {cid: share(cid) for cid in dict.fromkeys(cid_all or ())}
 
 
-def check(current_cid: str | None, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> bool:
-    """AbstractAllocateMessageQueueStrategy.check: the same order and meaning of errors.
+class CheckedStrategy(AllocateStrategy):
+    """A strategy that checks its arguments first (AbstractAllocateMessageQueueStrategy)."""
 
-    Returns:
-        Whether the client is in the list; if not, it gets nothing.
-    """
-    if not current_cid:
-        msg = "currentCID is empty"
-        raise AllocationError(msg)
-    if not mq_all:
-        msg = "mqAll is null or mqAll empty"
-        raise AllocationError(msg)
-    if not cid_all:
-        msg = "cidAll is null or cidAll empty"
-        raise AllocationError(msg)
-    return current_cid in cid_all
+    @abstractmethod
+    def _divide(
+        self, group: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
+    ) -> Callable[[int], list[MessageQueue]]:
+        """From a client's first place in the list to its share. There is a queue, and a client."""
 
+    def division(
+        self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None
+    ) -> Callable[[str | None], list[MessageQueue]]:
+        """The common checks, then the strategy's own division. Who is not in the list gets nothing."""
+        queues, clients = mq_all or (), cid_all or ()
+        first_places = {cid: place for place, cid in reversed(list(enumerate(clients)))}
+        divided = cache(lambda: self._divide(group, queues, clients))
 
-def plan(
-    strategy: AllocateStrategy, group: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
-) -> dict[MessageQueue, str]:
-    """Who gets each queue if every client computes its own share; a queue that nobody computes is left out."""
-    return {mq: cid for cid in dict.fromkeys(cid_all) for mq in strategy.allocate(group, cid, mq_all, cid_all)}
+        def share(current_cid: str | None) -> list[MessageQueue]:
+            if not current_cid:
+                msg = "currentCID is empty"
+                raise AllocationError(msg)
+            if not queues:
+                msg = "mqAll is null or mqAll empty"
+                raise AllocationError(msg)
+            if not clients:
+                msg = "cidAll is null or cidAll empty"
+                raise AllocationError(msg)
+            place = first_places.get(current_cid)
+            return [] if place is None else divided()(place)
+
+        return share

@@ -1,6 +1,6 @@
 """Who should have a queue: the strategy that the members declare, on the observed members and queues."""
 
-from rebalance_model.allocation import AllocationError, plan, strategy_of_class
+from rebalance_model.allocation import AllocationError, strategy_of_class
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state import GroupState
@@ -50,7 +50,9 @@ def _plan(state: GroupState, info: ConsumerGroupInfo, declared: str | None) -> d
     for topic, route in state.routes.items():
         if topic in info.subscription_table and route.queues:
             try:
-                expected |= plan(strategy, state.group, route.queues, cid_all)
+                shares = strategy.plan(state.group, route.queues, cid_all)
             except AllocationError:  # what Java would refuse leaves the queues as they are, and so do we
                 continue
+            for cid, share in shares.items():
+                expected |= dict.fromkeys(share or (), cid)
     return expected

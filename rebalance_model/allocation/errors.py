@@ -1,0 +1,9 @@
+"""What a strategy refuses, by the exception that Java throws for it."""
+
+
+class AllocationError(ValueError):
+    """Arguments that Java refuses with IllegalArgumentException, or a strategy or parameter that Java doesn't have."""
+
+
+class AllocationNullError(AllocationError):
+    """A null where Java throws NullPointerException: the client that meets it keeps what it has, as with any other."""

@@ -1,0 +1,103 @@
+"""MACHINE_ROOM_NEARBY: each room's clients take its queues, by another strategy (AllocateMachineRoomNearby)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import ClassVar, Protocol, runtime_checkable
+
+from rebalance_model.allocation.errors import AllocationError, AllocationNullError
+from rebalance_model.allocation.strategy import AllocateStrategy, CheckedStrategy, Division
+from rebalance_model.entities import MessageQueue, java_order, java_text
+
+NEARBY_PREFIX = "MACHINE_ROOM_NEARBY-"
+
+
+@runtime_checkable
+class MachineRoomResolver(Protocol):
+    """Says which room something is in; no room, None or empty, is refused (MachineRoomResolver)."""
+
+    def broker_deploy_in(self, mq: MessageQueue) -> str | None:
+        """The room of a queue's broker."""
+
+    def consumer_deploy_in(self, cid: str) -> str | None:
+        """The room of a client."""
+
+
+class MachineRoomNearby(CheckedStrategy):
+    """A room's queues go to its own clients; those of a room without clients go to the clients of all rooms.
+
+    Each room is divided by itself, so the left-over queues of several rooms pile up on the same clients.
+
+    Raises:
+        AllocationNullError: no inner strategy, or no resolver.
+    """
+
+    java_class: ClassVar[str] = "AllocateMachineRoomNearby"
+
+    def __init__(self, inner: AllocateStrategy | None = None, resolver: MachineRoomResolver | None = None) -> None:
+        if inner is None:
+            msg = "allocateMessageQueueStrategy is null"
+            raise AllocationNullError(msg)
+        if resolver is None:
+            msg = "machineRoomResolver is null"
+            raise AllocationNullError(msg)
+        self.inner = inner
+        self.resolver = resolver
+
+    @property
+    def name(self) -> str:
+        """With the inner strategy's own name behind it."""
+        return f"{NEARBY_PREFIX}{self.inner.name}"
+
+    def _divide(
+        self, group: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
+    ) -> Callable[[int], list[MessageQueue]]:
+        queues, clients = self._queues_by_room(mq_all), self._clients_by_room(cid_all)
+        empty_rooms = {
+            room: self.inner.division(group, queues[room], cid_all)
+            for room in sorted(queues, key=java_order)
+            if room not in clients
+        }
+
+        @cache
+        def own_division(room: str) -> Division:
+            return self.inner.division(group, queues[room], clients.get(room))
+
+        def share(place: int) -> list[MessageQueue]:
+            cid = cid_all[place]
+            own_room = self.resolver.consumer_deploy_in(cid)  # asked anew, as in Java: it may have changed its mind
+            if own_room is None:
+                msg = "the machine room that is looked up is null"
+                raise AllocationNullError(msg)
+            divisions = [own_division(own_room)] if own_room in queues else []
+            divisions += [division for room, division in empty_rooms.items() if room != own_room]
+            return [mq for division in divisions for mq in _never_null(division(cid))]
+
+        return share
+
+    def _queues_by_room(self, mq_all: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        rooms: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for mq in mq_all:
+            room = self.resolver.broker_deploy_in(mq)
+            if not room:
+                msg = f"Machine room is null for mq {java_text(mq)}"
+                raise AllocationError(msg)
+            rooms[room].append(mq)
+        return rooms
+
+    def _clients_by_room(self, cid_all: Sequence[str]) -> dict[str, list[str]]:
+        rooms: defaultdict[str, list[str]] = defaultdict(list)
+        for cid in cid_all:
+            room = self.resolver.consumer_deploy_in(cid)
+            if not room:
+                msg = f"Machine room is null for consumer id {cid}"
+                raise AllocationError(msg)
+            rooms[room].append(cid)
+        return rooms
+
+
+def _never_null(share: list[MessageQueue] | None) -> list[MessageQueue]:
+    if share is None:
+        msg = "the inner strategy's share is null"  # CONFIG without a list
+        raise AllocationNullError(msg)
+    return share
