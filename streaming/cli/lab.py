@@ -1,17 +1,19 @@
 """`rebalance-watch lab`: a real cluster on this machine, and faults to put on it."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from streaming.errors import UnhealthyError
-from streaming.lab.faults import CURES, FAULTS, NEW_QUEUES
-from streaming.lab.lab import Lab, MemberStatus
 from streaming.settings import load_settings
+
+if TYPE_CHECKING:
+    from streaming.lab.lab import Lab, MemberStatus
 
 app = typer.Typer(help="A real RocketMQ cluster, Kafka and consumers on this machine.", no_args_is_help=True)
 
@@ -23,6 +25,8 @@ def up(
     *, kafka: Annotated[bool | None, typer.Option(help="With a Kafka node; lab.kafka if not given.")] = None
 ) -> None:
     """Start the lab, or what is missing of it."""
+    from streaming.lab.lab import Lab
+
     console = Console(stderr=True)
     with console.status("lab: looking") as shown:
         lab = Lab.up(load_settings(), kafka=kafka, say=lambda what: shown.update(f"lab: starting {what}"))
@@ -37,6 +41,8 @@ def status(
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print it.")] = "table",
 ) -> None:
     """Show every process; exit code 3 if one is down."""
+    from streaming.lab.lab import Lab
+
     lab = Lab(load_settings())
     members = lab.status()
     if output == "json":
@@ -53,6 +59,8 @@ def status(
 @app.command()
 def down() -> None:
     """End every process of the lab; its logs stay until the next `up`."""
+    from streaming.lab.lab import Lab
+
     lab = Lab.find(load_settings())
     if lab is None:
         typer.echo("No lab is up.")
@@ -77,43 +85,44 @@ def fault(
     cure: Annotated[bool, typer.Option("--cure", help="Take it off again.")] = False,
     client: Annotated[str | None, typer.Option(help="The consumer's name; by default the first healthy one.")] = None,
     queue: Annotated[int | None, typer.Option(min=0, help="hang, poison: only on this queue.")] = None,
-    count: Annotated[int, typer.Option(min=1, max=64, help="add-queues: how many.")] = NEW_QUEUES,
+    count: Annotated[int | None, typer.Option(min=1, max=64, help="add-queues: how many.")] = None,
 ) -> None:
     """Put a fault on the cluster, or cure it; both are logged with what should be seen."""
+    from streaming.lab.faults import CURES, NEW_QUEUES
+    from streaming.lab.lab import Lab
+
     if name is None:
-        Console().print(_catalogue())
+        _print_catalogue(Console())
         return
     lab = Lab(load_settings())
     done = (
         lab.cure(name, client=client)
         if cure or name in CURES
-        else lab.fault(name, client=client, queue_id=queue, count=count)
+        else lab.fault(name, client=client, queue_id=queue, count=count or NEW_QUEUES)
     )
     typer.echo(f"{done.kind}{' cured' if done.cure else ''}: {done.expect}.")
 
 
-def _print_addresses(console: Console, lab: Lab) -> None:
+def _print_addresses(console: Console, lab: "Lab") -> None:
     console.print(f"name server {lab.name_server}", highlight=False)
     if lab.kafka_bootstrap:
         console.print(f"Kafka       {lab.kafka_bootstrap}", highlight=False)
 
 
-def _table(members: list[MemberStatus]) -> Table:
-    table = Table("name", "role", "state", "pid", "group", "client", "fault", "owns", box=None, pad_edge=False)
+def _table(members: "list[MemberStatus]") -> Table:
+    table = Table("name", "role", "state", "pid", "group", "fault", "owns", box=None, pad_edge=False)
     for member in members:
         owns = " ".join(str(queue.queue_id) for queue in member.owns)
         state = f"[{_COLOURS[member.state]}]{member.state}[/]"
-        table.add_row(
-            *(member.name, member.role, state, str(member.pid), member.group, member.client_id, member.fault, owns)
-        )
+        table.add_row(member.name, member.role, state, str(member.pid), member.group, member.fault, owns)
     return table
 
 
-def _catalogue() -> Table:
-    table = Table("fault", "does", "shows", "--cure", box=None, pad_edge=False)
+def _print_catalogue(console: Console) -> None:
+    from streaming.lab.faults import FAULTS
+
     for name, known in FAULTS.items():
-        shows = known.expect.format(
-            client="the topic" if known.target == "topic" else "it", group="its group", where="its queues"
-        )
-        table.add_row(name, known.does, shows, known.cure_does)
-    return table
+        subject = "the topic" if known.target == "topic" else "it"
+        shows = known.expect.format(client=subject, group="its group", where="its queues")
+        console.print(f"[bold]{name}[/]: {known.does}. [dim]--cure: {known.cure_does}.[/]", highlight=False)
+        console.print(Padding(f"{shows}.", (0, 0, 0, 4)), highlight=False)

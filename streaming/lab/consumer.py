@@ -99,11 +99,11 @@ def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
     consumer.setInstanceName(orders.name)
     consumer.setConsumeThreadMin(_CONSUME_THREADS)
     consumer.setConsumeThreadMax(_CONSUME_THREADS)
-    consumer.setPullInterval(orders.pull_interval_ms)
     consumer.subscribe(orders.topic, "*")
     listener = OrderedListener(behaviour) if orders.ordered else ConcurrentListener(behaviour)
     consumer.registerMessageListener(listener)
     consumer.start()
+    consumer.setPullInterval(orders.pull_interval_ms)  # start() refuses more than 65535, a running client doesn't
     return consumer
 
 

@@ -50,16 +50,19 @@ class Fault:
     """While it lasts the process is missing on purpose."""
 
 
-def _join(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.launch_consumer(aim.client, aim.group)
-    cluster.await_start(aim.client)
+def _join(cluster: Cluster, aim: Aim, pull_interval_ms: int = 0) -> Hit:
+    cluster.launch_consumer(aim.client, aim.group, pull_interval_ms=pull_interval_ms)
+    try:
+        cluster.await_start(aim.client)
+    except UserError:
+        cluster.end(aim.client, cleanly=False)
+        cluster.forget(aim.client)
+        raise
     return Hit()
 
 
 def _join_slowly(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.launch_consumer(aim.client, aim.group, pull_interval_ms=SLOW_PULL_MS)
-    cluster.await_start(aim.client)
-    return Hit()
+    return _join(cluster, aim, SLOW_PULL_MS)
 
 
 def _quit(cluster: Cluster, active: ActiveFault) -> None:
@@ -174,10 +177,10 @@ FAULTS: dict[str, Fault] = {
     "hang": Fault(
         target="consumer",
         does="a consumer's listener blocks (--queue: on one queue only)",
-        expect="{client} keeps its locks and heartbeats while {where} stand: ORDERED_QUEUE_STUCK (LISTENER_HUNG) after "
-        "stuck_after",
+        expect="{client} keeps its locks and heartbeats while no commit of {where} advances: ORDERED_QUEUE_STUCK "
+        "(LISTENER_HUNG) after stuck_after",
         cure_does="the listener goes on",
-        cure_expect="{client} consumes again: the commits of {where} advance",
+        cure_expect="{client} consumes again: the commit of {where} advances",
         inject=_hang,
         cure=_behave,
     ),

@@ -32,7 +32,7 @@ class MemberStatus(msgspec.Struct, frozen=True):
     client_id: str
     fault: str
     owns: list[Queue]
-    """By its own last word; a frozen or killed client can't take it back."""
+    """By its own last word: a frozen client can't take it back."""
 
 
 class Lab:
@@ -187,16 +187,16 @@ class Lab:
             cluster.await_start(name)
 
     def _status_of(self, member: Member) -> MemberStatus:
-        consumer = member.role == "consumer"
+        now = state(member.process)
         return MemberStatus(
             name=member.name,
             role=member.role,
-            state=state(member.process),
+            state=now,
             pid=member.process.pid,
             group=member.group,
             client_id=member.client_id,
             fault=", ".join(one.kind for one in self._cluster.state.faults if one.client == member.name),
-            owns=self._cluster.owned(member.name) if consumer else [],
+            owns=self._cluster.owned(member.name) if member.role == "consumer" and now != "down" else [],
         )
 
     def _aim(self, fault: Fault, kind: str, client: str | None, queue_id: int | None, count: int) -> Aim:
@@ -267,7 +267,7 @@ class Lab:
 
     def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue
-        where = f"{queue.topic} {queue.broker}:{queue.queue_id}" if queue else "all its queues"
+        where = f"{queue.topic} {queue.broker}:{queue.queue_id}" if queue else "any of its queues"
         is_topic = FAULTS[active.kind].target == "topic"
         record = FaultRecord(
             time=begun,
