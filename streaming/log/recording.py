@@ -23,6 +23,7 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         """Start a new recording; a name that ends in ``.gz`` is compressed."""
         self._path = path
+        self._events = 0
         self._temporary = path.with_name(f".{path.name}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._out: BinaryIO = _open(self._temporary, "wb", compressed=path.suffix == ".gz")
@@ -31,12 +32,17 @@ class Recorder:
         """Append events."""
         for event in events:
             self._out.write(encode(event) + b"\n")
+            self._events += 1
 
     def close(self) -> None:
-        """Make the recording visible."""
-        if not self._out.closed:
-            self._out.close()
+        """Make the recording visible; one without an event leaves nothing behind, nor replaces another."""
+        if self._out.closed:
+            return
+        self._out.close()
+        if self._events:
             self._temporary.rename(self._path)
+        else:
+            self._temporary.unlink()
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,12 @@ def test_a_recording_shows_when_it_is_complete(tmp_path):
     assert (tmp_path / "r.jsonl").read_bytes() == encode(TICK) + b"\n"
 
 
+def test_a_recording_without_an_event_leaves_nothing_and_replaces_nothing(tmp_path):
+    (tmp_path / "r.jsonl").write_bytes(b"older")
+    Recorder(tmp_path / "r.jsonl").close()
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"older"]
+
+
 def test_lines_that_are_no_events_go_as_they_are_to_partition_0(tmp_path):
     bad = [b"", b"{", b"\xff\xfe", b'{"type":"NEWER"}', b'{"a":\r1}', encode(TICK) + b"\r"]
     lines = [*bad, encode(STATS)]

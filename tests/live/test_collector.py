@@ -1,0 +1,219 @@
+"""The collector against a real RocketMQ cluster, and the log in a real Kafka."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events import (
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    GroupEvent,
+    Tick,
+    TopicRoute,
+    key_of,
+)
+from streaming.log.files import files_of
+from streaming.log.recording import recorded_rows
+from streaming.settings import load_settings
+
+pytestmark = pytest.mark.live
+GROUPS = {group.group: group for group in load_settings().lab.groups.values()}
+PARTITIONS = 8
+
+
+@pytest.fixture
+def command(lab, tmp_path):
+    """Starts `rebalance-watch` with the lab's addresses and a root of the test's own."""
+    topic = f"test-{time.time_ns()}"
+    environment = {
+        **os.environ,
+        "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path),
+        "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": json.dumps([lab.name_server]),
+        "REBALANCE_WATCH_COLLECTOR__INTERVAL_MS": "1500",
+        "REBALANCE_WATCH_COLLECTOR__DEADLINE_MS": "1400",
+        "REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS": lab.kafka_bootstrap,
+        "REBALANCE_WATCH_SOURCE__TOPIC": topic,
+        "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
+    }
+
+    def start(*arguments, **changes):
+        return subprocess.Popen(
+            [sys.executable, "-m", "streaming.cli.main", *arguments],
+            env=environment | changes,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    start.topic = topic
+    return start
+
+
+def _ended(process, seconds=60):
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+    return process.returncode, output
+
+
+def _run(process):
+    code, output = _ended(process)
+    assert code == 0, output
+    return output
+
+
+def _recorded(path):
+    """The events of a recording, each checked as the job checks it."""
+    now_ms = time.time_ns() // 1_000_000
+    return [decode(line, key=None, stamp=now_ms, keyed=False) for line in path.read_bytes().splitlines()]
+
+
+def _of(events, kind, group=None):
+    return [event for event in events if isinstance(event, kind) and (group is None or event.group == group)]
+
+
+def test_two_rounds_say_who_the_members_are_what_they_own_and_where_they_stand(lab, command, tmp_path):
+    _run(command("collect", "poll", "--rounds", "2", "--to", str(tmp_path / "r.jsonl")))
+    events = _recorded(tmp_path / "r.jsonl")
+    assert {event.group for event in events if isinstance(event, GroupEvent)} == set(GROUPS)
+    assert [event.error for event in events if isinstance(event, BrokerStatus)] == [None, None]
+    for name, group in GROUPS.items():
+        members = sorted(member.client_id for member in lab.status() if member.group == name and member.client_id)
+        for route in _of(events, TopicRoute, name):
+            assert [queue.queue_id for queue in route.queues] == list(range(group.queues))
+            assert route.topic == group.topic
+        for connection in _of(events, ConsumerConnection, name):
+            assert [one.client_id for one in connection.connections] == members
+        last = {event.client_id: event for event in _of(events, ConsumerRunningInfo, name)}
+        assert sorted(last) == members
+        assert {event.orderly for event in last.values()} == {group.ordered}
+        assert {event.strategy for event in last.values()} == {"AllocateMessageQueueAveragely"}
+        owned = Counter(row.mq for event in last.values() for row in event.queues if row.mq.topic == group.topic)
+        assert sorted(queue.queue_id for queue in owned) == list(range(group.queues))
+        stats = _of(events, ConsumeStats, name)
+        assert len(stats) == 2
+        assert sum(row.broker_offset for row in stats[1].queues) > 0
+    _check_order(events)
+
+
+def _check_order(events):
+    """One source: time never falls, no hole in any sequence, routes before members before offsets before clients."""
+    assert len({event.source_id for event in events}) == 1
+    assert all(earlier.time <= later.time for earlier, later in pairwise(events))
+    sequences = defaultdict(list)
+    for event in events:
+        sequences[key_of(event)].append(event.seq)
+    assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in sequences.values())
+    order = [TopicRoute, ConsumerConnection, ConsumeStats, ConsumerRunningInfo]
+    for name in GROUPS:
+        first_round = [type(event) for event in _of(events, GroupEvent, name)][: 3 + GROUPS[name].consumers]
+        assert [order.index(kind) for kind in first_round] == sorted(order.index(kind) for kind in first_round)
+    assert isinstance(events[-1], Tick)
+    ticks = [event.time for event in events if isinstance(event, Tick)]
+    assert max(later - earlier for earlier, later in pairwise(ticks)) < 2000  # also while a round runs
+
+
+def test_a_frozen_client_is_an_event_and_the_others_answer_meanwhile(lab, command, tmp_path):
+    record = lab.fault("freeze")
+    try:
+        _run(command("collect", "poll", "--rounds", "3", "--to", str(tmp_path / "r.jsonl")))
+    finally:
+        lab.cure("freeze")
+    answers = _of(_recorded(tmp_path / "r.jsonl"), ConsumerRunningInfo, record.group)
+    frozen = [event for event in answers if event.client_id == record.client_id]
+    assert [event.error.code for event in frozen] == [207]  # asked once, and not again while that was under way
+    assert frozen[0].time - frozen[0].asked > 9_000
+    others = [event for event in answers if event.client_id != record.client_id]
+    assert len(others) == 3 * (GROUPS[record.group].consumers - 1)
+    assert all(event.error is None and event.time - event.asked < 1400 for event in others)
+
+
+def test_kafka_and_files_hold_the_same_rows_in_the_same_order(command, lab, tmp_path):
+    recording = tmp_path / "r.jsonl.gz"
+    _run(command("collect", "poll", "--rounds", "2", "--to", str(recording)))
+    _run(command("topic", "create"))
+    assert "already there" in _run(command("topic", "create"))
+    code, output = _ended(command("topic", "create", REBALANCE_WATCH_SOURCE__PARTITIONS="4"))
+    assert (code, f"has {PARTITIONS} partitions, not 4" in " ".join(output.split())) == (1, True)
+    for kind in ("files", "kafka"):
+        _run(command("replay", str(recording), "--to", kind))
+    expected = defaultdict(list)
+    for row in (row for line in recorded_rows(recording, PARTITIONS) for row in line):
+        expected[row.partition].append((row.key, row.value))
+    assert len(expected) == PARTITIONS  # the broadcasts are in every one
+    records = _kafka_records(lab.kafka_bootstrap, command.topic)
+    for partition in range(PARTITIONS):
+        assert [(record.key, record.value) for record in records[partition]] == expected[partition]
+        assert {record.timestamp_type for record in records[partition]} == {1}  # LogAppendTime
+        in_files = [row.value for file in files_of(tmp_path / "log", partition) for row in _raw(file)]
+        assert in_files == [value for _, value in expected[partition]]
+
+
+def _raw(file):
+    """The lines of a log file, as rows of one partition."""
+    return [line[0] for line in recorded_rows(file, 1)]
+
+
+def _kafka_records(bootstrap, topic):
+    """Everything in the topic, by partition."""
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    records = {partition: [] for partition in range(PARTITIONS)}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    try:
+        consumer.assign(places)
+        left = sum(consumer.end_offsets(places).values())
+        while left > 0:
+            for place, some in consumer.poll(timeout_ms=5_000).items():
+                records[place.partition] += some
+                left -= len(some)
+    finally:
+        consumer.close()
+    return records
+
+
+@pytest.mark.parametrize("output", ["files", "kafka"])
+def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_path, output):
+    _run(command("topic", "create"))
+    process = command("collect", "poll", REBALANCE_WATCH_COLLECTOR__OUTPUT=output)
+    assert all("errors=0" in process.stdout.readline() for _ in range(2))  # two rounds
+    process.send_signal(signal.SIGINT)
+    code, said = _ended(process, seconds=20)
+    assert (code, "Traceback" in said) == (0, False), said
+    if output == "kafka":
+        records = _kafka_records(lab.kafka_bootstrap, command.topic)
+        rows = [[record.value for record in records[partition]] for partition in range(PARTITIONS)]
+    else:
+        logs = [files_of(tmp_path / "log", partition) for partition in range(PARTITIONS)]
+        rows = [[row.value for file in files for row in _raw(file)] for files in logs]
+    for values in rows:
+        assert json.loads(values[-1])["type"] == "TICK"
+        assert sum(b'"BROKER_STATUS"' in value for value in values) >= 2
+
+
+def test_a_name_server_that_is_not_there_is_a_sentence(command, tmp_path):
+    code, output = _ended(
+        command(
+            "collect",
+            "poll",
+            "--to",
+            str(tmp_path / "r.jsonl"),
+            REBALANCE_WATCH_COLLECTOR__NAME_SERVERS='["127.0.0.1:1"]',
+        )
+    )
+    assert code == 1
+    assert "No name server of 127.0.0.1:1 answers" in " ".join(output.split())
+    assert "Traceback" not in output
+    assert not (tmp_path / "r.jsonl").exists()
