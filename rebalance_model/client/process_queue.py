@@ -1,43 +1,284 @@
-"""A client's process queue as its own answers show it (ProcessQueue, ProcessQueueInfo).
+"""What a client holds of one queue (org.apache.rocketmq.client.impl.consumer.ProcessQueue).
 
-An age is the difference of two stamps of one clock. An answer has no "now" of the client's, so there are two lower
-bounds, and the larger one counts: against the newest stamp in the same answer (both by the client's clock), and
-against the first answer that carried this very stamp (both by the collector's clock). The second one matters: of a
-client whose queues are all pulled together the newest stamp is the pull itself, and the first bound stays at 0.
+The counters are Java's, the odd ones included: an offset put a second time counts nothing, one removed takes off the
+size of the message that was passed, and a message put back by `make_message_to_consume_again` is counted whether or
+not it ever was held. So `msg_count` can differ from what the two maps hold, and it is the counter that flow control
+reads. Offsets and sizes are below 2**62: the 64-bit overflow of Java is not imitated.
 """
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
+from rebalance_model.client.consume_lock import ConsumeLock
 
-class Stamp(msgspec.Struct, array_like=True, frozen=True):
-    """A client's time stamp, and when an answer first carried it."""
+LOCK_MAX_LIVE_TIME = 30_000
+"""rocketmq.client.rebalance.lockMaxLiveTime: after this without renewal the client itself trusts its lock no more."""
+PULL_MAX_IDLE_TIME = 120_000
+"""rocketmq.client.pull.pullMaxIdleTime: a queue not pulled for longer is thrown away and taken anew."""
+MIB = 1024 * 1024
 
-    value: int
-    """By the client's clock."""
-    seen: int
-    """When the first answer that carried the value came, by the collector's clock."""
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """What matters of a MessageExt; it is itself, whatever it says, as in Java."""
+
+    queue_offset: int
+    body_size: int = 0
+    """Bytes; a message without a body has 0."""
+    max_offset: int | None = None
+    """The broker's newest offset when it was pulled (property MAX_OFFSET)."""
+    reconsume_times: int = 0
+    consume_start: int | None = None
+    """When its listener was last called (property CONSUME_START_TIME); milliseconds."""
+
+
+class NothingConsumingError(LookupError):
+    """`commit` with nothing taken: Java's NoSuchElementException, the null check behind it is dead code."""
+
+
+class ProcessQueueInfo(msgspec.Struct, frozen=True):
+    """What a client says of a process queue (GET_CONSUMER_RUNNING_INFO), but for the committed offset."""
+
+    cached_msg_min_offset: int
+    cached_msg_max_offset: int
+    cached_msg_count: int
+    cached_msg_size_in_mib: int
+    transaction_msg_min_offset: int
+    transaction_msg_max_offset: int
+    transaction_msg_count: int
+    locked: bool
+    try_unlock_times: int
+    last_lock_timestamp: int
+    dropped: bool
+    last_pull_timestamp: int
+    last_consume_timestamp: int
+
+
+class _TreeMap:
+    """Messages by offset, in its order (java.util.TreeMap)."""
+
+    __slots__ = ("_messages", "offsets")
+
+    def __init__(self) -> None:
+        self._messages: dict[int, Message] = {}
+        self.offsets: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._messages
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(self._messages.__getitem__, self.offsets)
+
+    def put(self, message: Message) -> bool:
+        """Whether the offset is a new one; the message stands there in any case."""
+        new = message.queue_offset not in self._messages
+        if new:
+            insort(self.offsets, message.queue_offset)
+        self._messages[message.queue_offset] = message
+        return new
+
+    def remove(self, offset: int) -> bool:
+        if offset not in self._messages:
+            return False
+        del self._messages[offset]
+        del self.offsets[bisect_left(self.offsets, offset)]
+        return True
+
+    def take(self, count: int) -> list[Message]:
+        """Remove the first messages."""
+        taken = [self._messages.pop(offset) for offset in self.offsets[:count]]
+        del self.offsets[:count]
+        return taken
+
+    def clear(self) -> None:
+        self._messages.clear()
+        self.offsets.clear()
+
+
+@dataclass(slots=True, eq=False)
+class ProcessQueue:
+    """Messages pulled and not yet consumed, the client's view of its lock, and the stamps that a monitor can see.
+
+    Make one with `ProcessQueue.created(now)`. Times are milliseconds of the client's clock.
+    """
+
+    last_pull_timestamp: int
+    last_consume_timestamp: int
+    last_lock_timestamp: int
+    locked: bool = False
+    dropped: bool = False
+    consuming: bool = False
+    """A consume request is on its way or running. Only the ordered service reads it; of a concurrent one it is set at
+    the first message and stays."""
+    queue_offset_max: int = 0
+    """The offset inserted last, not the largest."""
+    msg_count: int = 0
+    msg_size: int = 0
+    """Bytes."""
+    msg_acc_cnt: int = 0
+    """How far the broker was ahead of the last pulled message; never falls to 0."""
+    try_unlock_times: int = 0
+    consume_lock: ConsumeLock = field(default_factory=ConsumeLock)
+    msg_tree_map: _TreeMap = field(default_factory=_TreeMap)
+    consuming_msg_orderly_tree_map: _TreeMap = field(default_factory=_TreeMap)
+    """Messages that an ordered listener has taken and not yet committed."""
 
     @classmethod
-    def seen_in(cls, value: int, now: int, former: "Stamp | None") -> "Stamp":
-        """The stamp in an answer that came ``now``: the former one, unless the value has changed."""
-        return former if former is not None and former.value == value else cls(value, now)
+    def created(cls, now: int) -> "ProcessQueue":
+        """A new one: its three stamps are the time of its making."""
+        return cls(now, now, now)
 
-    def age(self, client_now: int, asked: int) -> int:
-        """How old the stamp was, at least, when the question ``asked`` (collector's clock) was answered."""
-        return max(client_now - self.value, asked - self.seen, 0)
+    def is_lock_expired(self, now: int) -> bool:
+        """Whether the client no longer trusts its lock; exactly 30 s old it still does."""
+        return now - self.last_lock_timestamp > LOCK_MAX_LIVE_TIME
+
+    def is_pull_expired(self, now: int) -> bool:
+        """Whether the queue was not even asked for longer than 120 s."""
+        return now - self.last_pull_timestamp > PULL_MAX_IDLE_TIME
+
+    def put_message(self, messages: Sequence[Message]) -> bool:
+        """Keep pulled messages.
+
+        Returns:
+            Whether the ordered service must start consuming: there is something, and nobody is at it.
+        """
+        for message in messages:
+            if self.msg_tree_map.put(message):
+                self.msg_count += 1
+                self.msg_size += message.body_size
+                self.queue_offset_max = message.queue_offset
+        dispatch_to_consume = len(self.msg_tree_map) > 0 and not self.consuming
+        self.consuming |= dispatch_to_consume
+        if messages and messages[-1].max_offset is not None:
+            ahead = messages[-1].max_offset - messages[-1].queue_offset
+            if ahead > 0:
+                self.msg_acc_cnt = ahead
+        return dispatch_to_consume
+
+    def remove_message(self, messages: Iterable[Message], now: int) -> int:
+        """Forget consumed messages.
+
+        Returns:
+            The offset to commit: the first one still held, else one past the last inserted; -1 if none was held.
+        """
+        self.last_consume_timestamp = now
+        if not self.msg_tree_map:
+            return -1
+        for message in messages:
+            if self.msg_tree_map.remove(message.queue_offset):
+                self.msg_count -= 1
+                self.msg_size -= message.body_size
+        if self.msg_count == 0:
+            self.msg_size = 0
+        return self.msg_tree_map.offsets[0] if self.msg_tree_map else self.queue_offset_max + 1
+
+    def take_messages(self, batch_size: int, now: int) -> list[Message]:
+        """Take the first messages to consume them in order; with none to take, consuming has ended.
+
+        Raises:
+            ValueError: a negative batch size (IllegalArgumentException).
+        """
+        if batch_size < 0:
+            msg = f"Illegal Capacity: {batch_size}"
+            raise ValueError(msg)
+        self.last_consume_timestamp = now
+        taken = self.msg_tree_map.take(batch_size)
+        for message in taken:
+            self.consuming_msg_orderly_tree_map.put(message)
+        if not taken:
+            self.consuming = False
+        return taken
+
+    def commit(self) -> int:
+        """All taken messages are consumed.
+
+        Returns:
+            The offset to commit.
+
+        Raises:
+            NothingConsumingError: none was taken.
+        """
+        consuming = self.consuming_msg_orderly_tree_map
+        if not consuming:
+            raise NothingConsumingError
+        offset = consuming.offsets[-1] + 1
+        self.msg_count -= len(consuming)
+        self.msg_size = self.msg_size - sum(message.body_size for message in consuming) if self.msg_count else 0
+        consuming.clear()
+        return offset
+
+    def rollback(self) -> None:
+        """Put all taken messages back."""
+        for message in self.consuming_msg_orderly_tree_map:
+            self.msg_tree_map.put(message)
+        self.consuming_msg_orderly_tree_map.clear()
+
+    def make_message_to_consume_again(self, messages: Iterable[Message]) -> None:
+        """Put messages back, whether or not they were taken here."""
+        for message in messages:
+            self.consuming_msg_orderly_tree_map.remove(message.queue_offset)
+            self.msg_tree_map.put(message)
+
+    def contains_message(self, message: Message) -> bool:
+        """Whether a message of that offset waits here."""
+        return message.queue_offset in self.msg_tree_map
+
+    @property
+    def has_temp_message(self) -> bool:
+        """Whether messages wait; those taken don't count."""
+        return len(self.msg_tree_map) > 0
+
+    @property
+    def max_span(self) -> int:
+        """From the first to the last waiting offset; 0 without any."""
+        offsets = self.msg_tree_map.offsets
+        return offsets[-1] - offsets[0] if offsets else 0
+
+    @property
+    def msg_size_in_mib(self) -> int:
+        """Java's division, towards zero: the counter can be negative."""
+        return self.msg_size // MIB if self.msg_size >= 0 else -(-self.msg_size // MIB)
+
+    def clear(self) -> None:
+        """Forget all messages (an operator resets the offset); `consuming` and `msg_acc_cnt` stay as they are."""
+        self.msg_tree_map.clear()
+        self.consuming_msg_orderly_tree_map.clear()
+        self.msg_count = self.msg_size = self.queue_offset_max = 0
+
+    def info(self) -> ProcessQueueInfo:
+        """What GET_CONSUMER_RUNNING_INFO would show of it (fillProcessQueueInfo)."""
+        cached, taken = self.msg_tree_map.offsets, self.consuming_msg_orderly_tree_map.offsets
+        return ProcessQueueInfo(
+            cached_msg_min_offset=cached[0] if cached else 0,
+            cached_msg_max_offset=cached[-1] if cached else 0,
+            cached_msg_count=len(cached),
+            cached_msg_size_in_mib=self.msg_size_in_mib,
+            transaction_msg_min_offset=taken[0] if taken else 0,
+            transaction_msg_max_offset=taken[-1] if taken else 0,
+            transaction_msg_count=len(taken),
+            locked=self.locked,
+            try_unlock_times=self.try_unlock_times,
+            last_lock_timestamp=self.last_lock_timestamp,
+            dropped=self.dropped,
+            last_pull_timestamp=self.last_pull_timestamp,
+            last_consume_timestamp=self.last_consume_timestamp,
+        )
 
 
-class ProcessQueueView(msgspec.Struct, array_like=True):
-    """What the last answer said of one process queue."""
+@dataclass(slots=True, eq=False)
+class PopProcessQueue:
+    """What a client holds of a queue that it pops instead of pulls: no messages, only how many wait for their ack."""
 
-    commit_offset: int
-    cached_count: int
-    transaction_count: int
-    locked: bool
-    dropped: bool
-    unlock_attempts: int
-    lock: Stamp
-    pull: Stamp
-    consume: Stamp
-    claimed_since: int
-    """When the first of the unbroken row of answers that hold the queue was asked, by the collector's clock."""
+    last_pop_timestamp: int
+    wait_ack_msg_count: int = 0
+    dropped: bool = False
+
+    def is_pull_expired(self, now: int) -> bool:
+        """Whether the queue was not asked for longer than 120 s."""
+        return now - self.last_pop_timestamp > PULL_MAX_IDLE_TIME

@@ -1,0 +1,79 @@
+"""A consumer's settings that matter to rebalance, with their defaults (DefaultMQPushConsumer, ClientConfig)."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rebalance_model.allocation import AllocateStrategy, strategy
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+
+
+class MessageModel(StrEnum):
+    """Who gets a message: one member of the group, or every one."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class ConsumeFromWhere(StrEnum):
+    """Where a queue without a committed offset starts; three deprecated values mean the first."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
+    MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+class ConsumerKind(StrEnum):
+    """Which of RocketMQ's consumers it is."""
+
+    PUSH = "PUSH"
+    PULL = "PULL"
+    """The old DefaultMQPullConsumer: asks for queues and pulls them itself."""
+    LITE_PULL = "LITE_PULL"
+
+
+@dataclass(slots=True)
+class ConsumerConfig:
+    """One consumer; durations in milliseconds. The two thresholds for a queue are overwritten by `thresholds`."""
+
+    group: str
+    client_id: str
+    kind: ConsumerKind = ConsumerKind.PUSH
+    message_model: MessageModel = MessageModel.CLUSTERING
+    orderly: bool = False
+    strategy: AllocateStrategy = field(default_factory=lambda: strategy("AVG"))
+    client_rebalance: bool = True
+    """False: a concurrent CLUSTERING consumer asks the broker for its share (QUERY_ASSIGNMENT)."""
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    consume_timestamp: int = 0
+    """For TIMESTAMP; the consumer's own default is half an hour before it was made."""
+    pull_interval: int = 0
+    pull_threshold_for_queue: int = 1000
+    pull_threshold_size_for_queue: int = 100
+    """MiB."""
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
+    pull_time_delay_when_exception: int = 1000
+    consume_concurrently_max_span: int = 2000
+    consume_message_batch_max_size: int = 1
+    consume_timeout: int = 15
+    """Minutes."""
+    max_reconsume_times: int = -1
+    suspend_current_queue_time_millis: int = 1000
+
+    @property
+    def clustering(self) -> bool:
+        """Whether the group's members share the queues."""
+        return self.message_model is MessageModel.CLUSTERING
+
+    @property
+    def orderly_max_reconsume_times(self) -> int:
+        """How often an ordered message is tried; by default so often that one bad message stops its queue for good."""
+        return 2**31 - 1 if self.max_reconsume_times == -1 else self.max_reconsume_times
+
+    @property
+    def retry_topic(self) -> str:
+        """Where the group's failed messages come back from."""
+        return RETRY_TOPIC_PREFIX + self.group

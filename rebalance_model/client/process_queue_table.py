@@ -1,0 +1,155 @@
+"""How the table of process queues follows an assignment (RebalanceImpl).
+
+The order is what matters: queues that left are dropped before any is added; the lock is asked for before the offset;
+the committed offset is read after what memory had is forgotten. When the offset can't be learnt the queue is not taken,
+but the broker's lock stays held.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from rebalance_model.broker.subscription import SUB_ALL, build_subscription_data
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
+from rebalance_model.client.host import MessageQueueAssignment
+from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
+from rebalance_model.client.pull_request import PopRequest, PullRequest
+from rebalance_model.client.queue_locks import lock
+from rebalance_model.client.removal import remove_unnecessary_message_queue
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+
+LOCK_RETRY_DELAY = 500
+"""How soon the rebalance thread is woken after a refused lock."""
+POP_DISPATCH_DELAY = 500
+
+
+async def update_process_queue_table(
+    consumer: Consumer, topic: str, queues: AbstractSet[MessageQueue], *, need_lock: bool
+) -> bool:
+    """Make the topic's process queues those of the assignment (updateProcessQueueTableInRebalance).
+
+    Returns:
+        Whether the table changed. A queue that was dropped but had to stay is no change.
+    """
+    changed = await _remove(consumer, topic, queues)
+    return await _add(consumer, queues, need_lock=need_lock) or changed
+
+
+async def update_message_queue_assignment(
+    consumer: Consumer, topic: str, assignments: Sequence[MessageQueueAssignment], *, need_lock: bool
+) -> bool:
+    """The same for a share that the broker computed, in which queues may be popped (updateMessageQueueAssignment)."""
+    # dict.fromkeys: Java's maps, too, hold a queue once; the order is the answer's.
+    given = [(each.message_queue, each.mode) for each in assignments if each.message_queue is not None]
+    pulled = dict.fromkeys(queue for queue, mode in given if mode == "PULL").keys()
+    popped = dict.fromkeys(queue for queue, mode in given if mode == "POP").keys()
+    _switch_pop_retry_topic(consumer, topic, pulled, popped)
+    changed = await _remove(consumer, topic, pulled)
+    changed = _remove_popped(consumer, topic, popped) or changed
+    changed = await _add(consumer, pulled, need_lock=need_lock) or changed
+    return _add_popped(consumer, popped) or changed
+
+
+def truncate_message_queue_not_my_topic(consumer: Consumer) -> None:
+    """Drop the queues of topics that are no longer subscribed.
+
+    Nothing is committed and nothing is unlocked: up to 5 s of progress is lost, and locks linger at the broker.
+    """
+    _truncate(consumer, consumer.process_queue_table)
+    _truncate(consumer, consumer.pop_process_queue_table)
+
+
+def _truncate(
+    consumer: Consumer, table: dict[MessageQueue, ProcessQueue] | dict[MessageQueue, PopProcessQueue]
+) -> None:
+    for queue in [queue for queue in table if queue.topic not in consumer.subscription_inner]:
+        table.pop(queue).dropped = True
+
+
+async def _remove(consumer: Consumer, topic: str, queues: AbstractSet[MessageQueue]) -> bool:
+    now = consumer.host.now()
+    pushed = consumer.config.kind is ConsumerKind.PUSH
+    leaving = [
+        (queue, process_queue)
+        for queue, process_queue in consumer.process_queue_table.items()
+        if queue.topic == topic and (queue not in queues or (pushed and process_queue.is_pull_expired(now)))
+    ]
+    for _, process_queue in leaving:
+        process_queue.dropped = True
+    changed = False
+    for queue, process_queue in leaving:
+        if await remove_unnecessary_message_queue(consumer, queue, process_queue):
+            consumer.process_queue_table.pop(queue, None)
+            changed = True
+    return changed
+
+
+async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lock: bool) -> bool:
+    all_locked = True
+    requests: list[PullRequest] = []
+    for queue in queues:
+        if queue in consumer.process_queue_table:
+            continue
+        if need_lock and not await lock(consumer, queue):
+            all_locked = False
+            continue
+        request = await _take(consumer, queue)
+        if request is not None:
+            requests.append(request)
+    if not all_locked and consumer.dialect.lock_failure_retried:
+        consumer.host.rebalance_later(LOCK_RETRY_DELAY)
+    if consumer.config.kind is ConsumerKind.PUSH:  # the others pull when their user asks
+        for request in requests:
+            consumer.host.pull_later(request, consumer.dialect.pull_dispatch_delay)
+    return bool(requests)
+
+
+async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
+    consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: what memory has may be of an earlier ownership
+    process_queue = ProcessQueue.created(consumer.host.now())
+    process_queue.locked = True  # of a concurrent consumer, too: nobody asks there
+    try:
+        next_offset = await compute_pull_from_where(consumer, queue)
+    except PullOffsetError:
+        return None
+    if queue in consumer.process_queue_table:
+        return None  # another task was quicker while the offset was asked for
+    consumer.process_queue_table[queue] = process_queue
+    return PullRequest(queue, process_queue, next_offset)
+
+
+def _switch_pop_retry_topic(
+    consumer: Consumer, topic: str, pulled: AbstractSet[MessageQueue], popped: AbstractSet[MessageQueue]
+) -> None:
+    """Who pulls after popping must also read what was popped and failed; who pops gets that from the broker."""
+    if topic.startswith(RETRY_TOPIC_PREFIX) or bool(pulled) == bool(popped):
+        return
+    retry_topic = f"{RETRY_TOPIC_PREFIX}{consumer.config.group}_{topic}"  # KeyBuilder.buildPopRetryTopic, v1
+    if popped:
+        consumer.subscription_inner.pop(retry_topic, None)
+    else:
+        now = consumer.host.now()
+        consumer.subscription_inner[retry_topic] = build_subscription_data(retry_topic, SUB_ALL, now)
+
+
+def _remove_popped(consumer: Consumer, topic: str, queues: AbstractSet[MessageQueue]) -> bool:
+    now = consumer.host.now()
+    leaving = [
+        queue
+        for queue, process_queue in consumer.pop_process_queue_table.items()
+        if queue.topic == topic and (queue not in queues or process_queue.is_pull_expired(now))
+    ]
+    for queue in leaving:
+        consumer.pop_process_queue_table.pop(queue).dropped = True
+    return bool(leaving)
+
+
+def _add_popped(consumer: Consumer, queues: AbstractSet[MessageQueue]) -> bool:
+    new = [queue for queue in queues if queue not in consumer.pop_process_queue_table]
+    from_start = consumer.config.consume_from_where is ConsumeFromWhere.FIRST_OFFSET
+    for queue in new:
+        process_queue = PopProcessQueue(consumer.host.now())
+        consumer.pop_process_queue_table[queue] = process_queue
+        consumer.host.pop_later(PopRequest(queue, process_queue, "MIN" if from_start else "MAX"), POP_DISPATCH_DELAY)
+    return bool(new)

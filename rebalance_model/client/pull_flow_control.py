@@ -1,0 +1,171 @@
+"""One round of a queue's pull: what holds it back, and what its answer does (DefaultMQPushConsumerImpl.pullMessage).
+
+Every round that is not dropped stamps the queue as pulled before anything can hold it back, so a queue under flow
+control never counts as pull-expired, however long its listener hangs.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Literal, Protocol
+
+import msgspec
+
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.offset_store import ReadOffsetType
+from rebalance_model.client.process_queue import Message, ProcessQueue
+from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
+from rebalance_model.client.pull_request import PullRequest
+from rebalance_model.client.removal import remove_process_queue
+from rebalance_model.entities import MessageQueue
+
+CACHE_FLOW_CONTROL_DELAY = 50
+BROKER_FLOW_CONTROL_DELAY = 20
+PAUSE_DELAY = 1_000
+OFFSET_MEND_DELAY_4_9 = 10_000
+
+
+class HeldBack(StrEnum):
+    """Why a queue is not pulled in this round; in the order in which it is looked at."""
+
+    NOT_RUNNING = "NOT_RUNNING"
+    PAUSED = "PAUSED"
+    TOO_MANY_MESSAGES = "TOO_MANY_MESSAGES"
+    TOO_MANY_BYTES = "TOO_MANY_BYTES"
+    SPAN_TOO_LONG = "SPAN_TOO_LONG"
+    """Concurrent only: one slow message keeps the committed offset back while others run ahead."""
+    NOT_LOCKED = "NOT_LOCKED"
+    OFFSET_UNKNOWN = "OFFSET_UNKNOWN"
+    NOT_SUBSCRIBED = "NOT_SUBSCRIBED"
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """What to ask the broker (PULL_MESSAGE); it may hold the question for 15 s, the client waits for 30 s."""
+
+    offset: int
+    commit_offset: int | None
+    """Committed by the way, where there is something to commit."""
+    sub_version: int
+
+
+class PullResult(msgspec.Struct, frozen=True):
+    """The broker's answer, already filtered by tags."""
+
+    status: Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
+    next_begin_offset: int
+    messages: Sequence[Message] = ()
+
+
+class ConsumeService(Protocol):
+    """Where pulled messages go: `OrderedConsumption` or `ConcurrentConsumption`."""
+
+    def submit_consume_request(
+        self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool
+    ) -> None:
+        """Have them consumed; `dispatch` is what `ProcessQueue.put_message` said."""
+
+
+async def pull_message(consumer: Consumer, request: PullRequest) -> Pull | HeldBack | None:
+    """Begin a round.
+
+    Returns:
+        What to ask the broker; or why not yet, and the request comes again later; or None: the queue is dropped, and
+        with it the request.
+    """
+    if request.process_queue.dropped:
+        return None
+    request.process_queue.last_pull_timestamp = consumer.host.now()
+    held_back = _held_back(consumer, request.process_queue) or await _not_ready(consumer, request)
+    if held_back is not None:
+        consumer.host.pull_later(request, _delay(consumer, held_back))
+        return held_back
+    return Pull(
+        request.next_offset,
+        await _commit_offset(consumer, request.message_queue),
+        consumer.subscription_inner[request.message_queue.topic].sub_version,
+    )
+
+
+def on_pull_result(consumer: Consumer, request: PullRequest, result: PullResult, service: ConsumeService) -> None:
+    """End a round: the queue is pulled again at once, or after the pull interval."""
+    request.next_offset = result.next_begin_offset
+    queue, process_queue = request.message_queue, request.process_queue
+    if result.status == "OFFSET_ILLEGAL":
+        process_queue.dropped = True
+        delay = 0 if consumer.dialect.offset_frozen else OFFSET_MEND_DELAY_4_9
+        consumer.host.later(delay, partial(_mend_offset, consumer, request))
+        return
+    interval = 0
+    if result.status == "FOUND":
+        if result.messages:
+            dispatch = process_queue.put_message(result.messages)
+            service.submit_consume_request(result.messages, process_queue, queue, dispatch=dispatch)
+            interval = max(consumer.config.pull_interval, 0)
+    elif process_queue.msg_count == 0:  # nothing of before waits: what was filtered out counts as consumed
+        consumer.offset_store.update_offset(queue, request.next_offset, increase_only=True)
+    consumer.host.pull_later(request, interval)
+
+
+def on_pull_error(consumer: Consumer, request: PullRequest, *, flow_control: bool) -> None:
+    """End a round that failed; `flow_control`: the broker has too much to do (FLOW_CONTROL)."""
+    delay = BROKER_FLOW_CONTROL_DELAY if flow_control else consumer.config.pull_time_delay_when_exception
+    consumer.host.pull_later(request, delay)
+
+
+def _held_back(consumer: Consumer, process_queue: ProcessQueue) -> HeldBack | None:
+    config = consumer.config
+    if not consumer.running:
+        return HeldBack.NOT_RUNNING
+    if consumer.paused:
+        return HeldBack.PAUSED
+    if process_queue.msg_count > config.pull_threshold_for_queue:
+        return HeldBack.TOO_MANY_MESSAGES
+    if process_queue.msg_size_in_mib > config.pull_threshold_size_for_queue:
+        return HeldBack.TOO_MANY_BYTES
+    if not config.orderly and process_queue.max_span > config.consume_concurrently_max_span:
+        return HeldBack.SPAN_TOO_LONG
+    return None
+
+
+async def _not_ready(consumer: Consumer, request: PullRequest) -> HeldBack | None:
+    if consumer.config.orderly:
+        if not request.process_queue.locked:
+            return HeldBack.NOT_LOCKED
+        if not request.previously_locked:
+            # The former owner may have committed more between the making of the request and its unlock.
+            try:
+                request.next_offset = await compute_pull_from_where(consumer, request.message_queue)
+            except PullOffsetError:
+                return HeldBack.OFFSET_UNKNOWN
+            request.previously_locked = True
+    return None if request.message_queue.topic in consumer.subscription_inner else HeldBack.NOT_SUBSCRIBED
+
+
+def _delay(consumer: Consumer, held_back: HeldBack) -> int:
+    match held_back:
+        case HeldBack.TOO_MANY_MESSAGES | HeldBack.TOO_MANY_BYTES | HeldBack.SPAN_TOO_LONG:
+            return CACHE_FLOW_CONTROL_DELAY
+        case HeldBack.PAUSED:
+            return PAUSE_DELAY
+        case _:
+            return consumer.config.pull_time_delay_when_exception
+
+
+async def _commit_offset(consumer: Consumer, queue: MessageQueue) -> int | None:
+    if not consumer.config.clustering:
+        return None
+    offset = await consumer.offset_store.read_offset(queue, ReadOffsetType.READ_FROM_MEMORY)
+    return offset if offset > 0 else None
+
+
+async def _mend_offset(consumer: Consumer, request: PullRequest) -> None:
+    """Commit the offset that the broker names, and let the queue go: the next rebalance takes it anew from there."""
+    queue, store = request.message_queue, consumer.offset_store
+    if consumer.dialect.offset_frozen:
+        store.update_and_freeze_offset(queue, request.next_offset)
+    else:
+        store.update_offset(queue, request.next_offset, increase_only=False)
+    store.persist(queue)
+    await remove_process_queue(consumer, queue)
+    if consumer.dialect.offset_frozen:
+        consumer.host.rebalance_later(0)

@@ -1,0 +1,59 @@
+"""Where the first pull of a new queue begins (computePullFromWhereWithException)."""
+
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
+from rebalance_model.client.host import BrokerError
+from rebalance_model.client.offset_store import NO_OFFSET, ReadOffsetType
+from rebalance_model.entities import MessageQueue
+
+
+class PullOffsetError(Exception):
+    """The offset can't be computed now (MQClientException): the queue is not taken, and is tried again later."""
+
+
+_LITE_PULL_KNOWS = (ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.TIMESTAMP)
+
+
+async def compute_pull_from_where(consumer: Consumer, queue: MessageQueue) -> int:
+    """The offset of the first pull, by kind of consumer (RebalancePushImpl, RebalancePullImpl, RebalanceLitePullImpl).
+
+    Raises:
+        PullOffsetError: it can't be learnt, or makes no sense.
+    """
+    config = consumer.config
+    if config.kind is ConsumerKind.PULL:
+        return 0  # such a consumer keeps its own offsets
+    if config.kind is ConsumerKind.LITE_PULL and config.consume_from_where not in _LITE_PULL_KNOWS:
+        msg = f"{config.consume_from_where} is unknown to a lite pull consumer"
+        raise PullOffsetError(msg)
+    push = config.kind is ConsumerKind.PUSH
+    kind = ReadOffsetType.READ_FROM_STORE if push else ReadOffsetType.MEMORY_FIRST_THEN_STORE
+    last = await consumer.offset_store.read_offset(queue, kind)
+    if last >= 0:
+        return last
+    if last != NO_OFFSET:
+        msg = "Failed to query consume offset from offset store"
+        raise PullOffsetError(msg)
+    first = await _first(consumer, queue)
+    if first < 0:
+        msg = f"Found unexpected result {first}"
+        raise PullOffsetError(msg)
+    return first
+
+
+async def _first(consumer: Consumer, queue: MessageQueue) -> int:
+    """Where a queue begins of which nothing was ever consumed.
+
+    Its retry topic is read from the start, whatever the group's choice; except that of TIMESTAMP, from the end.
+    """
+    where = consumer.config.consume_from_where
+    try:
+        if where is ConsumeFromWhere.FIRST_OFFSET:
+            return 0  # if the broker has deleted it, the pull is answered OFFSET_ILLEGAL and mended then
+        if where is ConsumeFromWhere.TIMESTAMP:
+            if queue.is_retry:
+                return await consumer.brokers.max_offset(queue)
+            return await consumer.brokers.search_offset(queue, consumer.config.consume_timestamp)
+        return 0 if queue.is_retry else await consumer.brokers.max_offset(queue)
+    except BrokerError as error:
+        raise PullOffsetError(str(error)) from error

@@ -1,0 +1,28 @@
+"""The token that keeps a queue pulled: made by rebalance, handed on by every pull, ended by a drop (PullRequest)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.entities import MessageQueue
+
+
+@dataclass(slots=True, eq=False)
+class PullRequest:
+    """Where the next pull of a process queue begins."""
+
+    message_queue: MessageQueue
+    process_queue: ProcessQueue
+    next_offset: int
+    previously_locked: bool = False
+    """An ordered queue asks for its committed offset anew at the first pull under a lock (`lockedFirst` before 4.9)."""
+
+
+@dataclass(slots=True, eq=False)
+class PopRequest:
+    """The same for a queue that is popped."""
+
+    message_queue: MessageQueue
+    pop_process_queue: PopProcessQueue
+    init_mode: Literal["MIN", "MAX"]
+    """Where a group that has never popped the queue begins."""

@@ -1,0 +1,74 @@
+"""The client's side of the broker's queue locks (RebalanceImpl.lock, lockAll, unlock, unlockAll).
+
+The lock itself lives at the broker's master; a process queue only remembers that it was granted, and when.
+"""
+
+from collections import defaultdict
+
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.host import BrokerError
+from rebalance_model.entities import MessageQueue
+
+LOCK_INTERVAL = 20_000
+"""rocketmq.client.rebalance.lockInterval: how often an ordered CLUSTERING consumer renews all its locks."""
+LOCK_INITIAL_DELAY = 1_000
+"""When it does so for the first time."""
+
+
+async def lock(consumer: Consumer, queue: MessageQueue) -> bool:
+    """Ask for one queue's lock; no answer is a no.
+
+    A queue that is about to be added is not in the table yet, so nothing is marked here.
+    """
+    try:
+        granted = await consumer.brokers.lock_batch_mq(queue.broker, consumer.config.group, {queue})
+    except BrokerError:
+        return False
+    for held in granted:
+        process_queue = consumer.process_queue_table.get(held)
+        if process_queue is not None:
+            process_queue.locked = True
+            process_queue.last_lock_timestamp = consumer.host.now()
+    return queue in granted
+
+
+async def lock_all(consumer: Consumer) -> None:
+    """Renew the locks of all queues, a broker at a time; where the broker does not answer nothing changes."""
+    for broker, queues in _by_broker(consumer).items():
+        try:
+            granted = await consumer.brokers.lock_batch_mq(broker, consumer.config.group, queues)
+        except BrokerError:
+            continue
+        for queue in queues:
+            process_queue = consumer.process_queue_table.get(queue)
+            if process_queue is None:
+                continue  # given up while the broker was asked
+            process_queue.locked = queue in granted
+            if process_queue.locked:
+                process_queue.last_lock_timestamp = consumer.host.now()
+
+
+def unlock(consumer: Consumer, queue: MessageQueue) -> None:
+    """Give one lock back, one-way."""
+    consumer.brokers.unlock_batch_mq_one_way(queue.broker, consumer.config.group, {queue})
+
+
+async def unlock_all(consumer: Consumer) -> None:
+    """Give all locks back at shutdown, and wait for the answers."""
+    for broker, queues in _by_broker(consumer).items():
+        try:
+            await consumer.brokers.unlock_batch_mq(broker, consumer.config.group, queues)
+        except BrokerError:
+            continue
+        for queue in queues:
+            process_queue = consumer.process_queue_table.get(queue)
+            if process_queue is not None:
+                process_queue.locked = False
+
+
+def _by_broker(consumer: Consumer) -> dict[str, set[MessageQueue]]:
+    queues: defaultdict[str, set[MessageQueue]] = defaultdict(set)
+    for queue, process_queue in consumer.process_queue_table.items():
+        if consumer.dialect.dropped_queues_renewed or not process_queue.dropped:
+            queues[queue.broker].add(queue)
+    return queues

@@ -1,0 +1,89 @@
+"""How a client gives a queue up (removeUnnecessaryMessageQueue).
+
+An ordered queue must not be unlocked while a listener is at it: another client would start, and the order would break.
+5.x keeps such a queue, dropped, and tries again at every rebalance; 20 s after its last lock it gives it up all the
+same. So a queue that comes back meanwhile is a zombie: it stands in the table, dropped, and nobody consumes it.
+"""
+
+from functools import partial
+
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.consumer_config import ConsumerKind
+from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client.queue_locks import unlock
+from rebalance_model.entities import MessageQueue
+
+UNLOCK_DELAY = 20_000
+"""rocketmq.client.unlockDelayTimeMills: 5.x forces the unlock then; 4.9 unlocks then, if messages are cached."""
+LISTENER_WAIT = 500
+"""How long the removal waits for a running listener."""
+LISTENER_WAIT_4_9 = 1_000
+
+
+async def remove_unnecessary_message_queue(
+    consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue
+) -> bool:
+    """Commit what was consumed and let the queue go.
+
+    Returns:
+        False: a listener is at it, the queue stays in the table.
+    """
+    config = consumer.config
+    consumer.offset_store.persist(queue)
+    if not (config.kind is ConsumerKind.PUSH and config.orderly and config.clustering):
+        consumer.offset_store.remove_offset(queue)
+        return True
+    if consumer.dialect.forced_unlock:
+        removed = await _unlock_or_force(consumer, queue, process_queue)
+    else:
+        consumer.offset_store.remove_offset(queue)
+        removed = await _unlock_or_delay(consumer, queue, process_queue)
+    if not removed:
+        process_queue.try_unlock_times += 1
+    return removed
+
+
+async def remove_process_queue(consumer: Consumer, queue: MessageQueue) -> None:
+    """Let a queue go whose offset was mended (removeProcessQueue); out of the table even while a listener is at it."""
+    process_queue = consumer.process_queue_table.pop(queue, None)
+    if process_queue is not None:
+        process_queue.dropped = True
+        await remove_unnecessary_message_queue(consumer, queue, process_queue)
+
+
+async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+    """Since 5.2 (tryRemoveOrderMessageQueue)."""
+    force = process_queue.dropped and consumer.host.now() > process_queue.last_lock_timestamp + UNLOCK_DELAY
+    if not force and not await _stop_listeners(consumer, process_queue, LISTENER_WAIT):
+        return False
+    consumer.offset_store.persist(queue)
+    consumer.offset_store.remove_offset(queue)
+    process_queue.locked = False
+    unlock(consumer, queue)
+    if not force:
+        process_queue.consume_lock.release_write()
+    return True
+
+
+async def _unlock_or_delay(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+    """Until 5.1 (unlockDelay)."""
+    if not await _stop_listeners(consumer, process_queue, LISTENER_WAIT_4_9):
+        return False
+    if process_queue.has_temp_message:
+        consumer.host.later(UNLOCK_DELAY, partial(_unlock_now, consumer, queue))
+    else:
+        unlock(consumer, queue)
+    process_queue.consume_lock.release_write()
+    return True
+
+
+async def _unlock_now(consumer: Consumer, queue: MessageQueue) -> None:
+    unlock(consumer, queue)
+
+
+async def _stop_listeners(consumer: Consumer, process_queue: ProcessQueue, timeout: int) -> bool:
+    """Take the write side of the queue's lock, waiting for a running listener at most so long."""
+    if process_queue.consume_lock.try_write():
+        return True
+    await consumer.host.released(process_queue.consume_lock, timeout)
+    return process_queue.consume_lock.try_write()
