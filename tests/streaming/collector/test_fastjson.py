@@ -82,7 +82,7 @@ def test_an_answer_with_4096_queues_takes_well_under_a_second():
     row = '{"brokerName":"broker-a","queueId":%d,"topic":"Orders"}:{"commitOffset":38,"droped":false,%s}'
     rest = ",".join(f'"field{number}":1795255707834' for number in range(12))
     body = ('{"mqTable":{' + ",".join(row % (number, rest) for number in range(4096)) + "}}").encode()
-    started = time.perf_counter()
+    started = time.process_time()
     table = parse(body)["mqTable"]
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert [key["queueId"] for key, _ in table] == list(range(4096))

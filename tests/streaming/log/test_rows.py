@@ -12,11 +12,14 @@ STATS = ConsumeStats(time=5, cluster="C", source="poll", source_id="p@1", seq=1,
 
 
 class _Cluster:
+    def __init__(self, partitions):
+        self.partitions = partitions
+
     def topics(self):
         return {"t"}
 
     def partitions_for_topic(self, _):
-        return set(range(8))
+        return set(range(self.partitions))
 
     available_partitions_for_topic = partitions_for_topic
 
@@ -36,10 +39,11 @@ def test_a_key_has_the_partition_that_the_java_client_gives_it(key):
     assert partition_of(key, 2**31) == JAVA_MURMUR2[key] & 0x7FFF_FFFF
 
 
-@pytest.mark.parametrize("key", ["DefaultCluster/orders-group", "C/ü", "x" * 300])
-def test_a_key_has_the_partition_that_a_kafka_producer_would_choose(key):
-    chosen = DefaultPartitioner().partition("t", key, key.encode(), None, None, _Cluster())
-    assert partition_of(key, 8) == chosen
+@pytest.mark.parametrize("partitions", [1, 7, 8])
+@pytest.mark.parametrize("key", ["DefaultCluster/orders-group", "C/ü", "x" * 300, *JAVA_MURMUR2])
+def test_a_key_has_the_partition_that_a_kafka_producer_would_choose(key, partitions):
+    chosen = DefaultPartitioner().partition("t", key, key.encode(), None, None, _Cluster(partitions))
+    assert partition_of(key, partitions) == chosen
 
 
 def test_a_broadcast_goes_without_a_key_to_every_partition_with_one_seq():
