@@ -9,6 +9,7 @@ most an hour past the transport's stamp; a value has at most 1 MB.
 """
 
 import sys
+from inspect import cleandoc
 from pathlib import Path
 
 import msgspec
@@ -48,7 +49,21 @@ def tables_document() -> dict[str, object]:
 def documents() -> dict[str, bytes]:
     """Every document by its file name, as it is committed."""
     made = {"events.schema.json": events_document(), "tables.schema.json": tables_document()}
-    return {name: msgspec.json.format(msgspec.json.encode(document)) + b"\n" for name, document in made.items()}
+    return {
+        name: msgspec.json.format(msgspec.json.encode(_dedented(document))) + b"\n" for name, document in made.items()
+    }
+
+
+def _dedented(part: object) -> object:
+    """The descriptions without their docstring's indent, which Python 3.13 leaves out itself and older ones keep."""
+    if isinstance(part, list):
+        return [_dedented(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: cleandoc(value) if key == "description" and isinstance(value, str) else _dedented(value)
+        for key, value in part.items()
+    }
 
 
 def main(arguments: list[str]) -> int:
