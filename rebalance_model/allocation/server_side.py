@@ -167,10 +167,15 @@ def _one_for_each(
     current_cid: str | None, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
 ) -> list[MessageQueue]:
     """QueryAssignmentProcessor.allocate: more clients than queues, so a queue is read by several."""
-    if current_cid is None or all(char.isspace() and char not in _NOT_BLANK_IN_JAVA for char in current_cid):
+    if current_cid is None or _is_blank(current_cid):
         msg = "currentCID is empty"
         raise AllocationError(msg)
     if not mq_all:
         msg = "mqAll is null or mqAll empty"
         raise AllocationError(msg)
     return [mq_all[cid_all.index(current_cid) % len(mq_all)]] if current_cid in cid_all else []
+
+
+def _is_blank(text: str) -> bool:
+    """StringUtils.isBlank."""
+    return all(char.isspace() and char not in _NOT_BLANK_IN_JAVA for char in text)

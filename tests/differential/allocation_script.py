@@ -48,7 +48,7 @@ def _room(name: str) -> str | None:
 
 
 class Rooms:
-    """By what stands before the first "-" or "@": two brokers of the pool have no room, in Python's words and Java's."""
+    """By what stands before the first "-" or "@": some brokers of the pool have an empty room, and one has none."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str | None:
         return None if mq.broker == "@@" else _room(mq.broker)
