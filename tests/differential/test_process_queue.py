@@ -1,0 +1,18 @@
+"""The process queue against the real class: the same scripts, the same answers, counters and contents at each step."""
+
+from tests.differential.process_queue_script import ModelProcessQueue, write_script
+
+SCRIPTS = 100
+LENGTH = 40
+
+
+def test_each_step_of_a_random_script_is_as_in_java(jvm):
+    from tests.differential.process_queue_java import JavaProcessQueue  # noqa: PLC0415  needs the JVM
+
+    for seed in range(SCRIPTS):
+        script = write_script(seed, LENGTH)
+        model, real = ModelProcessQueue(script["pool"]), JavaProcessQueue(script["pool"])
+        for step, (name, *args) in enumerate(script["ops"]):
+            where = f"seed {seed}, step {step}: {name}{args}"
+            assert getattr(model, name)(*args) == getattr(real, name)(*args), where
+            assert model.state() == real.state(), where
