@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from checkpoints import quality
 from checkpoints.generation import ARCHIVE
+from schemas.rows import QualityResult
 from schemas.spark import spark_schema
 from streaming.archive_rows import Transport, archived
 from streaming.session import ARCHIVE_POOL, in_pool
@@ -67,8 +68,8 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
     read = Observation()
     rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
     with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
-        counts = both.agg(F.count("accepted"), F.count("rejected")).collect()[0]
-        accepted, rejected = int(counts[0]), int(counts[1])
+        stamp = F.coalesce("accepted.ingest_time", "rejected.ingest_time")
+        accepted, rejected, latest = both.agg(F.count("accepted"), F.count("rejected"), F.max(stamp)).collect()[0]
         if accepted + rejected != read.get["rows"]:
             text = f"batch {batch_id}: {accepted} accepted + {rejected} rejected are not {read.get['rows']} read"
             raise ArchiveError(text)
@@ -77,22 +78,21 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
                 kept = both.where(F.col(side).isNotNull()).select(f"{side}.*")
                 sink.append(kept, table, batch_id=batch_id, count=count)
         if accepted + rejected:
-            _judge(both, batch_id, sink, rejected=rejected, partitions=partitions)
+            frame = both.where("accepted IS NOT NULL").select(*(f"accepted.{name}" for name in quality.COLUMNS))
+            verdicts = quality.judge(
+                frame.toArrow().to_pandas(), batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions
+            )
+            _record(batch.sparkSession, sink, batch_id, verdicts)
 
 
-def _judge(both: DataFrame, batch_id: int, sink: TableSink, *, rejected: int, partitions: int) -> None:
-    frame = both.where("accepted IS NOT NULL").select(*(f"accepted.{name}" for name in quality.COLUMNS))
-    latest = both.agg(F.max(F.coalesce("accepted.ingest_time", "rejected.ingest_time"))).collect()[0][0]
-    verdicts = quality.judge(
-        frame.toArrow().to_pandas(), batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions
-    )
+def _record(spark: SparkSession, sink: TableSink, batch_id: int, verdicts: list[QualityResult]) -> None:
     for verdict in verdicts:
         if not verdict.success:
             _LOG.warning(
                 verdict.why, batch=batch_id, check=verdict.expectation, column=verdict.column,
                 unexpected=verdict.unexpected_count, of=verdict.row_count,
             )  # fmt: skip
-    rows = both.sparkSession.createDataFrame(
+    rows = spark.createDataFrame(
         [msgspec.structs.astuple(verdict) for verdict in verdicts], spark_schema("quality_results")
     )
     sink.append(rows, "quality_results", batch_id=batch_id, count=len(verdicts))
