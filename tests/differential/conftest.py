@@ -1,29 +1,16 @@
 """The real RocketMQ classes in this process: one JVM for every comparison."""
 
-import sys
 from collections.abc import Iterator
 
 import jpype
 import pytest
 
-from streaming import jars
-from streaming.java import java_home
-from streaming.settings import load_settings
-
-# RocketMQ's logback looks for this file first; without it every class writes a log of its own.
-_NO_LOG = '<configuration><statusListener class="{}"/><root level="OFF"/></configuration>'
-_QUIET = "org.apache.rocketmq.logging.ch.qos.logback.core.status.NopStatusListener"
+from tests.differential.real_jvm import start_jvm
 
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A JVM with RocketMQ's jars: from here on `jpype.JClass` finds its classes. Files go to a folder of the run."""
-    home = tmp_path_factory.mktemp("jvm")
-    (home / "rmq.logback-test.xml").write_text(_NO_LOG.format(_QUIET))
-    class_path = [str(home), *map(str, jars.ensure("rocketmq", load_settings().runtime.jars))]
-    server = java_home() / "lib" / "server"
-    library = server / ("libjvm.dylib" if sys.platform == "darwin" else "libjvm.so")
-    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xrs", f"-Duser.home={home}")
-    jpype.startJVM(*options, jvmpath=str(library), classpath=class_path, convertStrings=True)
+    start_jvm(tmp_path_factory.mktemp("jvm"))
     yield
     jpype.shutdownJVM()

@@ -1,0 +1,18 @@
+"""What the real classes said once (record_broker.py): holds the model to it where there is no JVM."""
+
+import json
+
+import pytest
+
+from tests.differential.broker_script import ModelBroker
+from tests.differential.record_broker import VECTORS, fingerprint
+
+RECORDED = json.loads(VECTORS.read_text())
+
+
+@pytest.mark.parametrize("script", RECORDED, ids=[f"{script['kind']}-{at}" for at, script in enumerate(RECORDED)])
+def test_each_step_is_as_recorded(script):
+    model = ModelBroker(script["config"])
+    for (name, *args), (answer, state) in zip(script["ops"], script["said"], strict=True):
+        assert json.loads(json.dumps(getattr(model, name)(*args))) == answer, f"{name}{args}"
+        assert fingerprint(model.state()) == state, f"state after {name}{args}: {model.state()}"
