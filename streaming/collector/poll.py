@@ -193,6 +193,7 @@ class Poller:
         answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
         if answer.payload is None:
             log.warning("a broker doesn't list its groups", broker=broker.name, error=str(answer.error))
+            self._tally.errors += 1
             return self._groups[broker.name]
         self._groups[broker.name] = {
             name
