@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import jpype
 import pytest
 
-from tests.differential.real_jvm import start_jvm
+from tests.differential.jvm import start
 
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A JVM with RocketMQ's jars: from here on `jpype.JClass` finds its classes. Files go to a folder of the run."""
-    start_jvm(tmp_path_factory.mktemp("jvm"))
+    start(tmp_path_factory.mktemp("jvm"))
     yield
     jpype.shutdownJVM()
