@@ -98,8 +98,8 @@ class Cluster:
         self._launch_consumer(orders)
 
     def relaunch_consumer(self, name: str) -> None:
-        """Start a consumer again that was there before, as well behaved as a new one."""
-        self._launch_consumer(msgspec.structs.replace(self.consumer(name), hang=False, poison=False, queue_id=None))
+        """Start a consumer again that was there before, with the orders that it had."""
+        self._launch_consumer(self.consumer(name))
 
     def await_start(self, name: str) -> None:
         """Wait until a consumer is in its group."""

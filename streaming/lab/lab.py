@@ -146,7 +146,12 @@ class Lab:
             group = self._group_of(active.client)
             begun = _now_ms()
             fault.cure(self._cluster, active)
-            self._cluster.state.faults.remove(active)
+            left = fault.target == "new consumer"  # and took with it whatever else was wrong with it
+            self._cluster.state.faults = [
+                one
+                for one in self._cluster.state.faults
+                if one != active and not (left and one.client == active.client)
+            ]
             self._home.save(self._cluster.state)
             return self._record(active, group, fault.cure_expect, begun, cure=True)
 

@@ -99,7 +99,8 @@ def port_is_free(port: int) -> bool:
 
 
 BROKER_PORTS_BESIDE = (-2, 0, 1)
-"""The broker also listens two below its port (VIP channel) and one above (replication)."""
+"""The broker also listens two below its port (VIP channel) and one above (replication, which bindAddress does not
+reach: it listens on every interface, and a lab has nobody to replicate to)."""
 
 
 def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
