@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,10 @@ from streaming.sinks import TableSink, write_effects
 from streaming.sources import ROWS_READ, check_source, read_log, source_identity
 
 _EFFECTS = "effects"
+_OWN_SENTENCE = re.compile(
+    r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
+)
+"""A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to its end once the job is to stop; a later one is cut off, and the next start does it."""
@@ -49,8 +54,9 @@ class Batch:
 class Running:
     """The job's queries while they run."""
 
-    def __init__(self, queries: list[StreamingQuery]) -> None:
+    def __init__(self, queries: list[StreamingQuery], logs: Path) -> None:
         self._queries = queries
+        self._logs = logs
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
         """Each micro-batch as it ends, until all queries have ended or ``stopping`` is set (from anywhere).
@@ -67,7 +73,7 @@ class Running:
                     yield batch
                     told[query.name] = batch.number
                 if (failure := query.exception()) is not None:
-                    raise failed(query.name, failure)
+                    raise failed(query.name, failure, self._logs)
 
 
 @contextmanager
@@ -96,7 +102,7 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
         try:
             queries.append(start_operator(spark, settings, policy, generation, available_now=available_now))
             queries.append(start_archive(spark, settings, generation, available_now=available_now))
-            yield Running(queries)
+            yield Running(queries, settings.runtime.root / "logs")
         finally:
             _stop(queries)
 
@@ -170,9 +176,11 @@ def _last_batch(query: StreamingQuery) -> int | None:
     return progress.batchId if progress else None
 
 
-def failed(query: str, failure: StreamingQueryException) -> UserError:
-    """A query's failure as one sentence: the user's own, where one was raised inside it."""
-    text = str(failure)
-    if own := re.search(r"^streaming\.errors\.\w+: (.+)$", text, re.MULTILINE):
+def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserError:
+    """A query's failure as one sentence: the one that was raised inside it for the user, else what Spark names."""
+    text = str(failure).split("\n\n=== Streaming Query ===")[0]
+    if own := _OWN_SENTENCE.search(text):
         return UserError(own[1])
-    return UserError(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    cause = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
+    return UserError(f"The {query} query failed: {cause} (all of it is in {logs}; a new start goes on from there).")

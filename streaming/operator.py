@@ -180,7 +180,7 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
             raise UserError(
                 f"In partition {partition} of the log, file {position_of(row.offset)[0]} is not younger than file "
                 f"{position_of(before.offset)[0]} (mtimes {row.stamp} and {before.stamp} ms), so their order is not "
-                "sure: write the log with `rebalance-watch replay`, which sets mtimes that rise."
+                "sure: a copy of a log must keep the mtimes that its writer set (cp --preserve=timestamps)."
             )
         before = row
 

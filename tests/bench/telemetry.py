@@ -21,7 +21,6 @@ from rebalance_model.observe.events import (
     Subscription,
     Tick,
     TopicRoute,
-    key_of,
 )
 
 START = 1_750_000_000_000
@@ -164,6 +163,3 @@ def _process_queue(group: _Group, mq: MessageQueue, now: int) -> ProcessQueueInf
         pull_time=now - 100,
         consume_time=now - 50,
     )
-
-
-__all__ = ["key_of", "telemetry"]

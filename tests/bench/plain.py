@@ -1,0 +1,56 @@
+"""The job without Spark: the same core in a plain loop over the same files. What it finds is what the job must find."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from streaming.log.files import files_of, offset_of, parse_path
+from streaming.operator import Row, fold
+from streaming.sources import lines_of
+
+
+class DictStore(dict[str, bytes]):
+    """A `GroupStore` in memory."""
+
+    def put(self, key: str, blob: bytes) -> None:
+        self[key] = blob
+
+    def remove(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def rows_of(log: Path, partition: int) -> list[Row]:
+    """One shard of a file log."""
+    rows = []
+    for file in files_of(log, partition):
+        number, stamp = parse_path(file.as_posix())[1], file.stat().st_mtime_ns // 1_000_000
+        rows += [
+            Row(offset_of(number, line), stamp, None, value) for line, value in enumerate(lines_of(file.read_bytes()))
+        ]
+    return rows
+
+
+def effects(rows: list[Row], policy: Policy) -> list[AnyEffect]:
+    """What one shard leads to."""
+    shard = Shard(None, DictStore(), policy)
+    found = list(fold(shard, rows, keyed=False))
+    shard.flush()
+    return found
+
+
+def derived_rows(log: Path, partitions: int, policy: Policy) -> dict[str, list[str]]:
+    """The rows of every derived table, as sorted JSON."""
+    tables: dict[str, list[str]] = defaultdict(list)
+    for partition in range(partitions):
+        for effect in effects(rows_of(log, partition), policy):
+            tables[TABLE_OF[type(effect)]].append(as_json(msgspec.to_builtins(effect)))
+    return {table: sorted(rows) for table, rows in tables.items()}
+
+
+def as_json(row: object) -> str:
+    """A row in a form that sorts and compares."""
+    return msgspec.json.encode(row, order="sorted").decode()

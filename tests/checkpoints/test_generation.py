@@ -1,0 +1,159 @@
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from checkpoints.generation import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id, claimed
+from rebalance_model.observe.policy import Policy
+from schemas.arrow import arrow_schema
+from schemas.tables import TABLES
+from streaming.errors import UserError
+from streaming.settings import load_policy
+from tests.checkpoints.basis import BASIS
+
+
+def start(root: Path, **changed: object) -> str:
+    """Claim the root as a run does, and let it go."""
+    with claimed(root / "checkpoints", root / "tables", changed_basis(**changed)) as generation:
+        return generation
+
+
+def changed_basis(**changed: object) -> Basis:
+    return msgspec.structs.replace(BASIS, **changed)
+
+
+def ran(root: Path, query: str, *, begun: int, finished: int | None) -> None:
+    """Leave what Spark leaves of a query that began and finished batches, and its rows' transactions."""
+    for folder, last in (("offsets", begun), ("commits", finished)):
+        files = root / "checkpoints" / query / folder
+        files.mkdir(parents=True)
+        for batch in range(0 if last is None else last + 1):
+            (files / str(batch)).touch()
+
+
+def wrote(root: Path, query: str, table: str, batch: int) -> None:
+    there = DeltaTable(root / "tables" / table)
+    generation = there.metadata().configuration[PROPERTY]
+    write_deltalake(
+        there,
+        arrow_schema(table).empty_table(),
+        mode="append",
+        commit_properties=CommitProperties(app_transactions=[Transaction(app_id(query, table, generation), batch)]),
+    )
+
+
+def test_the_first_start_makes_every_table_of_one_generation_and_the_next_goes_on(tmp_path):
+    generation = start(tmp_path)
+    for table in TABLES:
+        assert DeltaTable(tmp_path / "tables" / table).metadata().configuration == {PROPERTY: generation}
+    assert start(tmp_path) == generation
+
+
+def test_a_start_that_was_killed_before_its_tables_were_made_is_completed(tmp_path):
+    generation = start(tmp_path)
+    shutil.rmtree(tmp_path / "tables" / "anomalies")
+    assert start(tmp_path) == generation
+    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration == {PROPERTY: generation}
+
+
+def test_two_runs_at_once_are_refused(tmp_path):
+    start(tmp_path)
+    with (
+        claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS),
+        pytest.raises(UserError, match="Another run works on"),
+    ):
+        start(tmp_path)
+    start(tmp_path)
+
+
+def test_tables_without_their_checkpoint_are_refused(tmp_path):
+    start(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(UserError, match=r"where to go on is not known: rebuild under a new runtime.root"):
+        start(tmp_path)
+
+
+def test_a_checkpoint_without_its_generation_is_refused(tmp_path):
+    ran(tmp_path, OPERATOR, begun=0, finished=0)
+    with pytest.raises(UserError, match=r"the checkpoint of the operator query but no .*generation\.json"):
+        start(tmp_path)
+
+
+def test_a_table_of_another_generation_is_refused(tmp_path):
+    start(tmp_path / "ours")
+    start(tmp_path / "theirs")
+    shutil.rmtree(tmp_path / "ours/tables/anomalies")
+    shutil.copytree(tmp_path / "theirs/tables/anomalies", tmp_path / "ours/tables/anomalies")
+    with pytest.raises(UserError, match="The table anomalies belongs to other checkpoints"):
+        start(tmp_path / "ours")
+
+
+def test_a_table_that_was_removed_after_its_rows_were_passed_is_refused(tmp_path):
+    start(tmp_path)
+    ran(tmp_path, ARCHIVE, begun=0, finished=0)
+    shutil.rmtree(tmp_path / "tables/telemetry")
+    with pytest.raises(UserError, match="The table telemetry is gone"):
+        start(tmp_path)
+
+
+@pytest.mark.parametrize("left", [None, 1], ids=["removed", "restored from an older copy"])
+def test_a_query_s_checkpoint_that_was_set_back_is_refused(tmp_path, left):
+    start(tmp_path)
+    wrote(tmp_path, OPERATOR, "anomalies", 2)
+    if left is not None:
+        ran(tmp_path, OPERATOR, begun=left, finished=left)
+    with pytest.raises(UserError, match="anomalies has batch 2 of the operator query, but its checkpoint was reset"):
+        start(tmp_path)
+
+
+def test_rows_of_a_batch_that_was_not_finished_are_no_reset(tmp_path):
+    start(tmp_path)
+    wrote(tmp_path, OPERATOR, "anomalies", 2)
+    ran(tmp_path, OPERATOR, begun=2, finished=1)
+    start(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "setting"),
+    [
+        ({"source": "files /elsewhere"}, "source = files /log, not files /elsewhere"),
+        ({"partitions": 16}, "source.partitions = 8, not 16"),
+        ({"state_partitions": 4}, "job.state_partitions = 2, not 4"),
+    ],
+)
+def test_what_is_for_ever_can_not_be_changed(tmp_path, changed, setting):
+    start(tmp_path)
+    with pytest.raises(UserError, match=f"made with {setting}: set it back, or rebuild"):
+        start(tmp_path, **changed)
+
+
+CHANGES = [
+    ({"policy": Policy(stuck_after=1)}, "begun under another policy: .*--policy .*policy.toml"),
+    ({"code_version": "2.0"}, "begun by version 1.0, this is 2.0"),
+]
+
+
+@pytest.mark.parametrize(("changed", "sentence"), CHANGES, ids=["policy", "code version"])
+def test_policy_and_code_change_between_batches_but_not_within_one(tmp_path, changed, sentence):
+    start(tmp_path)
+    ran(tmp_path, OPERATOR, begun=3, finished=2)
+    with pytest.raises(UserError, match=f"Batch 3 was {sentence}"):
+        start(tmp_path, **changed)
+    start(tmp_path)
+    (tmp_path / "checkpoints" / OPERATOR / "commits" / "3").touch()
+    start(tmp_path, **changed)
+
+
+def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):
+    policy = Policy(stuck_after=1, group_memory=2)
+    start(tmp_path, policy=policy)
+    assert load_policy(tmp_path / "checkpoints" / "policy.toml") == policy
+
+
+def test_a_torn_generation_file_is_refused_with_a_sentence(tmp_path):
+    start(tmp_path)
+    (tmp_path / "checkpoints" / "generation.json").write_text('{"generation":')
+    with pytest.raises(UserError, match=r"generation\.json can't be read"):
+        start(tmp_path)
