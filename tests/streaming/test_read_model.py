@@ -56,8 +56,8 @@ class Story:
     def incident(self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500) -> None:
         self.add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause="LISTENER_HUNG",
-            severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders", broker="b",
-            queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what", parent=None,
+            severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
+            broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what", parent=None,
         )  # fmt: skip
 
     def group(self, time: int, health: str) -> None:
