@@ -57,7 +57,8 @@ class Story:
         self.add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause="LISTENER_HUNG",
             severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
-            broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what", parent=None,
+            broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
+            parent=None,
         )  # fmt: skip
 
     def group(self, time: int, health: str) -> None:
