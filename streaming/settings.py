@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from rebalance_model.observe.policy import Policy
@@ -24,11 +24,18 @@ class Runtime(_Section):
     """Where everything that is made at run time lives."""
 
     root: Path
+    jars: Path
+    """The jars, by the hash of what asks for them."""
 
     @field_validator("root")
     @classmethod
     def _absolute(cls, root: Path) -> Path:
         return root.expanduser().resolve()
+
+    @field_validator("jars", mode="before")
+    @classmethod
+    def _under_root(cls, jars: str | Path, info: ValidationInfo) -> Path:
+        return Path(jars).expanduser().resolve() if str(jars) else info.data.get("root", Path()) / "jars"
 
     @property
     def tables(self) -> Path:
@@ -39,11 +46,6 @@ class Runtime(_Section):
     def checkpoints(self) -> Path:
         """The streaming checkpoints."""
         return self.root / "checkpoints"
-
-    @property
-    def jars(self) -> Path:
-        """The jars, by the hash of what asks for them."""
-        return self.root / "jars"
 
     @property
     def lab(self) -> Path:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import collect, doctor, lab, replay, run, topic
+from streaming.cli import collect, demo, doctor, lab, replay, run, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(collect.app, name="collect")
+app.command()(demo.demo)
 app.command()(doctor.doctor)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")

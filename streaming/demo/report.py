@@ -1,0 +1,146 @@
+"""The demo's report: owners now, one queue's history, rebalances, incidents with their evidence."""
+
+import json
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from streaming.read_model.reader import ReadModel, Row
+
+_SEVERITY = {"critical": "red", "warning": "yellow", "info": "blue"}
+_STATUS = {"OK": "green", "WARN": "yellow", "BAD": "red", "UNKNOWN": "magenta"}
+
+
+def report(model: ReadModel, console: Console) -> None:
+    """Print what the tables say."""
+    for group in model.groups():
+        _owners(model, group, console)
+    _history(model, console)
+    _rebalances(model, console)
+    _incidents(model, console)
+
+
+def clock(time_ms: int | None) -> str:
+    """A time of day, UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M:%S") if time_ms is not None else "now"
+
+
+def duration(milliseconds: int | None) -> str:
+    """A span as people say it."""
+    if milliseconds is None:
+        return "-"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def evidence_text(evidence: str) -> str:
+    """The evidence of an incident in one line: what is known of its numbers."""
+    known = {name: value for name, value in json.loads(evidence).items() if value is not None}
+    return ", ".join(
+        f"{name.removesuffix('_ms').replace('_', ' ')} {duration(value) if name.endswith('_ms') else value}"
+        for name, value in known.items()
+    )
+
+
+def _table(title: str, *columns: str) -> Table:
+    return Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+
+
+def _owners(model: ReadModel, group: Row, console: Console) -> None:
+    health = f"[{_STATUS[group['health']]}]{group['health']}[/] {group['health_reason']}".rstrip()
+    kind = "ordered" if group["orderly"] else "concurrent"
+    table = _table(
+        f"{group['group']}: {kind}, {len(group['members'])} members, {group['strategy']}, {health}",
+        *("queue", "owner", "since", "expected", "lag", "status"),
+    )
+    states = {(q["topic"], q["broker"], q["queue_id"]): q for q in model.queues(group["group"])}
+    for owner in model.owners(group["group"]):
+        queue = (owner["topic"], owner["broker"], owner["queue_id"])
+        state = states[queue]
+        if owner["topic"].startswith(RETRY_TOPIC_PREFIX):
+            continue
+        as_expected = state["expected_owner"] == owner["client_id"]
+        table.add_row(
+            f"{queue[0]}@{queue[1]}:{queue[2]}",
+            owner["client_id"] or "nobody",
+            clock(owner["since"]),
+            "the same" if as_expected else state["expected_owner"] or "not known",
+            "not known" if state["lag"] is None else str(state["lag"]),
+            f"[{_STATUS[state['status']]}]{state['status']}[/] {state['status_reason']}",
+        )
+    console.print(table, "")
+
+
+def _history(model: ReadModel, console: Console) -> None:
+    busiest = model.rows(
+        "SELECT h.group, h.topic, h.broker, h.queue_id FROM assignment_history h WHERE NOT starts_with(h.topic, ?)"
+        " GROUP BY ALL ORDER BY count(*) DESC, h.group, h.topic, h.broker, h.queue_id LIMIT 1",
+        [RETRY_TOPIC_PREFIX],
+    )
+    for queue in busiest:
+        table = _table(
+            f"Who owned {queue['topic']}@{queue['broker']}:{queue['queue_id']} of {queue['group']}",
+            *("from", "to", "owner", "for", "taken away because"),
+        )
+        for interval in model.history(queue["group"], queue["topic"], queue["broker"], queue["queue_id"]):
+            table.add_row(
+                clock(interval["from_time"]),
+                clock(interval["to_time"]),
+                interval["client_id"],
+                duration(interval["duration_ms"]),
+                _RELEASE.get(interval["end_evidence"], ""),
+            )
+        console.print(table, "")
+
+
+_RELEASE = {
+    "LEFT": "it is no member any more",
+    "GONE": "the broker finds it no more",
+    "ANSWER_WITHOUT": "it gave the queue up",
+    "DROPPED": "it dropped the queue",
+    "TAKEN_OVER": "another holds it",
+}
+
+
+def _rebalances(model: ReadModel, console: Console) -> None:
+    table = _table(
+        "Rebalances", *("start", "group", "cause", "members", "moved", "took", "longest pause", "as the strategy says")
+    )
+    for one in model.rebalances():
+        more = len(one["causes"]) - 1
+        table.add_row(
+            clock(one["start_time"]),
+            one["group"],
+            f"{one['trigger']} {one['trigger_client'] or ''}".rstrip() + (f" (+{more})" if more else ""),
+            f"{len(one['members_before'])} → {len(one['members_after'])}",
+            str(one["queues_moved"]),
+            duration(one["end_time"] - one["start_time"]),
+            duration(one["pause_ms_max"]),
+            {True: "yes", False: "[yellow]no[/]", None: "not known"}[one["converged"]],
+        )
+    console.print(table, "")
+
+
+def _incidents(model: ReadModel, console: Console) -> None:
+    table = _table("Incidents", *("opened", "for", "what", "where", "who"))
+    opened = {row["incident_id"]: row for row in model.rows("SELECT * FROM anomalies a WHERE a.transition = 'OPENED'")}
+    told: dict[tuple[str, str], Row] = {}
+    for incident in model.incidents():
+        first = opened[incident["incident_id"]]
+        ended = incident["resolved_at"]
+        table.add_row(
+            clock(incident["opened_at"]),
+            duration(ended - incident["opened_at"]) if ended is not None else "[red]still[/]",
+            f"[{_SEVERITY[incident['severity']]}]{first['code']} {first['sub_cause']}[/]".rstrip(),
+            incident["subject"],
+            first["client_id"] or "nobody",
+        )
+        told.setdefault((first["code"], first["sub_cause"]), first)
+    console.print(table, "")
+    for (code, sub_cause), first in sorted(told.items()):
+        console.print(f"[bold]{code} {sub_cause}[/]".replace(" [/]", "[/]"), highlight=False)
+        console.print(f"  {first['explanation']}", highlight=False)
+        console.print(f"  For instance {first['subject']}: {evidence_text(first['evidence'])}", highlight=False)
+        console.print(f"  First: {first['first_step']}", highlight=False)
