@@ -1,9 +1,13 @@
 """What holds for every test."""
 
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from streaming.settings import Settings, load_settings
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -15,3 +19,28 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def settings_in() -> Callable[..., Settings]:
+    """Settings whose runtime root is the given folder, with the jars that are there already."""
+    return _settings_in
+
+
+def _settings_in(root: Path, **source: object) -> Settings:
+    root.mkdir(parents=True, exist_ok=True)
+    jars = load_settings().runtime.jars
+    jars.mkdir(parents=True, exist_ok=True)
+    if not (root / "jars").exists():
+        (root / "jars").symlink_to(jars)
+    return load_settings(runtime={"root": root}, source=source)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """The one Spark session, which a job in a test, too, finds and takes."""
+    from streaming.session import spark_session  # noqa: PLC0415  Spark takes seconds to import
+
+    session = spark_session(_settings_in(tmp_path_factory.mktemp("spark")), "tests")
+    yield session
+    session.stop()

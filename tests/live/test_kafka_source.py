@@ -1,0 +1,77 @@
+"""The job over a real Kafka finds what it finds over files, and names what is wrong with the topic."""
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming import job
+from streaming.errors import UserError
+from streaming.log.files import FilePublisher
+from streaming.log.kafka import KafkaPublisher, create_topic
+from streaming.log.rows import encode, publish
+from streaming.sources import check_source
+from tests.bench.plain import as_json, derived_rows
+from tests.bench.telemetry import telemetry
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+PARTITIONS = 3
+TOPIC = "kafka-source"
+
+
+@pytest.fixture
+def settings(lab, settings_in, tmp_path):
+    """A job over a topic of its own, cut into several micro-batches."""
+    create_topic(lab.kafka_bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+    return settings_in(
+        tmp_path,
+        kind="kafka",
+        bootstrap_servers=lab.kafka_bootstrap,
+        topic=TOPIC,
+        partitions=PARTITIONS,
+        rows_per_batch=1_500,
+    )
+
+
+def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
+    del spark  # the job takes the session that is there
+    events = list(telemetry(12, 40))
+    with KafkaPublisher(settings.source.bootstrap_servers, TOPIC, PARTITIONS) as kafka:
+        publish(kafka, events[:1000])
+    send_without_key(settings, encode(events[0]))
+    with KafkaPublisher(settings.source.bootstrap_servers, TOPIC, PARTITIONS) as kafka:
+        publish(kafka, events[1000:])
+    with FilePublisher(tmp_path / "log", PARTITIONS) as files:
+        publish(files, events)
+
+    batches = job.run_available_now(settings, Policy())
+
+    assert sum(batch.query == "operator" for batch in batches) > 1
+    found = {table: sorted(map(as_json, rows(settings, table))) for table in DERIVED}
+    assert found == derived_rows(tmp_path / "log", PARTITIONS, Policy())
+    assert [row["reason"] for row in rows(settings, "telemetry_rejected")] == ["null_key"]
+    sent = sum(PARTITIONS if event.BROADCAST else 1 for event in events)
+    assert len({(row["partition"], row["offset"]) for row in rows(settings, "telemetry")}) == sent
+
+
+def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(lab, settings, settings_in, tmp_path):
+    server = lab.kafka_bootstrap
+    for wrong, sentence in (
+        ({"topic": TOPIC, "partitions": 5}, "has 3 partitions of the topic kafka-source, not 5"),
+        ({"topic": "not-there"}, "has no partitions of the topic not-there, not 8: make it with"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=server, **wrong))
+
+
+def send_without_key(settings, value: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=settings.source.bootstrap_servers)
+    producer.send(TOPIC, value=value, partition=0).get(timeout=30)
+    producer.close()
+
+
+def rows(settings, table: str) -> list[dict[str, object]]:
+    return pa.table(DeltaTable(settings.runtime.tables / table).scan()).to_pylist()
