@@ -77,7 +77,7 @@ class Story:
 
 
 def orders() -> list[Effect]:
-    """Queue 0 goes from A to B at once, 1 after 300 ms, 2 to nobody; the retry topic moves too."""
+    """Queue 0 goes from A to B at once, 1 after 300 ms, 2 to nobody; the retry topic moves after 200 ms."""
     story = Story()
     for queue_id in (0, 1, 2):
         story.owner(100, queue_id, "A", "ASSIGNED", evidence="FIRST_SEEN")
@@ -93,6 +93,7 @@ def orders() -> list[Effect]:
     story.owner(600, 1, "A", "RELEASED", "r2", evidence="LEFT")
     story.owner(600, 2, "A", "RELEASED", "r2", evidence="LEFT")
     story.owner(600, 0, "A", "RELEASED", "r2", evidence="LEFT", topic="%RETRY%orders")
+    story.owner(800, 0, "B", "ASSIGNED", "r2", topic="%RETRY%orders")
     story.owner(900, 1, "B", "ASSIGNED", "r2")
     story.rebalance(600, 750, "r2", 2, converged=False)
     story.incident(910, "i1", "RESOLVED")
@@ -150,7 +151,7 @@ def test_owners_now_with_those_that_nobody_owns(model):
     owners = [row for row in model.owners("orders") if row["cluster"] == "c"]
 
     assert pick(owners, "topic", "queue_id", "client_id", "since") == [
-        ("%RETRY%orders", 0, None, 600),
+        ("%RETRY%orders", 0, "B", 800),
         ("Orders", 0, "B", 500),
         ("Orders", 1, "B", 900),
         ("Orders", 2, None, 600),
