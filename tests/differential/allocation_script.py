@@ -10,12 +10,15 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from hashlib import md5
+from pathlib import Path
 from typing import Any
 
 from rebalance_model.allocation import AllocateStrategy, AllocationError, AllocationNullError, strategy
 from rebalance_model.entities import MessageQueue, java_order, queue_order
 
 Json = Any
+VECTORS = Path(__file__).parent / "vectors"
+"""What the real classes answered once (record_allocation.py)."""
 NAMES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY")
 
 TOPICS = ("T", "%RETRY%G", "Tópico😀")

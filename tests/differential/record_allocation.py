@@ -12,17 +12,11 @@ import jpype
 
 from tests.differential import allocation_script, server_side_script
 from tests.differential.allocation_java import JavaStrategies
-from tests.differential.allocation_script import Json
+from tests.differential.allocation_script import VECTORS, Json
 from tests.differential.jvm import start
 from tests.differential.server_side_java import JavaProcessor
 
-VECTORS = Path(__file__).parent / "vectors"
 _CASES = 60  # of each kind: enough to hold every branch, and a few hundred kilobytes in all
-
-
-def read(name: str) -> list[Json]:
-    """The recorded [case, answers] of one file."""
-    return [json.loads(line) for line in (VECTORS / name).read_text("utf-8").splitlines()]
 
 
 def main() -> None:
