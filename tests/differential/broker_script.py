@@ -8,8 +8,11 @@ Time moves in steps of 7 s, of which no sum lies within a second of a timeout: t
 a stamp is compared as its age in steps. The exact boundaries are tests of their own.
 """
 
+import hashlib
+import json
 import random
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from rebalance_model.broker.broker_config import BrokerConfig
@@ -32,6 +35,7 @@ from rebalance_model.broker.subscription import TAG, SubscriptionData
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 from rebalance_model.entities import MessageQueue
 
+VECTORS = Path(__file__).parent / "vectors" / "broker.json"
 STEP = 7_000
 GROUPS = ("G", "H", "a|b", "CID_RMQ_SYS_x", "not a name")
 TOPICS = ("T", "U", "%RETRY%G")
@@ -43,6 +47,11 @@ EXISTING_TOPICS = ("T", "T@x")
 
 Json = Any
 Operation = list[Any]
+
+
+def fingerprint(state: Any) -> str:
+    """A short hash of a whole state."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class Slots:

@@ -1,21 +1,13 @@
 """Record what the real classes answer: ``python -m tests.differential.record_broker`` (see test_broker_vectors.py)."""
 
-import hashlib
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from tests.differential.broker_script import KINDS, Writer
+from tests.differential.broker_script import KINDS, VECTORS, Writer, fingerprint
 from tests.differential.jvm import start
 
-VECTORS = Path(__file__).parent / "vectors" / "broker.json"
 SCRIPTS, LENGTH = 12, 40
-
-
-def fingerprint(state: Any) -> str:
-    """A short hash of a whole state."""
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def main() -> None:

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.differential.broker_script import ModelBroker
-from tests.differential.record_broker import VECTORS, fingerprint
+from tests.differential.broker_script import VECTORS, ModelBroker, fingerprint
 
 RECORDED = json.loads(VECTORS.read_text())
 
