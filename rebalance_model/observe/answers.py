@@ -45,6 +45,7 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
     view = turn.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
     if not broker_is_silent:
+        client.unanswered_since = client.unanswered_since if client.unanswered else event.asked
         client.unanswered += 1
         turn.touched |= dict.fromkeys(client.queues)
 

@@ -57,7 +57,8 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     start_time: int
     end_time: int
     trigger: str
-    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED, ROUTE_CHANGED or UNEXPLAINED (queues moved without a seen cause)."""
+    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it was silent before), CLIENT_RESTARTED, CONNECTIONS_CHANGED (one client
+    id on another number of channels), ROUTE_CHANGED or UNEXPLAINED (queues moved without a seen cause)."""
     trigger_client: str | None
     causes: tuple[str, ...]
     """Every cause within the episode, in order, as ``CODE subject``."""

@@ -1,5 +1,7 @@
 """Who is a member, from brokers' answers (GET_CONSUMER_CONNECTION_LIST); and which queues there are (TOPIC_ROUTE)."""
 
+from collections import Counter
+
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import java_order, queue_order
@@ -21,7 +23,10 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
             view.failing = True
         return
     first_sight = not any(view.asked for view in state.views.values())
-    state.views[event.broker] = BrokerView(_group_info(event), event.asked)
+    info = _group_info(event)
+    state.views[event.broker] = BrokerView(info, event.asked)
+    if view is not None:
+        _tell_connections(turn, view.info, info)
     _follow_members(turn, event.asked, first_sight=first_sight)
 
 
@@ -79,6 +84,19 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
         state.clients.pop(client_id, None)
     for client_id in joined:  # an answer may have come before the broker's list that names the client
         ownership.reconsider(turn, state.clients[client_id].queues, evidence="ANSWER")
+
+
+def _tell_connections(turn: Turn, before: ConsumerGroupInfo, now: ConsumerGroupInfo) -> None:
+    """One client id on two channels is a member twice, to RocketMQ: a channel more or less changes every share.
+
+    So it is with a client that thaws: it comes back on a new channel, and until the broker drops the old one (120 to
+    130 s) the strategy leaves queues to nobody.
+    """
+    counted, counts = Counter(before.client_ids()), Counter(now.client_ids())
+    for client_id in sorted(counted.keys() & counts.keys(), key=java_order):
+        if counted[client_id] != counts[client_id]:
+            rebalances.open_or_extend(turn, "CONNECTIONS_CHANGED", client_id, client_id=client_id)
+            expect(turn)
 
 
 def _tell_causes(turn: Turn, joined: list[str], left: list[str]) -> None:

@@ -50,6 +50,8 @@ class ClientView(msgspec.Struct, array_like=True):
     queues: dict[MessageQueue, ProcessQueueView] = {}
     unanswered: int = 0
     """Questions in a row that got no answer, though the broker answers."""
+    unanswered_since: int = 0
+    """When the first of them was asked."""
     discovered: bool = False
     """Was a member when observation began: what its first answer holds was not assigned just now."""
 

@@ -50,6 +50,19 @@ def test_a_client_that_fell_silent_first_has_died():
     assert [(r.trigger, r.trigger_client) for r in trace.rebalances()] == [("CLIENT_DIED", "c")]
 
 
+def test_a_client_on_two_channels_is_a_member_twice():
+    """Seen in the lab after a thaw: the old channel stays for 120 to 130 s, and queues are left to nobody."""
+    trace = Trace().poll(0, TWO)
+    twice = {"a": holding(0), "b": holding(2)}
+    trace.listed_twice = "a"
+    trace.poll(10, TWO).poll(20, twice)
+    assert {m.queue_id: q.expected for m, q in trace.state.queues.items()} == {0: "a", 1: "a", 2: None, 3: "b"}
+    trace.listed_twice = None
+    trace.poll(30, twice).poll(40, TWO)
+    assert [r.trigger for r in trace.rebalances()] == ["CONNECTIONS_CHANGED"]
+    assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
+
+
 def test_a_route_change_is_a_cause():
     trace = Trace().poll(0, TWO)
     trace.poll(10, TWO, route=6)

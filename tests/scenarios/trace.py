@@ -81,6 +81,8 @@ class Trace:
     events: list[Answer] = field(default_factory=list)
     seq: int = 0
     source_id: str = f"poll-1@{START}"
+    listed_twice: str | None = None
+    """A client that the broker lists on two channels."""
 
     def poll(
         self,
@@ -165,7 +167,11 @@ class Trace:
 
     def _connections(self, members: dict[str, Member], now: int) -> ConsumerConnection:
         return ConsumerConnection(
-            connections=tuple(Connection(client_id=c, channel=f"{c}:1") for c in members),
+            connections=tuple(
+                Connection(client_id=c, channel=f"{c}:{n}")
+                for c in members
+                for n in range(2 if c == self.listed_twice else 1)
+            ),
             subscriptions=(Subscription(topic=TOPIC, sub_string="*"),) if members else (),
             consume_type="CONSUME_PASSIVELY" if members else "",
             message_model="CLUSTERING" if members else "",

@@ -1,6 +1,6 @@
 """LOCK_EXPIRED: an ordered queue whose owner has not renewed its lock; the client refuses to consume it.
 
-Judged within one answer; for an owner that does not answer its age is carried forward (`ages`). Clear at a renewal,
+Judged within one answer; for an owner that is silent, by how long it has been (`ages`). Clear at a renewal,
 a release, or when the queue is granted to anyone.
 """
 
@@ -25,16 +25,16 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "lock_age_ms": ages.lock,
         "limit_ms": policy.client_lock_max_live_time,
         "broker_limit_ms": policy.broker_lock_max_live_time,
-        "carried_forward": ages.client.silent,
+        "silent": ages.client.silent,
     }
     if ages.lock <= policy.client_lock_max_live_time:
-        return Clear(evidence)
+        return None if ages.client.silent else Clear(evidence)
     critical = ages.lock > policy.broker_lock_max_live_time
     return Holds("critical" if critical else "warning", "", owner, evidence)
 
 
 def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
-    """When an owner that does not answer passes the next limit, by the collector's clock; None after the last."""
+    """When an owner that is silent passes the next limit, by the collector's clock; None after the last."""
     ages = Ages.of(state, mq, 0)
     if ages is None or not ages.client.orderly or mq.is_retry or not ages.client.silent:
         return None
@@ -42,4 +42,4 @@ def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
     if incident is not None and incident.severity == "critical":
         return None
     limit = policy.client_lock_max_live_time if incident is None else policy.broker_lock_max_live_time
-    return ages.client.answered + max(0, limit - ages.lock_at_answer) + 1
+    return ages.client.unanswered_since + limit + 1

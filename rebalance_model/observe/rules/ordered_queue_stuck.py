@@ -52,7 +52,7 @@ def _sub_cause(state: GroupState, mq: MessageQueue, ages: Ages | None, now: int,
     answered = ages.client.answered
     frozen = ages.consume > policy.consume_frozen_after
     fits = {
-        "OWNER_UNRESPONSIVE": ages.since_answer > 0 and now - answered > policy.unresponsive_after,
+        "OWNER_UNRESPONSIVE": ages.client.silent and now - answered > policy.unresponsive_after,
         "NOT_LOCKED": not ages.queue.locked,
         "LOCK_EXPIRED": ages.lock > policy.client_lock_max_live_time,
         "LISTENER_HUNG": frozen and ages.queue.transaction_count > 0,

@@ -27,21 +27,21 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "pull_age_ms": ages.pull,
         "limit_ms": policy.pull_max_idle_time,
         "cached_count": ages.queue.cached_count,
-        "carried_forward": ages.client.silent,
+        "silent": ages.client.silent,
     }
     if ages.pull <= policy.pull_max_idle_time:
-        return Clear(evidence)
+        return None if ages.client.silent else Clear(evidence)
     return Holds("critical", "", owner, evidence)
 
 
 def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
-    """When the queue of an owner that does not answer pull-expires, by the collector's clock; None once it has."""
+    """When the queue of an owner that is silent pull-expires, by the collector's clock; None once it has."""
     ages = Ages.of(state, mq, 0)
     if ages is None or not _applies(state, mq) or not ages.client.silent:
         return None
     if f"{CODE} {mq}" in state.incidents:
         return None
-    return ages.client.answered + max(0, policy.pull_max_idle_time - ages.pull_at_answer) + 1
+    return ages.client.unanswered_since + policy.pull_max_idle_time + 1
 
 
 def _applies(state: GroupState, mq: MessageQueue) -> bool:
