@@ -181,6 +181,7 @@ def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserErro
     text = str(failure).split("\n\n=== Streaming Query ===")[0]
     if own := _OWN_SENTENCE.search(text):
         return UserError(own[1])
-    lines = [line for line in text.splitlines() if line.strip()]
-    cause = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
+    lines = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    cause = (causes or lines)[-1] if "Traceback (most recent call last)" in text else lines[0]
     return UserError(f"The {query} query failed: {cause} (all of it is in {logs}; a new start goes on from there).")
