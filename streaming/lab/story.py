@@ -1,6 +1,6 @@
 """How the demo's capture is recorded: the lab, the collector, and every fault at its time.
 
-`rebalance-watch lab record DIR` plays it for about 22 minutes. The faults follow each other with pauses in which the
+`rebalance-watch lab record DIR` plays it for about 23 minutes. The faults follow each other with pauses in which the
 group heals, so that each line of what is found belongs to one of them.
 """
 
@@ -39,16 +39,16 @@ STORY = (
     Step(250, "kill", "orders-2"),
     Step(340, "kill", "orders-2", cure=True),
     Step(400, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the broker drops it
-    Step(560, "freeze", "orders-3", cure=True),
-    Step(630, "hang", "orders-1"),
-    Step(730, "hang", "orders-1", cure=True),
-    Step(790, "poison", "orders-2"),
-    Step(890, "poison", "orders-2", cure=True),
-    Step(950, "slow-pull", "orders-slow"),
-    Step(1180, "slow-pull", "orders-slow", cure=True),
-    Step(1230, "add-queues"),
+    Step(560, "freeze", "orders-3", cure=True),  # its old channel haunts the group for as long again
+    Step(730, "hang", "orders-1"),
+    Step(830, "hang", "orders-1", cure=True),
+    Step(880, "poison", "orders-2"),
+    Step(980, "poison", "orders-2", cure=True),
+    Step(1030, "slow-pull", "orders-slow"),
+    Step(1260, "slow-pull", "orders-slow", cure=True),
+    Step(1310, "add-queues"),
 )
-END_S = 1320.0
+END_S = 1400.0
 
 
 def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
