@@ -77,7 +77,7 @@ class CheckedStrategy(AllocateStrategy):
     ) -> Callable[[str | None], list[MessageQueue]]:
         """The common checks, then the strategy's own division. Who is not in the list gets nothing."""
         queues, clients = mq_all or (), cid_all or ()
-        first_places = {cid: place for place, cid in reversed(list(enumerate(clients)))}
+        first_places = dict(zip(reversed(clients), reversed(range(len(clients))), strict=True))
         divided = cache(lambda: self._divide(group, queues, clients))
 
         def share(current_cid: str | None) -> list[MessageQueue]:

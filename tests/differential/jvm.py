@@ -14,11 +14,11 @@ _NO_LOG = '<configuration><statusListener class="{}"/><root level="OFF"/></confi
 _QUIET = "org.apache.rocketmq.logging.ch.qos.logback.core.status.NopStatusListener"
 
 
-def start(home: Path) -> None:
-    """Start this process's JVM with RocketMQ's jars; what its classes write goes to `home`."""
+def start(home: Path, *more_options: str) -> None:
+    """Start this process's JVM with RocketMQ's jars and the classes in `home`, where these write to, too."""
     (home / "rmq.logback-test.xml").write_text(_NO_LOG.format(_QUIET))
     class_path = [str(home), *map(str, jars.ensure("rocketmq", load_settings().runtime.jars))]
     server = java_home() / "lib" / "server"
     library = server / ("libjvm.dylib" if sys.platform == "darwin" else "libjvm.so")
-    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xrs", f"-Duser.home={home}")
+    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xrs", f"-Duser.home={home}", *more_options)
     jpype.startJVM(*options, jvmpath=str(library), classpath=class_path, convertStrings=True)
