@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from tests.differential.broker_java import JavaBroker
 from tests.differential.broker_script import KINDS, VECTORS, Writer, fingerprint
 from tests.differential.jvm import start
 
@@ -14,8 +15,6 @@ def main() -> None:
     """Run the scripts on the real classes; a line for each."""
     with tempfile.TemporaryDirectory() as folder:
         start(Path(folder))
-        from tests.differential.broker_java import JavaBroker  # noqa: PLC0415  needs the JVM
-
         lines = []
         for seed in range(SCRIPTS):
             for kind in KINDS:

@@ -1,7 +1,10 @@
 """The broker's side against the real classes: the same scripts, the same answers, events and state at each step."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.differential.broker_java import JavaBroker
 from tests.differential.broker_script import KINDS, ModelBroker, Writer
 
 SCRIPTS = {"members": 100, "heartbeats": 80, "locks": 60, "offsets": 60}
@@ -10,13 +13,21 @@ LENGTH = 40
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_step_of_a_random_script_is_as_in_java(jvm, tmp_path, kind):
-    from tests.differential.broker_java import JavaBroker  # noqa: PLC0415  needs the JVM
+    _compare(kind, range(SCRIPTS[kind]), tmp_path)
 
-    for seed in range(SCRIPTS[kind]):
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_step_is_as_in_java_in_the_long_run(jvm, tmp_path, kind):
+    _compare(kind, range(1_000, 4_000), tmp_path)
+
+
+def _compare(kind: str, seeds: range, folder: Path) -> None:
+    for seed in seeds:
         script = Writer(seed).script(kind, LENGTH)
-        model, real = ModelBroker(script["config"]), JavaBroker(script["config"], tmp_path)
+        model, real = ModelBroker(script["config"]), JavaBroker(script["config"], folder)
         for step, (name, *args) in enumerate(script["ops"]):
-            where = f"seed {seed}, step {step}: {name}{args} of {script['config']}"
+            where = f"{kind}, seed {seed}, step {step}: {name}{args} of {script['config']}"
             assert getattr(model, name)(*args) == getattr(real, name)(*args), where
             assert model.state() == real.state(), where
         real.end()

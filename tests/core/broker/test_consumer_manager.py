@@ -230,6 +230,16 @@ def test_the_fast_close_looks_at_what_was_noted_on_the_channel():
     assert manager.channel_groups == {}
 
 
+def test_a_group_is_noted_again_only_if_it_was_the_first_noted():
+    manager = ConsumerManager(BrokerConfig(enable_fast_channel_event_process=True))
+    client = ClientChannelInfo("k0", "c0")
+    for group in ("G", "H", "H", "G"):
+        data = ConsumerData(group, "CONSUME_PASSIVELY", "CLUSTERING", "", ())
+        manager.register_consumer(data, client, 0, notify=True)
+        manager.unregister_consumer(group, client, notify=True)
+    assert manager.channel_groups == {"k0": "G|H|G|"}
+
+
 def test_a_group_that_does_not_heartbeat_is_compensated_for_ten_minutes(manager):
     manager.compensate_basic_consumer_info("G", "CONSUME_ACTIVELY", "CLUSTERING")
     manager.compensate_subscribe_data("G", T1)
