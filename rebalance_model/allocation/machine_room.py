@@ -28,11 +28,11 @@ class ByMachineRoom(CheckedStrategy):
     ) -> Callable[[int], list[MessageQueue]]:
         del group
         chosen = [mq for mq in mq_all if self._is_chosen(mq.broker)]
-        size, left_over = divmod(len(chosen), len(cid_all))
+        size = len(chosen) // len(cid_all)
 
         def share(place: int) -> list[MessageQueue]:
-            start, tail = place * size, size * len(cid_all) + place
-            return chosen[start : start + size] + chosen[tail : tail + (place < left_over)]
+            start, tail = place * size, len(cid_all) * size + place
+            return chosen[start : start + size] + chosen[tail : tail + 1]
 
         return share
 

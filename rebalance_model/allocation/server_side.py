@@ -145,34 +145,32 @@ class QueryAssignmentProcessor(msgspec.Struct):
 
 def _allocate_for_pop(
     strategy: CheckedStrategy, query: QueryAssignment, mq_all: list[MessageQueue], cid_all: list[str], shared: int
-) -> list[MessageQueue]:
+) -> list[MessageQueue] | None:
     """QueryAssignmentProcessor.allocate4Pop.
 
     A POP queue has no single owner: each client reads its own share and those of the next clients in the list.
     """
+    current_cid = query.client_id
     if shared <= 0 or shared >= len(cid_all) - 1:
         return [MessageQueue(mq.topic, mq.broker, ALL_QUEUES) for mq in mq_all]
     if len(cid_all) > len(mq_all):
-        return _one_for_each(query.client_id, mq_all, cid_all)
+        return _one_for_each(current_cid, mq_all, cid_all)
     share = strategy.division(query.consumer_group, mq_all, cid_all)
-    own = share(query.client_id)
-    if query.client_id not in cid_all:
-        return own
-    place = cid_all.index(query.client_id)
-    following = (cid_all[(place + step) % len(cid_all)] for step in range(1, shared + 1))
-    return [*own, *(mq for cid in following for mq in share(cid))]
+    if current_cid not in cid_all:
+        return share(current_cid)
+    place = cid_all.index(current_cid)
+    return [mq for step in range(shared + 1) for mq in share(cid_all[(place + step) % len(cid_all)])]
 
 
 def _one_for_each(
     current_cid: str | None, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
-) -> list[MessageQueue]:
-    """QueryAssignmentProcessor.allocate: more clients than queues, so a queue is read by several."""
-    if current_cid is None or _is_blank(current_cid):
-        msg = "currentCID is empty"
-        raise AllocationError(msg)
-    if not mq_all:
-        msg = "mqAll is null or mqAll empty"
-        raise AllocationError(msg)
+) -> list[MessageQueue] | None:
+    """QueryAssignmentProcessor.allocate: more clients than queues, so a queue is read by several.
+
+    None is where Java throws and catches IllegalArgumentException.
+    """
+    if current_cid is None or _is_blank(current_cid) or not mq_all:
+        return None
     return [mq_all[cid_all.index(current_cid) % len(mq_all)]] if current_cid in cid_all else []
 
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.allocation import AllocationError, AllocationNullError, strategy, strategy_of_class
+from rebalance_model.allocation import (
+    AllocateStrategy,
+    AllocationError,
+    AllocationNullError,
+    strategy,
+    strategy_of_class,
+)
 from rebalance_model.allocation.consistent_hash import md5_hash
 from rebalance_model.entities import MessageQueue, java_order, java_text, queue_order
 from tests.differential.allocation_script import NAMES, build, case
@@ -79,14 +85,16 @@ def test_places_on_the_ring():
     assert md5_hash("half of a pair \ud83d") == md5_hash("half of a pair ?")
 
 
-def test_of_two_nodes_at_one_place_the_later_stays_and_further_nodes_are_numbered_by_what_is_left():
-    """Two nodes each, at the place that is the key's last digit: b takes both of a's, and a second a starts at 0."""
+def test_of_two_nodes_at_one_place_the_later_stays_and_further_nodes_are_numbered_by_how_many_are_left():
+    """Two nodes each. The queue stands at 0, and so does a's first node and b's."""
+    places = {"a-0": 0, "a-1": 1, "a-2": 2, "b-0": 0, "b-1": 3}
+    kind = strategy("CONSISTENT_HASH", virtual_node_cnt=2, custom_hash_function=lambda key: places.get(key, 0))
+    assert shares(kind, queues(1), ["b", "a"]) == [[], [0]]
+    assert shares(kind, queues(1), ["a", "b"]) == [[], [0]]
+    assert shares(kind, queues(1), ["a", "b", "a"]) == [[], [0], []]  # a has 1 left: its next are numbers 1 and 2
 
-    def place(key: str) -> int:
-        return int(key[-1]) if key[0] in "ab" else 0
-
-    kind = strategy("CONSISTENT_HASH", virtual_node_cnt=2, custom_hash_function=place)
-    assert [shares(kind, queues(1), ids) for ids in (["a", "b"], ["a", "b", "a"])] == [[[], [0]], [[0], [], [0]]]
+    both = strategy("CONSISTENT_HASH", virtual_node_cnt=2, custom_hash_function=lambda key: "01".find(key[-1]))
+    assert shares(both, queues(1), ["a", "b", "a"]) == [[0], [], [0]]  # a has none left: it starts at 0 again
 
 
 @pytest.mark.parametrize(
@@ -167,6 +175,26 @@ def test_nulls_that_java_meets_with_a_null_pointer_exception():
     without_list = strategy("MACHINE_ROOM_NEARBY-CONFIG", resolver=ByPrefix())
     refused = outcome(lambda: without_list.allocate("G", "r1-c", queues(1, "r1-b"), ["r1-c"]))
     assert refused == (AllocationNullError, "the inner strategy's share is null")
+
+
+class Named(AllocateStrategy):
+    """Gives a queue that is called as the group is."""
+
+    name, java_class = "NAMED", "Named"
+
+    def division(self, group, mq_all, cid_all):
+        return lambda _: [MessageQueue(group, "b", 0)]
+
+
+def test_ones_own_strategy_alone_and_inside():
+    mine = Named()
+    given = [MessageQueue("G", "b", 0)]
+    nearby = strategy("MACHINE_ROOM_NEARBY", inner=mine, resolver=ByPrefix())
+    assert nearby.name == "MACHINE_ROOM_NEARBY-NAMED"
+    mq_all = [*queues(1, "r1-b"), *queues(1, "r2-b")]
+    assert mine.allocate("G", "r1-c", mq_all, ["r1-c"]) == given
+    assert nearby.allocate("G", "r1-c", mq_all, ["r1-c"]) == given * 2  # its own room, and one without clients
+    assert nearby.plan("G", mq_all, ["r1-c"]) == {"r1-c": given * 2}
 
 
 def test_nearby_refuses_what_has_no_room():
