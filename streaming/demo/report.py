@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from rebalance_model.allocation import strategy_of_class
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.read_model.reader import ReadModel, Row
 
@@ -44,17 +45,21 @@ def evidence_text(evidence: str) -> str:
     )
 
 
-def _table(title: str, *columns: str) -> Table:
-    return Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False)
+
+
+def _print(console: Console, title: str, table: Table) -> None:
+    console.print(f"[bold]{title}[/]", highlight=False)
+    console.print(table, "")
 
 
 def _owners(model: ReadModel, group: Row, console: Console) -> None:
     health = f"[{_STATUS[group['health']]}]{group['health']}[/] {group['health_reason']}".rstrip()
-    kind = "ordered" if group["orderly"] else "concurrent"
-    table = _table(
-        f"{group['group']}: {kind}, {len(group['members'])} members, {group['strategy']}, {health}",
-        *("queue", "owner", "since", "expected", "lag", "status"),
-    )
+    kind = {True: "ordered", False: "concurrent", None: "kind not known"}[group["orderly"]]
+    strategy = strategy_of_class(group["strategy"] or "")
+    name = strategy.name if strategy else group["strategy"] or "strategy not known"
+    table = _table("queue", "owner", "since", "expected", "lag", "status")
     states = {(q["topic"], q["broker"], q["queue_id"]): q for q in model.queues(group["group"])}
     for owner in model.owners(group["group"]):
         queue = (owner["topic"], owner["broker"], owner["queue_id"])
@@ -70,7 +75,7 @@ def _owners(model: ReadModel, group: Row, console: Console) -> None:
             "not known" if state["lag"] is None else str(state["lag"]),
             f"[{_STATUS[state['status']]}]{state['status']}[/] {state['status_reason']}",
         )
-    console.print(table, "")
+    _print(console, f"{group['group']}: {kind}, {len(group['members'])} members, {name}, {health}", table)
 
 
 def _history(model: ReadModel, console: Console) -> None:
@@ -80,10 +85,7 @@ def _history(model: ReadModel, console: Console) -> None:
         [RETRY_TOPIC_PREFIX],
     )
     for queue in busiest:
-        table = _table(
-            f"Who owned {queue['topic']}@{queue['broker']}:{queue['queue_id']} of {queue['group']}",
-            *("from", "to", "owner", "for", "taken away because"),
-        )
+        table = _table("from", "to", "owner", "for", "taken away because")
         for interval in model.history(queue["group"], queue["topic"], queue["broker"], queue["queue_id"]):
             table.add_row(
                 clock(interval["from_time"]),
@@ -92,7 +94,8 @@ def _history(model: ReadModel, console: Console) -> None:
                 duration(interval["duration_ms"]),
                 _RELEASE.get(interval["end_evidence"], ""),
             )
-        console.print(table, "")
+        name = f"{queue['topic']}@{queue['broker']}:{queue['queue_id']}"
+        _print(console, f"Who owned {name} of {queue['group']}", table)
 
 
 _RELEASE = {
@@ -105,9 +108,7 @@ _RELEASE = {
 
 
 def _rebalances(model: ReadModel, console: Console) -> None:
-    table = _table(
-        "Rebalances", *("start", "group", "cause", "members", "moved", "took", "longest pause", "as the strategy says")
-    )
+    table = _table("start", "group", "cause", "members", "moved", "took", "longest pause", "as the strategy says")
     for one in model.rebalances():
         more = len(one["causes"]) - 1
         table.add_row(
@@ -120,11 +121,11 @@ def _rebalances(model: ReadModel, console: Console) -> None:
             duration(one["pause_ms_max"]),
             {True: "yes", False: "[yellow]no[/]", None: "not known"}[one["converged"]],
         )
-    console.print(table, "")
+    _print(console, "Rebalances (times are UTC)", table)
 
 
 def _incidents(model: ReadModel, console: Console) -> None:
-    table = _table("Incidents", *("opened", "for", "what", "where", "who"))
+    table = _table("opened", "for", "what", "where", "who")
     opened = {row["incident_id"]: row for row in model.rows("SELECT * FROM anomalies a WHERE a.transition = 'OPENED'")}
     told: dict[tuple[str, str], Row] = {}
     for incident in model.incidents():
@@ -138,7 +139,7 @@ def _incidents(model: ReadModel, console: Console) -> None:
             first["client_id"] or "nobody",
         )
         told.setdefault((first["code"], first["sub_cause"]), first)
-    console.print(table, "")
+    _print(console, "Incidents", table)
     for (code, sub_cause), first in sorted(told.items()):
         console.print(f"[bold]{code} {sub_cause}[/]".replace(" [/]", "[/]"), highlight=False)
         console.print(f"  {first['explanation']}", highlight=False)

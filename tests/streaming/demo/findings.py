@@ -1,0 +1,102 @@
+"""What the demo's capture leads to, as the lines of `golden.txt`.
+
+Made anew by ``python -m tests.streaming.demo.findings > FILE``; the columns ``fault`` and ``why`` are then written by
+hand: a line that no fault explains is a bug, here or there.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from streaming.demo.play import CAPTURE, FAULT_LOG
+from streaming.lab.state import FaultRecord
+from streaming.log.recording import recorded_rows
+
+GOLDEN = Path(__file__).with_name("golden.txt")
+SEPARATOR = " | "
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One finding, the fault that explains it (a line of the fault log, from 1), and why."""
+
+    at: str
+    what: str
+    fault: int
+    why: str
+
+
+class Groups(dict[str, bytes]):
+    """The groups' blobs, in memory."""
+
+    def put(self, key: str, blob: bytes) -> None:
+        self[key] = blob
+
+    def remove(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def effects() -> list[AnyEffect]:
+    """Every conclusion, by a plain loop over the core, without Spark."""
+    shard = Shard(None, Groups(), Policy())
+    rows = recorded_rows(CAPTURE, 1)
+    events = (decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for line in rows for row in line)
+    return [effect for event in events for effect in shard.fold(event)]
+
+
+def begun() -> int:
+    """The time of the capture's first event."""
+    [row, *_] = next(recorded_rows(CAPTURE, 1))
+    return decode(row.value, key=None, stamp=INT64_MAX, keyed=False).time
+
+
+def faults() -> list[FaultRecord]:
+    """The fault log."""
+    return [msgspec.json.decode(line, type=FaultRecord) for line in FAULT_LOG.read_bytes().splitlines()]
+
+
+def findings(told: Iterable[AnyEffect], start: int) -> Iterator[tuple[str, str]]:
+    """The rebalances and the transitions of incidents: when, and what."""
+    for effect in told:
+        at = f"{(effect.time - start) / 1000:7.1f} s"
+        if isinstance(effect, RebalanceSettled):
+            yield at, _rebalance(effect)
+        elif isinstance(effect, IncidentTransition):
+            name = f"{effect.code} {effect.sub_cause}".rstrip()
+            yield at, f"{effect.transition} {name} ({effect.severity}) {effect.subject} {_name(effect.client_id)}"
+
+
+def _rebalance(effect: RebalanceSettled) -> str:
+    causes = ", ".join(_short(cause) for cause in effect.causes)
+    pause = "none" if effect.pause_ms_max is None else f"{effect.pause_ms_max / 1000:.0f} s"
+    ended = {True: "as expected", False: "not as expected", None: "unknown"}[effect.converged]
+    members = f"{len(effect.members_before)} to {len(effect.members_after)} members"
+    return f"REBALANCE {effect.group} ({causes}) {members}, {effect.queues_moved} moved, pause {pause}, {ended}"
+
+
+def _short(cause: str) -> str:
+    code, _, subject = cause.partition(" ")
+    return f"{code} {_name(subject)}"
+
+
+def _name(client_id: str | None) -> str:
+    return client_id.rpartition("@")[2] if client_id else "nobody"
+
+
+def golden() -> list[Line]:
+    """The lines of the golden file."""
+    rows = [line.split(SEPARATOR) for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]
+    return [Line(at, what, int(fault), why) for at, what, fault, why in rows]
+
+
+if __name__ == "__main__":
+    for number, fault in enumerate(faults(), start=1):
+        cure = " cured" if fault.cure else ""
+        print(f"# {number:2}  {(fault.time - begun()) / 1000:7.1f} s {fault.kind}{cure} {fault.client}")
+    for at, what in findings(effects(), begun()):
+        print(SEPARATOR.join((at, what, "?", "?")))
