@@ -10,6 +10,7 @@ be gone from the log tomorrow): the verdict is kept in `quality_results` and log
 from functools import partial
 
 import msgspec
+import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructField, StructType
 
 from checkpoints import quality
 from checkpoints.generation import ARCHIVE
+from schemas.arrow import arrow_schema
 from schemas.rows import QualityResult
 from schemas.spark import spark_schema
 from streaming.archive_rows import Transport, archived
@@ -92,7 +94,6 @@ def _record(spark: SparkSession, sink: TableSink, batch_id: int, verdicts: list[
                 verdict.why, batch=batch_id, check=verdict.expectation, column=verdict.column,
                 unexpected=verdict.unexpected_count, of=verdict.row_count,
             )  # fmt: skip
-    rows = spark.createDataFrame(
-        [msgspec.structs.astuple(verdict) for verdict in verdicts], spark_schema("quality_results")
-    )
+    table = pa.Table.from_pylist([msgspec.structs.asdict(one) for one in verdicts], arrow_schema("quality_results"))
+    rows = spark.createDataFrame(table, spark_schema("quality_results"))
     sink.append(rows, "quality_results", batch_id=batch_id, count=len(verdicts))
