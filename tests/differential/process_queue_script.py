@@ -91,6 +91,18 @@ class ModelProcessQueue:
         return [self.pool[place] for place in places]
 
 
+def trace(queue: Any, operations: list[list[Any]]) -> list[Any]:
+    """What each operation answered, and what it changed in the state."""
+    told: list[Any] = []
+    before: dict[str, Any] = {}
+    for method, *args in operations:
+        answer = getattr(queue, method)(*args)
+        after = queue.state()
+        told.append([answer, {key: value for key, value in after.items() if before.get(key) != value}])
+        before = after
+    return told
+
+
 def write_script(seed: int, length: int) -> dict[str, Any]:
     """Operations in which offsets repeat, come back and come in any order, as well as in the usual one."""
     chance = random.Random(seed)

@@ -1,0 +1,33 @@
+"""The client's side against the real classes: the same scripts, the same answers, questions and state at each step."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.differential.client_script import ModelClient, drive, write_script
+
+SCRIPTS = 100
+LENGTH = 60
+
+
+@pytest.fixture(scope="module")
+def instance(jvm) -> Iterator[Any]:
+    from tests.differential.client_java import Instance  # noqa: PLC0415  needs the JVM
+
+    made = Instance()
+    yield made
+    made.end()
+
+
+def test_each_step_of_a_random_script_is_as_in_java(instance):
+    from tests.differential.client_java import JavaClient  # noqa: PLC0415
+
+    for seed in range(SCRIPTS):
+        script = json.loads(json.dumps(write_script(seed, LENGTH)))
+        model, real = ModelClient(script["config"]), JavaClient(script["config"], instance)
+        for step, operation in enumerate(script["ops"]):
+            where = f"seed {seed}, step {step}: {operation} of {script['config']}"
+            assert drive(model, operation) == drive(real, operation), where
+            assert model.state() == real.state(), where
