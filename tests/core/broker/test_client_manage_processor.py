@@ -41,6 +41,8 @@ def test_every_group_of_a_heartbeat_registers_with_one_member():
     member = tables["G"].channel_info_table["k0"]
     assert member is tables["H"].channel_info_table["k0"]
     assert msgspec.structs.astuple(member) == ("k0", "c0", "JAVA", 401, 5)
+    processor.heart_beat("k1", HeartbeatData("c1", (data("G"),)), 6)
+    assert msgspec.structs.astuple(tables["G"].channel_info_table["k1"]) == ("k1", "c1", "", 0, 6)
 
 
 def test_a_group_that_may_not_be_made_is_passed_over_without_a_word():

@@ -79,9 +79,10 @@ def test_without_server_side_reset_the_committed_offset_counts(old):
 
 
 def test_names_are_read_off_the_keys_as_java_splits_them(offsets):
-    for group, topic in (("G", "T"), ("H", "T"), ("G", "U"), ("x@y", "T"), ("G@", "V"), ("", "T")):
+    for group, topic in (("G", "T"), ("H", "T"), ("G", "U"), ("x@y", "T"), ("G@", "V"), ("", "T"), ("GX", "W")):
         offsets.commit_offset(group, topic, 0, 1)
     assert offsets.which_topic_by_consumer("G") == {"T", "U", "V"}
+    assert offsets.which_topic_by_consumer("GX") == {"W"}
     assert offsets.which_group_by_topic("T") == {"G", "H"}
 
 

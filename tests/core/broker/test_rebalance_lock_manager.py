@@ -76,7 +76,8 @@ def test_the_table_survives_messagepack():
 
 def test_strict_mode_needs_a_majority_of_the_replicas():
     strict = BrokerConfig(lock_in_strict_mode=True, total_replicas=3)
-    assert quorum(strict, only_this_broker=False) == 2
+    several = [msgspec.structs.replace(strict, total_replicas=replicas) for replicas in range(1, 6)]
+    assert [quorum(config, only_this_broker=False) for config in several] == [1, 2, 2, 3, 3]
     assert quorum(strict, only_this_broker=True) == 1
     assert quorum(BrokerConfig(total_replicas=3), only_this_broker=False) == 1
     assert granted_by(2, [Q0, Q1], [[Q1], []]) == (Q1,)
