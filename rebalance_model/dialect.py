@@ -20,13 +20,13 @@ class Dialect(msgspec.Struct, frozen=True):
     unknown_group_registers: bool = False
     """A heartbeat of a group that has no configuration, and may get none, registers all the same (until 5.1.0)."""
     group_names_checked: bool = True
-    """A group is not made by its first heartbeat if its name is blank, too long or of odd characters (since 5.0)."""
+    """A group is not made by its first heartbeat if its name is blank, too long or of odd characters (since 5.1)."""
     offset_owner_checked: bool = True
-    """A commit for an unknown group or topic is refused (since 5.0)."""
+    """A commit for an unknown group or topic is refused (since 5.3)."""
     zero_can_be_declined: bool = True
     """A client may say that it wants no offset 0 for a queue of which nothing is stored (since 5.0)."""
     server_side_reset: bool = True
-    """The broker keeps offsets that an operator set, until the client has taken them (since 5.0)."""
+    """The broker keeps offsets that an operator set, until the client has taken them (since 5.1)."""
     paced_rebalance: bool = True
     """The rebalance thread keeps 1 s between two runs and comes back after 1 s if one did not end balanced (since 5.2);
     before, every wakeup runs it at once and nothing but a wakeup or 20 s does."""
@@ -49,6 +49,9 @@ class Dialect(msgspec.Struct, frozen=True):
     """Any refusal of an offset query counts as "no offset yet" (until 4.9)."""
     send_back_checked: bool = True
     """A failed message is sent back only if it is still cached: not if the clean-up has sent it already (since 5.0)."""
+    local_offset_max: int = 2**31 - 1
+    """The largest offset that a BROADCASTING consumer can read back from its own file: the fastjson2 of 5.4.0 reads it
+    as an int; beyond that the consumer loses its place, or does not start. Before, 2**63 - 1."""
 
 
 RELEASE_5 = Dialect()
@@ -72,4 +75,5 @@ RELEASE_4_9 = Dialect(
     offset_frozen=False,
     broker_error_is_no_offset=True,
     send_back_checked=False,
+    local_offset_max=2**63 - 1,
 )

@@ -5,10 +5,13 @@
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
+from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue, queue_order
 
 
@@ -30,6 +33,7 @@ class OffsetFile:
 
     content: str | None = None
     backup: str | None = None
+    dialect: Dialect = RELEASE_5
 
     def read(self) -> dict[MessageQueue, int]:
         """The offsets of the file, else of its backup; none where both are empty or missing.
@@ -38,14 +42,10 @@ class OffsetFile:
             OffsetFileError: the backup is needed and can't be read either.
         """
         if self.content:
-            try:
-                return parse_offsets(self.content)
-            except ValueError:
-                pass
-        if not self.backup:
-            return {}
+            with suppress(ValueError):
+                return parse_offsets(self.content, self.dialect)
         try:
-            return parse_offsets(self.backup)
+            return parse_offsets(self.backup, self.dialect) if self.backup else {}
         except ValueError as error:
             raise OffsetFileError(str(error)) from error
 
@@ -58,34 +58,29 @@ class OffsetFile:
 
 def format_offsets(offsets: dict[MessageQueue, int]) -> str:
     """The text that Java writes (``toJson(true)``), in the queues' order instead of a hash table's."""
-    if not offsets:
-        return '{\n\t"offsetTable":{}\n}'
-    entries = ",\n".join(f"\t\t{_format_key(mq)}:{offsets[mq]}" for mq in sorted(offsets, key=queue_order))
-    return f'{{\n\t"offsetTable":{{\n{entries}\n\t}}\n}}'
+    entries = ",\n\t\t".join(f"{_format_key(mq)}:{offsets[mq]}" for mq in sorted(offsets, key=queue_order))
+    return f'{{\n\t"offsetTable":{{\n\t\t{entries}\n\t}}\n}}'
 
 
-def parse_offsets(text: str) -> dict[MessageQueue, int]:
-    """Read what any release of RocketMQ writes: pretty or not, keys as objects or as strings that hold one.
+def parse_offsets(text: str, dialect: Dialect = RELEASE_5) -> dict[MessageQueue, int]:
+    """Read what Java writes, pretty or not; fields beside the table are passed over.
 
     Raises:
-        ValueError: the text is something else.
+        ValueError: the text is something else, or an offset is beyond what the release can read.
     """
     reader = _Reader(text)
-    reader.expect("{")
-    if reader.value() != "offsetTable":
-        reader.fail("offsetTable")
-    reader.expect(":")
-    reader.expect("{")
     offsets: dict[MessageQueue, int] = {}
-    while not reader.skip("}"):
-        if offsets:
-            reader.expect(",")
-        key = reader.value()
-        queue = msgspec.json.decode(key, type=_Key) if isinstance(key, str) else msgspec.convert(key, _Key)
-        reader.expect(":")
-        offset = msgspec.convert(reader.value(), int)
-        offsets[MessageQueue(queue.topic, queue.broker_name, queue.queue_id)] = offset
-    reader.expect("}")
+    for field in reader.fields():
+        if field == "offsetTable" and not reader.skip("null"):
+            for key in reader.fields():
+                queue, offset = msgspec.convert(key, _Key), msgspec.convert(reader.value(), int, strict=False)
+                if offset > dialect.local_offset_max:
+                    msg = f"int overflow, value {offset}"
+                    raise ValueError(msg)
+                offsets[MessageQueue(queue.topic, queue.broker_name, queue.queue_id)] = offset
+        elif field != "offsetTable":
+            reader.value()
+    reader.end()
     return offsets
 
 
@@ -102,6 +97,19 @@ class _Reader:
         self._text = text
         self._at = 0
 
+    def fields(self) -> Iterator[object]:
+        """The keys of an object, whatever they are; the caller reads each one's value before it asks for the next."""
+        self._expect("{")
+        if self.skip("}"):
+            return
+        while True:
+            key = self.value()
+            self._expect(":")
+            yield key
+            if not self.skip(","):
+                break
+        self._expect("}")
+
     def skip(self, mark: str) -> bool:
         while self._text[self._at : self._at + 1].isspace():
             self._at += 1
@@ -109,16 +117,18 @@ class _Reader:
         self._at += len(mark) if found else 0
         return found
 
-    def expect(self, mark: str) -> None:
-        if not self.skip(mark):
-            self.fail(mark)
-
-    def fail(self, mark: str) -> None:
-        msg = f"no offset file: {mark!r} expected at {self._at}"
-        raise ValueError(msg)
-
     def value(self) -> object:
         self.skip("")
         found: tuple[object, int] = json.JSONDecoder().raw_decode(self._text, self._at)
         self._at = found[1]
         return found[0]
+
+    def end(self) -> None:
+        self.skip("")
+        if self._at != len(self._text):
+            self._expect("the end")
+
+    def _expect(self, mark: str) -> None:
+        if not self.skip(mark):
+            msg = f"no offset file: {mark!r} expected at {self._at}"
+            raise ValueError(msg)

@@ -14,7 +14,7 @@ from rebalance_model.broker.subscription import build_subscription_data
 from rebalance_model.client import process_queue_table, queue_locks, rebalance, removal
 from rebalance_model.client.concurrent_consumption import ConcurrentConsumption, ConcurrentlyStatus
 from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerConfig, MessageModel
+from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerConfig, ConsumerKind, MessageModel
 from rebalance_model.client.host import BrokerError, MessageQueueAssignment, OffsetNotFoundError, RefusedError
 from rebalance_model.client.offset_store import ReadOffsetType, RemoteBrokerOffsetStore
 from rebalance_model.client.ordered_consumption import OrderedConsumption, OrderlyStatus
@@ -171,9 +171,8 @@ class ModelClient:
         self.world = World()
         self.host = ModelHost(self.world)
         self.asked: dict[Queue, Any] = {}
-        settings = dict(config)
-        settings["message_model"] = MessageModel(settings["message_model"])
-        settings["consume_from_where"] = ConsumeFromWhere(settings["consume_from_where"])
+        kinds = {"kind": ConsumerKind, "message_model": MessageModel, "consume_from_where": ConsumeFromWhere}
+        settings = {key: kinds[key](value) if key in kinds else value for key, value in config.items()}
         store = RemoteBrokerOffsetStore(self.host, GROUP, dialect)
         self.consumer = Consumer(
             ConsumerConfig(GROUP, CLIENT, consume_timestamp=TIMESTAMP, **settings), self.host, self.host, store, dialect
