@@ -7,11 +7,13 @@ share of the cores (a pool of the fair scheduler), so a slow archive delays no a
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +35,9 @@ _OWN_SENTENCE = re.compile(
     r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
+_SLOW_START = "Python worker failed to connect back"
+"""Spark gives a new Python worker ten seconds, whatever the machine is busy with; no setting changes that."""
+_STARTS_MAX = 3
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to its end once the job is to stop; a later one is cut off, and the next start does it."""
@@ -52,11 +57,25 @@ class Batch:
 
 
 class Running:
-    """The job's queries while they run."""
+    """The job's queries: started at the beginning of a ``with``, stopped between two batches at its end."""
 
-    def __init__(self, queries: list[StreamingQuery], logs: Path) -> None:
-        self._queries = queries
+    def __init__(self, starts: Sequence[Callable[[], StreamingQuery]], logs: Path) -> None:
+        self._starts = starts
         self._logs = logs
+        self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
+        self._queries: list[StreamingQuery] = []
+
+    def __enter__(self) -> Self:
+        try:
+            for start in self._starts:
+                self._queries.append(start())
+        except BaseException:
+            _stop(self._queries)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stop(self._queries)
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
         """Each micro-batch as it ends, until all queries have ended or ``stopping`` is set (from anywhere).
@@ -68,12 +87,20 @@ class Running:
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
             running = any(query.isActive for query in self._queries)  # before the look, so that none is missed
-            for query in self._queries:
+            for index, query in enumerate(self._queries):
                 for batch in _batches(query, after=told[query.name]):
                     yield batch
                     told[query.name] = batch.number
                 if (failure := query.exception()) is not None:
-                    raise failed(query.name, failure, self._logs)
+                    self._start_again(index, failure)
+                    running = True
+
+    def _start_again(self, index: int, failure: StreamingQueryException) -> None:
+        """Start a query that failed only because the machine was too busy: what it did not finish, it does now."""
+        if _SLOW_START not in str(failure) or not self._left[index]:
+            raise failed(self._queries[index].name, failure, self._logs)
+        self._left[index] -= 1
+        self._queries[index] = self._starts[index]()
 
 
 @contextmanager
@@ -98,13 +125,12 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
     )
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
         spark = spark_session(settings, "rebalance-watch")
-        queries: list[StreamingQuery] = []
-        try:
-            queries.append(start_operator(spark, settings, policy, generation, available_now=available_now))
-            queries.append(start_archive(spark, settings, generation, available_now=available_now))
-            yield Running(queries, settings.runtime.root / "logs")
-        finally:
-            _stop(queries)
+        starts = (
+            partial(start_operator, spark, settings, policy, generation, available_now=available_now),
+            partial(start_archive, spark, settings, generation, available_now=available_now),
+        )
+        with Running(starts, settings.runtime.root / "logs") as job:
+            yield job
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -111,10 +112,11 @@ def _measure(spark: SparkSession, settings: Settings, what: str) -> float:
     basis = Basis(source="bench", partitions=0, state_partitions=0, code_version="", policy=POLICY)
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
         if what == "job":
-            query = job.start_operator(spark, settings, POLICY, generation, available_now=True)
+            start = partial(job.start_operator, spark, settings, POLICY, generation, available_now=True)
         else:
-            query = _stateless(spark, settings, generation)
-        batches = list(job.Running([query], root).batches(threading.Event()))[1:]
+            start = partial(_stateless, spark, settings, generation)
+        with job.Running([start], root) as running:
+            batches = list(running.batches(threading.Event()))[1:]
     return sum(batch.rows for batch in batches) / sum(batch.milliseconds for batch in batches) * 1000
 
 

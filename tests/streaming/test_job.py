@@ -4,7 +4,9 @@ import gzip
 import os
 import random
 import threading
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pyarrow as pa
@@ -46,12 +48,9 @@ def run_operator(spark, settings: Settings, *, policy: Policy = POLICY) -> int:
         policy=policy,
     )  # fmt: skip
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
-        query = job.start_operator(spark, settings, policy, generation, available_now=True)
-        running = job.Running([query], settings.runtime.root)
-        try:
+        start = partial(job.start_operator, spark, settings, policy, generation, available_now=True)
+        with job.Running([start], settings.runtime.root) as running:
             return len(list(running.batches(threading.Event())))
-        finally:
-            query.stop()
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +166,40 @@ def test_as_json_sees_every_difference():
     assert as_json({"a": 1, "b": None}) == as_json({"b": None, "a": 1})
     assert as_json({"a": 1}) != as_json({"a": 1, "b": None})
     assert msgspec.json.decode(as_json({"a": [1]})) == {"a": [1]}
+
+
+class _Query(SimpleNamespace):
+    """A query that ended; Spark can't be made to show at will a worker that comes too late."""
+
+    def exception(self) -> str | None:
+        return self.failure
+
+    def stop(self) -> None:
+        self.failure = None
+
+
+def ended(failure: str | None) -> _Query:
+    return _Query(
+        name="operator", isActive=False, recentProgress=(), lastProgress=None, status={"isTriggerActive": False},
+        failure=failure,
+    )  # fmt: skip
+
+
+def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
+    queries = [ended("Python worker failed to connect back."), ended(None)]
+    started = list(queries)
+    with job.Running([lambda: queries.pop(0)], tmp_path) as running:
+        assert list(running.batches(threading.Event())) == []
+    assert len(started) - len(queries) == 2
+
+
+def test_a_query_is_not_started_again_for_ever(tmp_path):
+    starts = []
+
+    def start() -> _Query:
+        starts.append(1)
+        return ended("Python worker failed to connect back.")
+
+    with pytest.raises(UserError, match="connect back"), job.Running([start], tmp_path) as running:
+        list(running.batches(threading.Event()))
+    assert len(starts) == 3
