@@ -1,0 +1,69 @@
+"""Blobs of every released state version load, and the fold goes on from them.
+
+``python -m tests.core.test_state_blobs`` adds the blobs of the present version; those of older ones are never remade.
+"""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.shard import Shard, ShardState
+from rebalance_model.observe.state import STATE_VERSION, GroupState, decode_group
+from tests.core.test_shard import LOG, POLICY, Store
+
+BLOBS = Path(__file__).with_name("blobs")
+HALF = len(LOG) // 3
+
+
+def fold_first_part() -> tuple[bytes, Store]:
+    store = Store()
+    shard = Shard(None, store, POLICY)
+    for event in LOG[:HALF]:
+        shard.fold(event)
+    return shard.flush(), store
+
+
+def saved(version: int) -> tuple[bytes, Store]:
+    shard, groups = msgspec.msgpack.decode(
+        (BLOBS / f"v{version}.msgpack").read_bytes(), type=tuple[bytes, dict[str, bytes]]
+    )
+    return shard, Store(groups)
+
+
+@pytest.mark.parametrize("version", range(1, STATE_VERSION + 1))
+def test_a_blob_loads_and_is_sound(version):
+    _, groups = saved(version)
+    assert set(groups) == {"c/g", "c/h"}
+    for key, blob in groups.items():
+        state = decode_group(blob)
+        state.validate()
+        assert state.key == key
+        assert state.members == ("a", "b")
+        assert state.incidents
+
+
+@pytest.mark.parametrize("version", range(1, STATE_VERSION + 1))
+def test_the_fold_goes_on_from_a_blob(version):
+    shard = Shard(*saved(version), POLICY)
+    told = [effect for event in LOG[HALF:] for effect in shard.fold(event)]
+    assert {type(effect).__name__ for effect in told} >= {"RebalanceSettled", "IncidentTransition", "QueueSnapshot"}
+
+
+def form() -> bytes:
+    """The fields of everything that is kept, in their order."""
+    (_, parts) = msgspec.json.schema_components([GroupState, ShardState])
+    fields = {name: list(part.get("properties", part.get("prefixItems", []))) for name, part in parts.items()}
+    named = {kind.__name__: list(kind.__struct_fields__) for kind in (GroupState, ShardState)}
+    return msgspec.json.format(msgspec.json.encode(fields | named, order="deterministic"), indent=1)
+
+
+def test_another_form_of_the_state_is_another_version():
+    """A field more needs a default and a new version, so that the blobs of this one stay what they are."""
+    assert form() == (BLOBS / f"v{STATE_VERSION}.json").read_bytes()
+
+
+if __name__ == "__main__":
+    shard_blob, groups = fold_first_part()
+    (BLOBS / f"v{STATE_VERSION}.msgpack").write_bytes(msgspec.msgpack.encode((shard_blob, dict(groups))))
+    (BLOBS / f"v{STATE_VERSION}.json").write_bytes(form())
