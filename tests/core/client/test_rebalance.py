@@ -76,6 +76,17 @@ def test_without_members_or_route_nothing_changes(answer):
     assert journal(made, "changed") == [["changed", "T", [], []]]
 
 
+def test_a_broadcasting_consumer_takes_the_whole_route_and_announces_a_missing_one():
+    made = client(message_model="BROADCASTING")
+    made.subscribe("T")
+    assert made.rebalance()
+    assert journal(made) == [["heartbeat", ""], ["changed", "T", [], []]]
+    made.route("T", [Q0, Q1])
+    assert made.rebalance()
+    assert owned(made) == [0, 1]
+    assert journal(made, "changed") == [["changed", "T", ["T/a/0", "T/a/1"], ["T/a/0", "T/a/1"]]]
+
+
 def test_an_empty_route_is_a_failed_allocation_and_keeps_the_share():
     made = owner()
     made.route("T", [])
