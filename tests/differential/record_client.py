@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.differential import client_script, process_queue_script
+from tests.differential import client_script, client_writer, process_queue_script
 from tests.differential.jvm import start
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -21,13 +21,14 @@ def main() -> None:
     """Write both files."""
     with tempfile.TemporaryDirectory() as home:
         start(Path(home))
-        from tests.differential.client_java import Instance, JavaClient  # noqa: PLC0415  needs the JVM
+        from tests.differential.client_instance import Instance  # noqa: PLC0415  needs the JVM
+        from tests.differential.client_java import JavaClient  # noqa: PLC0415
         from tests.differential.process_queue_java import JavaProcessQueue  # noqa: PLC0415
 
         instance = Instance()
         lines = []
         for seed in range(_CLIENT_SCRIPTS):
-            script = json.loads(json.dumps(client_script.write_script(seed, _CLIENT_LENGTH)))
+            script = json.loads(json.dumps(client_writer.write_script(seed, _CLIENT_LENGTH)))
             real = JavaClient(script["config"], instance)
             lines.append([script, client_script.trace(real, script["ops"])])
         instance.end()

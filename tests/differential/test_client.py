@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.differential.client_script import ModelClient, drive, write_script
+from tests.differential.client_script import ModelClient, drive
+from tests.differential.client_writer import write_script
 
 SCRIPTS = 100
 LENGTH = 60
@@ -14,7 +15,7 @@ LENGTH = 60
 
 @pytest.fixture(scope="module")
 def instance(jvm) -> Iterator[Any]:
-    from tests.differential.client_java import Instance  # noqa: PLC0415  needs the JVM
+    from tests.differential.client_instance import Instance  # noqa: PLC0415  needs the JVM
 
     made = Instance()
     yield made
