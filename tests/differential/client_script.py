@@ -85,27 +85,34 @@ class ModelHost:
         self.world.note("changed", topic, all_names, sorted(name(plain(each)) for each in mq_divided))
 
     async def find_consumer_id_list(self, topic: str, group: str) -> list[str]:
+        assert group == GROUP
         return self._ask(self.world.find_consumer_id_list, topic)
 
     async def query_assignment(self, topic: str, group: str, strategy_name: str, message_model: str) -> Any:
+        assert group == GROUP
         given = self._ask(self.world.query_assignment, topic, strategy_name, str(message_model))
         if given is None:
             return None
         return [MessageQueueAssignment(each and queue(each), mode) for each, mode in given]
 
     async def lock_batch_mq(self, broker: str, group: str, queues: Any) -> set[MessageQueue]:
+        assert group == GROUP
         return {queue(each) for each in self._ask(self.world.lock, broker, list(map(plain, queues)))}
 
     async def unlock_batch_mq(self, broker: str, group: str, queues: Any) -> None:
+        assert group == GROUP
         self._ask(self.world.unlock, broker, list(map(plain, queues)), False)
 
     def unlock_batch_mq_one_way(self, broker: str, group: str, queues: Any) -> None:
+        assert group == GROUP
         self.world.unlock(broker, list(map(plain, queues)), True)
 
     async def query_consumer_offset(self, group: str, mq: MessageQueue) -> int:
+        assert group == GROUP
         return self._ask(self.world.query_offset, plain(mq))
 
     def update_consumer_offset(self, group: str, mq: MessageQueue, offset: int) -> None:
+        assert group == GROUP
         self.world.commit_offset(plain(mq), offset)
 
     async def max_offset(self, mq: MessageQueue) -> int:
@@ -118,9 +125,11 @@ class ModelHost:
         self.world.note("heartbeat", "")
 
     async def send_message_back(self, group: str, mq: MessageQueue, message: Message, delay_level: int) -> None:
+        assert group == GROUP
         self._ask(self.world.sent_back, "send back", plain(mq), message.queue_offset, delay_level)
 
     async def send_to_retry_topic(self, group: str, mq: MessageQueue, message: Message) -> None:
+        assert group == GROUP
         self._ask(self.world.sent_back, "retry topic", plain(mq), message.queue_offset, message.reconsume_times)
 
     def _ask(self, question: Any, *args: Any) -> Any:

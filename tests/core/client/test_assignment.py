@@ -40,7 +40,8 @@ def test_without_an_answer_nothing_changes_and_it_comes_back_soon(answer):
 def test_a_switch_between_pull_and_pop_brings_the_pop_retry_topic_and_takes_it():
     made = assigned((Q0, "PULL"))
     assert made.rebalance()
-    assert made.consumer.subscription_inner[POP_RETRY].sub_string == "*"
+    retry = made.consumer.subscription_inner[POP_RETRY]
+    assert (retry.topic, retry.sub_string, retry.sub_version) == (POP_RETRY, "*", made.host.time)
     made.order("assignments", "T", [(Q0, "PULL"), (Q1, "POP")])
     made.rebalance()
     assert POP_RETRY in made.consumer.subscription_inner
@@ -56,6 +57,24 @@ def test_a_switch_between_pull_and_pop_brings_the_pop_retry_topic_and_takes_it()
     retry.order("assignments", "%RETRY%G", [(("%RETRY%G", "a", 0), "PULL")])
     retry.rebalance()
     assert list(retry.consumer.subscription_inner) == ["%RETRY%G"]
+
+
+def test_each_kind_of_change_is_told():
+    made = assigned((Q0, "PULL"), (Q1, "POP"))
+    made.rebalance()
+    for share in (
+        [(Q0, "PULL")],
+        [(Q0, "PULL"), (Q1, "POP")],
+        [(Q1, "POP")],
+        [(Q1, "POP"), (Q0, "PULL")],
+        [(Q0, "POP")],
+    ):
+        made.order("assignments", "T", share)
+        journal(made)
+        made.rebalance()
+        assert len(journal(made, "changed")) == 1, share
+        popped = {tuple(key) for key, mode in share if mode == "POP"}
+        assert {(mq.topic, mq.broker, mq.queue_id) for mq in made.consumer.pop_process_queue_table} == popped
 
 
 def test_a_popped_queue_that_nobody_asks_for_is_made_anew():

@@ -151,3 +151,4 @@ def test_the_start_of_consuming_is_noted():
     made, messages = loaded(1)
     consume(made, messages)
     assert messages[0].consume_start == made.host.time
+    assert queue_of(made).last_consume_timestamp == made.host.time

@@ -89,6 +89,8 @@ def test_a_file_keeps_what_others_wrote_and_its_former_self():
     again = LocalFileOffsetStore(file)
     assert [run(again.read_offset(A, kind)) for kind in (MEMORY, BOTH, MEMORY)] == [-1, 5, 5]
     assert run(again.read_offset(MessageQueue("T", "x", 0), STORE)) == -1
+    again.update_offset(A, 9, increase_only=True)
+    assert [run(again.read_offset(A, kind)) for kind in (MEMORY, STORE, MEMORY)] == [9, 5, 5]
     again.load()
     assert again.clone_offset_table(None) == {A: 5, B: 6}
 

@@ -96,6 +96,9 @@ def test_a_busy_queue_gives_its_thread_up_after_a_minute():
         told = consume(made)
         assert len([entry for entry in told if entry[0] == "consume"]) == messages
         assert told[-1] == (["later", "", 10] if messages == 1 else ["consume", "T/a/0", [2]])
+        assert queue_of(made).last_consume_timestamp == made.host.time if messages == 2 else True
+        made.run_task(0)
+        assert journal(made) == ([["consume", "T/a/0", [2]]] if messages == 1 else [])
 
 
 def test_a_dropped_queue_is_left_alone_and_its_offset_too():

@@ -37,6 +37,13 @@ def test_counters_of_the_usual_way(queue):
     assert (queue.msg_count, queue.msg_size, queue.last_consume_timestamp) == (0, 0, T0 + 4)
 
 
+def test_the_broker_is_ahead_by_one_message_or_more():
+    queue = ProcessQueue.created(T0)
+    for max_offset, ahead in ((10, 0), (9, 0), (11, 1), (10, 1), (None, 1)):
+        queue.put_message([Message(10, 0, max_offset)])
+        assert queue.msg_acc_cnt == ahead
+
+
 def test_after_a_reverse_insertion_the_last_inserted_offset_counts(queue):
     queue.put_message(messages(15, 12, 11, 10))
     assert queue.remove_message(messages(10, 11, 12, 15), T0) == 11

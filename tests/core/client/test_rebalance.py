@@ -94,6 +94,32 @@ def test_an_empty_route_is_a_failed_allocation_and_keeps_the_share():
     assert owned(made) == [0, 1]
 
 
+def test_clients_are_sorted_as_java_sorts_them():
+    asked = []
+
+    class Strategy:
+        name = "recorded"
+
+        def allocate(self, group, current_cid, mq_all, cid_all):
+            asked.append((group, current_cid, [mq.queue_id for mq in mq_all], cid_all))
+
+    made = client(strategy=Strategy())
+    made.subscribe("T")
+    made.route("T", [Q1, Q0])
+    made.order("consumer_ids", "T", ["\uff5e", "b", "\U0001f600", "B"])
+    assert made.rebalance()  # None is an empty share
+    assert asked == [("G", "c1", [0, 1], ["B", "b", "\U0001f600", "\uff5e"])]
+
+
+def test_one_topic_without_balance_is_enough_whatever_the_next_one_does():
+    made = client()
+    for topic, queues in (("T", []), ("%RETRY%G", [("%RETRY%G", "a", 0)])):
+        made.subscribe(topic)
+        made.route(topic, queues)
+    made.host.message_queue_changed = None  # the second topic's listener fails
+    assert not made.rebalance()
+
+
 def test_who_is_not_in_the_list_loses_everything():
     made = owner()
     made.order("consumer_ids", "T", ["c0"])
