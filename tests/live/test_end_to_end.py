@@ -1,0 +1,129 @@
+"""The whole way, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import msgspec
+import pytest
+
+from streaming.errors import UserError
+from streaming.read_model.reader import ReadModel
+from streaming.settings import conf_file
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+POLL_MS, STUCK_MS = 2_000, 8_000
+
+
+@pytest.fixture
+def environment(lab, settings_in, tmp_path):
+    """A topic and a root of its own, and a collector that asks often, so that nobody waits for minutes."""
+    settings_in(tmp_path)
+    values = {
+        "RUNTIME__ROOT": str(tmp_path),
+        "SOURCE__KIND": "kafka",
+        "SOURCE__BOOTSTRAP_SERVERS": lab.kafka_bootstrap,
+        "SOURCE__TOPIC": "end-to-end",
+        "SOURCE__PARTITIONS": "2",
+        "JOB__TRIGGER_SECONDS": "1",
+        "COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode(),
+        "COLLECTOR__INTERVAL_MS": str(POLL_MS),
+    }
+    return os.environ | {f"REBALANCE_WATCH_{name}": value for name, value in values.items()}
+
+
+@pytest.fixture
+def policy(tmp_path):
+    text = conf_file("policy.toml").read_text()
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        text.replace("poll_interval = 10_000", f"poll_interval = {POLL_MS}").replace(
+            "stuck_after = 60_000", f"stuck_after = {STUCK_MS}"
+        )
+    )
+    return path
+
+
+@pytest.mark.timeout(600)
+def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
+    lab, lab_settings, watch, eventually, environment, policy, tmp_path
+):
+    orders = lab_settings.lab.groups["orders"]
+    tables = tmp_path / "tables"
+    subprocess.run([*command(), "topic", "create"], env=environment, check=True, capture_output=True, timeout=60)
+    with ExitStack() as stack:
+        collector = stack.enter_context(Running("collect", environment, tmp_path, "collect", "poll"))
+        job = stack.enter_context(Running("run", environment, tmp_path, "run", "--policy", str(policy)))
+        owned = eventually(lambda: owners(tables, orders) == watch.owners(orders.group, orders.topic), 180)
+        assert owned
+        try:
+            poisoned = lab.fault("poison")
+            [opened] = eventually(lambda: incidents(tables, orders, only_open=True), 90)
+        finally:
+            lab.cure("poison")
+        assert (opened["code"], opened["sub_cause"]) == ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP")
+        assert (opened["queue_id"], opened["client_id"]) == (poisoned.queue.queue_id, poisoned.client_id)
+        assert opened["opened_at"] - poisoned.time < STUCK_MS + 5 * POLL_MS
+        eventually(lambda: not incidents(tables, orders, only_open=True), 90)
+        [resolved] = incidents(tables, orders)
+        assert resolved["incident_id"] == opened["incident_id"]
+        assert resolved["resolved_at"] > opened["opened_at"]
+        assert job.ended_by_interrupt() == 0
+        assert collector.ended_by_interrupt() == 0
+    with ReadModel(tables) as model:
+        [counts] = model.rows(
+            "SELECT (SELECT count(*) FROM telemetry) AS kept, (SELECT count(*) FROM telemetry_rejected) AS refused,"
+            " (SELECT count(*) FROM quality_results) AS judged"
+        )
+    assert counts["kept"] > 0
+    assert counts["refused"] == 0
+    assert counts["judged"] > 0
+
+
+def command() -> list[str]:
+    return [sys.executable, "-m", "streaming.cli.main"]
+
+
+class Running:
+    """One of our commands while it runs; ended whatever happens."""
+
+    def __init__(self, name, environment, folder, *arguments):
+        self._log = folder / f"{name}.log"
+        self._start = lambda out: subprocess.Popen(
+            [*command(), *arguments], env=environment, stdout=out, stderr=subprocess.STDOUT
+        )
+
+    def __enter__(self):
+        with self._log.open("wb") as out:
+            self._process = self._start(out)
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def ended_by_interrupt(self):
+        self._process.send_signal(signal.SIGINT)
+        code = self._process.wait(timeout=90)
+        assert "Traceback" not in self._log.read_text()
+        return code
+
+
+def owners(tables, group) -> dict[int, str]:
+    return {row["queue_id"]: row["client_id"] for row in read(tables, "owners", group) if row["topic"] == group.topic}
+
+
+def incidents(tables, group, **which) -> list[dict[str, object]]:
+    return read(tables, "incidents", group, **which)
+
+
+def read(tables, question, group, **which) -> list[dict[str, object]]:
+    try:
+        with ReadModel(tables) as model:
+            return getattr(model, question)(group.group, **which)
+    except UserError:  # the job has not made the tables yet
+        return []
