@@ -147,7 +147,7 @@ def test_who_pulls_himself_gets_no_requests_and_bumps_no_version(kind):
     made.advance(1)
     made.route("T", [Q0])
     assert made.rebalance()
-    assert journal(made, "heartbeat", "pull later") == []
+    assert journal(made, "heartbeat", "pull later", "changed") == [["changed", "T", ["T/a/0"], ["T/a/0"]]]
     assert made.state()["subscriptions"] == {"T": 1}
     made.advance(200)  # nobody has pulled for long
     assert made.rebalance()
