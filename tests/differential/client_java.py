@@ -5,6 +5,7 @@ ours, which answers them from the `World`, and the executors, which keep their t
 """
 
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import jpype
@@ -337,6 +338,12 @@ def _queue_state(process_queue: Any) -> Json:
     ]
 
 
+@cache
+def _body(size: int) -> Any:
+    """One for all messages: a proxy and the Java object that holds it keep each other, and with them what they hold."""
+    return jpype.JArray(jpype.JByte)(size)
+
+
 def _message(key: Queue, offset: int, size: int) -> Any:
     """A message that carries its own place, so that the broker knows which one is sent back."""
     made = java("org.apache.rocketmq.common.message.MessageClientExt")
@@ -345,7 +352,7 @@ def _message(key: Queue, offset: int, size: int) -> Any:
     made.setBrokerName(broker)
     made.setQueueId(queue_id)
     made.setQueueOffset(offset)
-    made.setBody(jpype.JArray(jpype.JByte)(size))
+    made.setBody(_body(size))
     address = java("java.net.InetSocketAddress", "127.0.0.1", 1)
     made.setBornHost(address)
     made.setStoreHost(address)
