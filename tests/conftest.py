@@ -19,6 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
+    # A test's JVM ends before the optimising compiler pays: half the time of a Spark start and its first batches.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="session")
