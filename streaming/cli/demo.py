@@ -12,8 +12,8 @@ def demo() -> None:
 
     The recording is 23 minutes of a cluster on which every fault of the lab was put. Needs no cluster and no Kafka.
     """
-    from streaming.demo.play import CAPTURE, demo_settings, play
-    from streaming.demo.report import report
+    from streaming.demo.play import CAPTURE, FAULT_LOG, demo_settings, play
+    from streaming.demo.report import report, story
     from streaming.read_model.reader import ReadModel
 
     console, progress = Console(), Console(stderr=True)
@@ -27,6 +27,7 @@ def demo() -> None:
     progress.print(
         f"{rows} rows of telemetry, {effects} conclusions, {time.monotonic() - began:.0f} s.\n", highlight=False
     )
+    story(FAULT_LOG, console)
     with ReadModel(settings.runtime.tables) as model:
         report(model, console)
     console.print(f"\nThe Delta tables are in [bold]{settings.runtime.tables}[/].", highlight=False, soft_wrap=True)

@@ -1,25 +1,39 @@
-"""The demo's report: owners now, one queue's history, rebalances, incidents with their evidence."""
+"""The demo's report: what was done to the cluster, who owns and owned what, rebalances, incidents and evidence."""
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from rebalance_model.allocation import strategy_of_class
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from streaming.lab.state import FaultRecord
 from streaming.read_model.reader import ReadModel, Row
 
 _SEVERITY = {"critical": "red", "warning": "yellow", "info": "blue"}
 _STATUS = {"OK": "green", "WARN": "yellow", "BAD": "red", "UNKNOWN": "magenta"}
 
 
+def story(fault_log: Path, console: Console) -> None:
+    """Print what was done to the cluster while it was recorded."""
+    table = _table("at", "fault", "what a watcher should see")
+    for line in fault_log.read_bytes().splitlines():
+        record = msgspec.json.decode(line, type=FaultRecord)
+        table.add_row(clock(record.time), f"{record.kind} cured" if record.cure else record.kind, record.expect)
+    _print(console, "What was done to the cluster while it was recorded (times are UTC)", table)
+
+
 def report(model: ReadModel, console: Console) -> None:
     """Print what the tables say."""
-    for group in model.groups():
+    groups = model.groups()
+    for group in groups:
         _owners(model, group, console)
     _history(model, console)
-    _rebalances(model, console)
+    for group in groups:
+        _rebalances(model, group["group"], console)
     _incidents(model, console)
 
 
@@ -46,7 +60,10 @@ def evidence_text(evidence: str) -> str:
 
 
 def _table(*columns: str) -> Table:
-    return Table(*columns, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
 
 
 def _print(console: Console, title: str, table: Table) -> None:
@@ -107,21 +124,32 @@ _RELEASE = {
 }
 
 
-def _rebalances(model: ReadModel, console: Console) -> None:
-    table = _table("start", "group", "cause", "members", "moved", "took", "longest pause", "as the strategy says")
-    for one in model.rebalances():
+_CAUSE = {
+    "CLIENT_JOINED": "joined",
+    "CLIENT_LEFT": "left",
+    "CLIENT_DIED": "died",
+    "CLIENT_RESTARTED": "restarted",
+    "CONNECTIONS_CHANGED": "changed its connections",
+    "ROUTE_CHANGED": "the topic's queues changed",
+    "UNEXPLAINED": "queues moved, no cause seen",
+}
+
+
+def _rebalances(model: ReadModel, group: str, console: Console) -> None:
+    table = _table("start", "cause", "members", "moved", "took", "longest pause", "converged")
+    for one in model.rebalances(group):
         more = len(one["causes"]) - 1
         table.add_row(
             clock(one["start_time"]),
-            one["group"],
-            f"{one['trigger']} {one['trigger_client'] or ''}".rstrip() + (f" (+{more})" if more else ""),
+            f"{one['trigger_client'] or ''} {_CAUSE[one['trigger']]}".strip() + (f" (+{more})" if more else ""),
             f"{len(one['members_before'])} → {len(one['members_after'])}",
             str(one["queues_moved"]),
             duration(one["end_time"] - one["start_time"]),
             duration(one["pause_ms_max"]),
             {True: "yes", False: "[yellow]no[/]", None: "not known"}[one["converged"]],
         )
-    _print(console, "Rebalances (times are UTC)", table)
+    if table.row_count:
+        _print(console, f"Rebalances of {group}", table)
 
 
 def _incidents(model: ReadModel, console: Console) -> None:

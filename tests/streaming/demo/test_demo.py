@@ -62,7 +62,7 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(told, t
     for shown in (
         "ORDERED_QUEUE_STUCK SUSPEND_LOOP",
         "PULL_EXPIRED",
-        "CLIENT_DIED 127.0.0.1@orders-3",
+        "127.0.0.1@orders-3 died",
         "poison message",
     ):
         assert shown in ran.stdout
