@@ -1,5 +1,7 @@
 """The values that every part of the model shares."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -36,6 +38,19 @@ def java_order(text: str) -> bytes:
     Python compares code points, which differs where characters beyond the BMP meet U+E000..U+FFFF.
     """
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_java_order(texts: Sequence[str]) -> tuple[str, ...]:
+    """The strings as ``Collections.sort`` orders them.
+
+    What was sorted lately is not sorted again: each member of a group sorts the same ids.
+    """
+    return _in_java_order(tuple(texts))
+
+
+@lru_cache(maxsize=64)
+def _in_java_order(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(texts, key=java_order))
 
 
 def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:

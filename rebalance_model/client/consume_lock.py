@@ -1,6 +1,7 @@
 """Locks without threads: who waits does so in virtual time (ProcessQueue.consumeLock, MessageQueueLock)."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, eq=False)
@@ -13,6 +14,8 @@ class ConsumeLock:
 
     readers: int = 0
     writing: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    """Whom to tell, once, that it may be free: put in by whoever implements `Host.released`."""
 
     def try_read(self) -> bool:
         """Take the read side if no writer holds the lock."""
@@ -24,6 +27,7 @@ class ConsumeLock:
     def release_read(self) -> None:
         """Give one read side back."""
         self.readers -= 1
+        self._tell()
 
     def try_write(self) -> bool:
         """Take the write side if nobody holds the lock."""
@@ -35,3 +39,10 @@ class ConsumeLock:
     def release_write(self) -> None:
         """Give the write side back."""
         self.writing = False
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for tell in waiting:
+                tell()

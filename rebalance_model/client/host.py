@@ -44,7 +44,7 @@ class Brokers(Protocol):
     Coroutines are questions with an answer, and raise BrokerError; plain methods are sent one-way.
     """
 
-    async def find_consumer_id_list(self, topic: str, group: str) -> list[str]:
+    async def find_consumer_id_list(self, topic: str, group: str) -> Sequence[str]:
         """The group's client ids as one random broker of the topic sees them (GET_CONSUMER_LIST_BY_GROUP)."""
 
     async def query_assignment(

@@ -4,6 +4,7 @@ Every consumer computes its own share from what it sees: the topic's queues by t
 broker of the topic knows them. Nobody compares the results.
 """
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
@@ -18,7 +19,7 @@ from rebalance_model.client.process_queue_table import (
     update_process_queue_table,
 )
 from rebalance_model.client.thresholds import share_out
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, in_java_order
 
 
 async def try_rebalance(consumer: Consumer) -> bool:
@@ -64,7 +65,7 @@ async def _broadcasting(consumer: Consumer, topic: str) -> bool:
         await _announce_missing_topic(consumer, topic)
         return True
     need_lock = consumer.dialect.broadcasting_locked and _locks(consumer)
-    return await _take_share(consumer, topic, set(mq_all), set(mq_all), need_lock=need_lock)
+    return await _take_share(consumer, topic, dict.fromkeys(mq_all).keys(), mq_all, need_lock=need_lock)
 
 
 async def _clustering(consumer: Consumer, topic: str) -> bool:
@@ -79,17 +80,17 @@ async def _clustering(consumer: Consumer, topic: str) -> bool:
     if mq_all is None or cid_all is None:
         return True  # nothing changes, and the next try is the usual one
     try:
-        share = config.strategy.allocate(config.group, config.client_id, mq_all, sorted(cid_all, key=java_order))
+        share = config.strategy.allocate(config.group, config.client_id, mq_all, in_java_order(cid_all))
     except Exception:  # noqa: BLE001 - Java catches Throwable here, too
         return False  # the former share is kept
-    return await _take_share(consumer, topic, set(share or ()), set(mq_all), need_lock=_locks(consumer))
+    return await _take_share(consumer, topic, dict.fromkeys(share or ()).keys(), mq_all, need_lock=_locks(consumer))
 
 
 async def _take_share(
-    consumer: Consumer, topic: str, share: set[MessageQueue], mq_all: set[MessageQueue], *, need_lock: bool
+    consumer: Consumer, topic: str, share: AbstractSet[MessageQueue], mq_all: Sequence[MessageQueue], *, need_lock: bool
 ) -> bool:
     if await update_process_queue_table(consumer, topic, share, need_lock=need_lock):
-        await message_queue_changed(consumer, topic, mq_all, share)
+        await message_queue_changed(consumer, topic, set(mq_all), share)
     return share == consumer.working_message_queues(topic)
 
 

@@ -1,0 +1,218 @@
+"""One broker: RocketMQ's own tables and processors (`rebalance_model.broker`) behind connections, with timers.
+
+Every question is a method that takes the channel on which it came and answers at once, or raises BrokerError. Long
+polling is in `pull_hold`.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
+from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
+from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener
+from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND, SUCCESS, ConsumerManageProcessor, Response
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
+from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
+from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
+from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
+from rebalance_model.client.host import OffsetNotFoundError, RefusedError
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.simulation.hook import BrokerHook
+from rebalance_model.simulation.message_log import MessageLog, RetryLog, SteadyLog
+from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.pull_hold import PullHold
+from rebalance_model.simulation.scheduler import MS, SECOND, Clock
+from rebalance_model.simulation.world import World
+
+CHANNEL_IDLE = 120 * SECOND
+"""serverChannelMaxIdleTimeSeconds: a connection without a byte for so long is closed."""
+RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Seconds of the delay levels 3 to 18: what CONSUMER_SEND_MSG_BACK gives the first to the sixteenth retry."""
+
+
+class Broker:
+    """A master without slaves."""
+
+    def __init__(self, name: str, clock: Clock, world: World) -> None:
+        self.name = name
+        self.clock = clock
+        self.world = world
+        self.up = False
+        self.boot_time = 0
+        self.hook = BrokerHook()
+        self.topics: dict[str, int] = {}
+        self.logs: dict[MessageQueue, MessageLog] = {}
+        self.offsets = ConsumerOffsetManager()
+        self.groups = SubscriptionGroupManager()
+        self.notify_loss = 0.0
+        """How much of what it tells its members is lost, 0 to 1."""
+        self._boots = 0
+
+    def start(self) -> None:
+        """Boot: members and locks are in memory alone, offsets and configurations have outlived the last run."""
+        scheduler = self.world.scheduler
+        self.up = True
+        self._boots += 1
+        self.boot_time = self.clock.now()
+        self.manager = ConsumerManager()
+        self.locks = RebalanceLockManager()
+        self.listener = ConsumerIdsChangeListener()
+        self._clients = ClientManageProcessor(self.manager, self.groups)
+        self._consumers = ConsumerManageProcessor(self.manager, self.groups, self.offsets)
+        self.pulls = PullHold(self)
+        self.channels: dict[str, Channel] = {}
+        self._members: dict[str, Response] = {}
+        for topic, queues in self.topics.items():
+            self.world.name_server.register(topic, self.name, queues)
+        scheduler.after(SCAN_PERIOD * MS, partial(self._scan, self._boots))
+        self.hook.booted(self)
+
+    def stop(self) -> None:
+        """Shut down, as for an upgrade."""
+        self.up = False
+        self.world.name_server.unregister(self.name)
+        self.world.truth.unlocks_all(self.world.true_ms, self.name)
+        for channel in self.channels.values():
+            self.world.network.close_at_broker(channel)
+
+    def add_queues(self, topic: str, queues: int, log: Callable[[int], MessageLog]) -> None:
+        """Give a topic so many queues; those that it has keep their messages, those that go get no more."""
+        for queue_id in range(self.topics.get(topic, 0), queues):
+            self.logs.setdefault(MessageQueue(topic, self.name, queue_id), log(queue_id))
+        for queue_id in range(queues, self.topics.get(topic, 0)):
+            old = self.logs[MessageQueue(topic, self.name, queue_id)]
+            if isinstance(old, SteadyLog):
+                old.stop(self.world.scheduler.now)
+        self.topics[topic] = queues
+        if self.up:
+            self.world.name_server.register(topic, self.name, queues)
+
+    def accept(self, channel: Channel) -> None:
+        """A client connects."""
+        if not self.up:
+            self.world.network.close_at_broker(channel)
+            return
+        self.channels[channel.name] = channel
+        channel.last_io = self.world.scheduler.now
+        self.world.scheduler.after(CHANNEL_IDLE, partial(self._look_for_idleness, channel))
+
+    def channel_closed(self, channel: Channel) -> None:
+        """A connection ended (ClientHousekeepingService)."""
+        channel.open_at_broker = False
+        if self.channels.pop(channel.name, None) is not None:
+            self._tell(self.manager.do_channel_close_event(channel.name).events)
+
+    def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
+        """HEART_BEAT."""
+        now = self.clock.now()
+        reply = self._clients.heart_beat(channel.name, heartbeat, now, language, version)
+        for group in reply.registered:
+            retry = f"{RETRY_TOPIC_PREFIX}{group}"
+            if retry not in self.topics:
+                self.add_queues(retry, 1, lambda _: RetryLog())
+        self._tell(reply.events)
+        self.hook.heart_beat(channel, heartbeat, language, version)
+
+    def unregister_client(self, channel: Channel, client_id: str, group: str) -> None:
+        """UNREGISTER_CLIENT."""
+        self._tell(self._clients.unregister_client(channel.name, client_id, group).events)
+        self.hook.unregister_client(channel, group, client_id)
+
+    def consumer_ids(self, channel: Channel, group: str) -> tuple[str, ...]:
+        """GET_CONSUMER_LIST_BY_GROUP."""
+        response = self._members.get(group)
+        if response is None:
+            response = self._members[group] = self._consumers.get_consumer_list_by_group(group)
+        self.hook.get_consumer_list_by_group(channel, group, response)
+        if response.code != SUCCESS:
+            raise RefusedError(response.remark)
+        return response.consumer_ids
+
+    def lock_batch_mq(
+        self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> frozenset[MessageQueue]:
+        """LOCK_BATCH_MQ."""
+        granted = self.locks.try_lock_batch(group, queues, client_id, self.clock.now())
+        for queue in granted:
+            self.world.truth.locks(self.world.true_ms, group, client_id, queue)
+        self.hook.lock_batch_mq(channel, group, client_id, queues, granted)
+        return frozenset(granted)
+
+    def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        """UNLOCK_BATCH_MQ."""
+        self.locks.unlock_batch(group, queues, client_id)
+        for queue in queues:
+            if queue not in self.locks.mq_lock_table.get(group, ()):
+                self.world.truth.unlocks(self.world.true_ms, group, queue)
+        self.hook.unlock_batch_mq(channel, group, client_id, queues)
+
+    def query_consumer_offset(self, _: Channel, group: str, queue: MessageQueue) -> int:
+        """QUERY_CONSUMER_OFFSET; what a queue ever got is still there, and in memory."""
+        response = self._consumers.query_consumer_offset(group, queue, min_offset=0, zero_in_memory=True)
+        if response.offset is None:
+            raise (OffsetNotFoundError if response.code == QUERY_NOT_FOUND else RefusedError)(response.remark)
+        return response.offset
+
+    def update_consumer_offsets(
+        self, channel: Channel, group: str, offsets: Iterable[tuple[MessageQueue, int]]
+    ) -> None:
+        """UPDATE_CONSUMER_OFFSET, of each queue in turn."""
+        for queue, offset in offsets:
+            exists = queue.topic in self.topics
+            response = self._consumers.update_consumer_offset(group, queue, offset, topic_exists=exists)
+            self.hook.update_consumer_offset(channel, group, queue, offset, response.code)
+
+    def max_offset(self, _: Channel, queue: MessageQueue) -> int:
+        """GET_MAX_OFFSET."""
+        return self._log(queue).max_offset(self.world.scheduler.now)
+
+    def search_offset(self, _: Channel, queue: MessageQueue, timestamp: int) -> int:
+        """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time, by this broker's clock."""
+        return self._log(queue).max_offset(self.clock.true_time(timestamp) - 1)
+
+    def send_message_back(self, _: Channel, group: str, reconsume_times: int, delay_level: int) -> None:
+        """CONSUMER_SEND_MSG_BACK: the message comes again, by the retry topic; what has had its tries is dropped."""
+        queue = MessageQueue(f"{RETRY_TOPIC_PREFIX}{group}", self.name, 0)
+        log = self.logs.get(queue)
+        if isinstance(log, RetryLog) and delay_level >= 0 and reconsume_times < len(RETRY_DELAYS):
+            level = delay_level - 3 if delay_level > 0 else reconsume_times
+            due = self.world.scheduler.now + RETRY_DELAYS[max(level, 0)] * SECOND
+            log.append(due)
+            self.world.scheduler.at(due, lambda: self.pulls.arrived(queue))
+
+    def _log(self, queue: MessageQueue) -> MessageLog:
+        log = self.logs.get(queue)
+        if log is None:
+            raise RefusedError(f"there is no queue {queue}")
+        return log
+
+    def _scan(self, boot: int) -> None:
+        if boot != self._boots or not self.up:
+            return
+        outcome = self.manager.scan_not_active_channel(self.clock.now())
+        self._tell(outcome.events)
+        for name in outcome.closing:
+            channel = self.channels[name]
+            self.world.network.close_at_broker(channel)
+            self.channel_closed(channel)
+        self.world.scheduler.after(SCAN_PERIOD * MS, partial(self._scan, boot))
+
+    def _look_for_idleness(self, channel: Channel) -> None:
+        if channel.name not in self.channels or not channel.open_at_broker:
+            return
+        due = channel.last_io + CHANNEL_IDLE
+        if due > self.world.scheduler.now:
+            self.world.scheduler.at(due, partial(self._look_for_idleness, channel))
+        else:
+            self.world.network.close_at_broker(channel)
+            self.channel_closed(channel)
+
+    def _tell(self, events: Iterable[AnyConsumerGroupEvent]) -> None:
+        """Pass on what happened to a group to those of its members whom the message reaches."""
+        for event in events:
+            if not isinstance(event, Register):
+                self._members.pop(event.group, None)
+        for told in self.listener.handle(events):
+            channel = self.channels.get(told.channel)
+            if channel is not None and not (self.notify_loss and self.world.random.chance(self.notify_loss)):
+                self.world.network.down(channel, channel.client.notified)

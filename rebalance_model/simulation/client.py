@@ -1,0 +1,287 @@
+"""A client process: one push consumer of the model, its timers and its threads (MQClientInstance).
+
+Everything that the consumer does is `rebalance_model.client`'s; this gives it a clock, threads and a network, and
+starts each timer with RocketMQ's own delay and period.
+"""
+
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from rebalance_model.broker.subscription import SUB_ALL, TAG, SubscriptionData
+from rebalance_model.client import rebalance_service
+from rebalance_model.client.concurrent_consumption import MINUTE, ConcurrentConsumption
+from rebalance_model.client.consume_lock import ConsumeLock
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.consumer_config import ConsumerConfig
+from rebalance_model.client.host import BrokerError, Task
+from rebalance_model.client.offset_store import ReadOffsetType, RemoteBrokerOffsetStore
+from rebalance_model.client.ordered_consumption import OrderedConsumption
+from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
+from rebalance_model.client.pull_request import PopRequest, PullRequest
+from rebalance_model.client.queue_locks import LOCK_INITIAL_DELAY, LOCK_INTERVAL
+from rebalance_model.client.rebalance_service import RebalanceService
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation import client_answers
+from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.connections import Connections
+from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
+from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.process import Life, Process, Promise
+from rebalance_model.simulation.remote_brokers import RemoteBrokers
+from rebalance_model.simulation.scheduler import MS, Clock
+from rebalance_model.simulation.world import World
+
+POLL_NAME_SERVER = (10, 30_000)
+"""First delay and period of a timer; milliseconds."""
+HEARTBEAT_BROKER = (1_000, 30_000)
+PERSIST_CONSUMER_OFFSET = (10_000, 5_000)
+NAME_SERVER_LATENCY = 1 * MS
+
+
+class OwnedQueues(dict[MessageQueue, ProcessQueue]):
+    """A process queue table that tells the truth of its changes."""
+
+    def __init__(self, world: World, who: tuple[str, str]) -> None:
+        super().__init__()
+        self._world = world
+        self._who = who
+
+    def __setitem__(self, queue: MessageQueue, process_queue: ProcessQueue) -> None:
+        self._world.truth.owns(self._world.true_ms, *self._who, queue)
+        super().__setitem__(queue, process_queue)
+
+    def pop(self, queue: MessageQueue, *default: None) -> ProcessQueue:  # type: ignore[override]  # the form in use
+        """Take a queue out."""
+        if queue in self:
+            self._world.truth.disowns(self._world.true_ms, *self._who, queue)
+        return super().pop(queue, *default)
+
+    def lose(self) -> None:
+        """The process ends."""
+        for queue in list(self):
+            self.pop(queue)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client is made."""
+
+    name: str
+    config: ConsumerConfig
+    subscriptions: dict[str, str]
+    """Topic to expression; the retry topic comes by itself."""
+    work: int
+    """Microseconds that the listener takes for a batch."""
+    clock_offset: int = 0
+    """Milliseconds."""
+    cut_from_name_server: Callable[[], bool] = field(default=lambda: False)
+
+
+class Client:
+    """One run of a client process, from its start to its end. Implements `Host` and `ClientEnd`."""
+
+    def __init__(self, settings: ClientSettings, brokers: dict[str, Broker], world: World) -> None:
+        self.name = settings.name
+        self.settings = settings
+        self.process = Process(world.scheduler)
+        self.clock = Clock(world.scheduler, settings.clock_offset)
+        self.start_time = self.clock.now()
+        self._world = world
+        config = replace(settings.config)
+        who = config.group, config.client_id
+        self.behaviour = Behaviour(self.process, settings.work, world.truth, who)
+        self._connections = Connections(self, brokers, world)
+        self.brokers = RemoteBrokers(self._connections, config.client_id, world.random)
+        self.owned = OwnedQueues(world, who)
+        store = RemoteBrokerOffsetStore(self.brokers, config.group)
+        self.consumer = Consumer(config, self.brokers, self, store, process_queue_table=self.owned)
+        self.brokers.consumer = self.consumer
+        self.service: OrderedConsumption | ConcurrentConsumption
+        if config.orderly:
+            self.service = OrderedConsumption(self.consumer, OrderedListener(self.behaviour))
+        else:
+            self.service = ConcurrentConsumption(self.consumer, ConcurrentListener(self.behaviour))
+        self._rebalancing = RebalanceService(self.start_time)
+        self._wakeup = Promise[None]()
+
+    # The process
+
+    def start(self) -> None:
+        """Begin (DefaultMQPushConsumerImpl.start)."""
+        now = self.clock.now()
+        for topic, expression in {**self.settings.subscriptions, self.consumer.config.retry_topic: SUB_ALL}.items():
+            self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
+        if isinstance(self.service, OrderedConsumption):
+            self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), self.service.lock_periodically)
+        else:
+            timeout = self.consumer.config.consume_timeout * MINUTE
+            self._every((timeout, timeout), self.service.clean_expired_messages)
+        self._every(POLL_NAME_SERVER, self._update_routes)
+        self._every(HEARTBEAT_BROKER, self.brokers.send_heartbeat_to_all_brokers)
+        self._every(PERSIST_CONSUMER_OFFSET, self._persist)
+        self.process.spawn(self._rebalance_thread())
+        self.process.spawn(self._begin())
+
+    def shutdown(self) -> None:
+        """End cleanly (DefaultMQPushConsumerImpl.shutdown)."""
+        self.process.run(lambda: self.process.spawn(self._end()))
+
+    def kill(self) -> None:
+        """End at once."""
+        self.process.kill()
+        self._connections.close()
+        self.owned.lose()
+
+    def freeze(self) -> None:
+        """Stand still, as in a long garbage collection."""
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        """Go on."""
+        self._connections.torn()
+        self.process.thaw()
+
+    # What brokers ask and tell
+
+    def notified(self) -> None:
+        """NOTIFY_CONSUMER_IDS_CHANGED."""
+        self.rebalance_later(0)
+
+    async def running_info(self) -> client_answers.RunningInfo:
+        """GET_CONSUMER_RUNNING_INFO; an offset that memory has not is asked of its broker, and noted."""
+        store, config = self.consumer.offset_store, self.consumer.config
+        known = store.clone_offset_table(None)
+        for queue in [queue for queue in self.owned if queue not in known]:
+            await store.read_offset(queue, ReadOffsetType.MEMORY_FIRST_THEN_STORE)
+        return client_answers.RunningInfo(
+            orderly=config.orderly,
+            strategy=config.strategy.java_class,
+            start_time=self.start_time,
+            properties=client_answers.properties(config),
+            subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
+            queues=client_answers.rows(self.owned, store.clone_offset_table(None)),
+        )
+
+    # Its own connections
+
+    def connected(self, broker: str) -> None:
+        """A new connection tells its broker of the client at once, and who is back rebalances."""
+        self.process.after(0, lambda: self.process.spawn(self._come_back(broker)))
+
+    def announce(self, broker: Broker, channel: Channel) -> None:
+        """The heartbeat of a connection that is then forgotten."""
+        self.brokers.announce(broker, channel)
+
+    # Host
+
+    def now(self) -> int:
+        """The client's own clock."""
+        return self.clock.now()
+
+    async def released(self, lock: ConsumeLock, timeout: int | None) -> None:
+        """Wait for a lock."""
+        free = Promise[None]()
+        lock.waiting.append(partial(free.resolve, None))
+        if timeout is not None:
+            self.process.after(timeout * MS, partial(free.resolve, None))
+        await free
+
+    def later(self, delay: int, task: Task) -> None:
+        """A task on another thread."""
+        self.process.after(delay * MS, lambda: self.process.spawn(task()))
+
+    def pull_later(self, request: PullRequest, delay: int) -> None:
+        """The pull service."""
+        self.process.after(delay * MS, lambda: self.process.spawn(self._pull(request)))
+
+    def pop_later(self, request: PopRequest, delay: int) -> None:
+        """Never asked for: only brokers give queues to be popped."""
+
+    def rebalance_later(self, delay: int) -> None:
+        """Wake the rebalance thread."""
+        if delay:
+            self.process.after(delay * MS, partial(self.rebalance_later, 0))
+        else:
+            self._rebalancing.wakeup()
+            self._wakeup.resolve(None)
+
+    def message_queue_changed(
+        self, topic: str, mq_all: AbstractSet[MessageQueue] | None, mq_divided: AbstractSet[MessageQueue]
+    ) -> None:
+        """No user listens."""
+
+    # Threads and timers
+
+    async def _begin(self) -> None:
+        await self._update_routes()
+        if await self.brokers.send_heartbeats(self.brokers.known_brokers()):
+            self.rebalance_later(0)
+
+    async def _end(self) -> None:
+        if isinstance(self.service, OrderedConsumption):
+            await self.service.shutdown()
+        self.consumer.persist_consumer_offset()
+        await self.brokers.unregister()
+        self.kill()
+
+    async def _come_back(self, broker: str) -> None:
+        if await self.brokers.send_heartbeats([broker]):
+            self.rebalance_later(0)
+
+    def _every(self, timer: tuple[int, int], task: Callable[[], Awaitable[None]]) -> None:
+        self.process.spawn(self._at_fixed_rate(timer, task))
+
+    async def _at_fixed_rate(self, timer: tuple[int, int], task: Callable[[], Awaitable[None]]) -> None:
+        """ScheduledExecutorService.scheduleAtFixedRate: what could not run in time is made up for, in a burst."""
+        first, period = timer
+        due = self._world.scheduler.now + first * MS
+        while True:
+            await self.process.sleep_until(due)
+            await task()
+            due += period * MS
+
+    async def _rebalance_thread(self) -> None:
+        """RebalanceService.run."""
+        service = self._rebalancing
+        while True:
+            if service.due > self.clock.now():
+                self._wakeup = Promise[None]()
+                due = self.clock.true_time(service.due)
+                self._world.scheduler.at(due, partial(self.process.run, partial(self._wakeup.resolve, None)))
+                await self._wakeup
+            if service.wake(self.clock.now()):
+                balanced = await rebalance_service.do_rebalance([self.consumer])
+                service.done(self.clock.now(), balanced=balanced)
+
+    async def _update_routes(self) -> None:
+        """Ask the name server for the topics' routes (updateTopicRouteInfoFromNameServer)."""
+        await self.process.sleep_until(self._world.scheduler.now + NAME_SERVER_LATENCY)
+        if self.settings.cut_from_name_server():
+            return
+        for topic in self.consumer.subscription_inner:
+            route = self._world.name_server.route(topic)
+            if route is not None:
+                self.consumer.topic_subscribe_info_table[topic] = route  # sorted already, and the same for all
+
+    async def _persist(self) -> None:
+        self.brokers.persist_all()
+
+    async def _pull(self, request: PullRequest) -> None:
+        """One round of the pull service (PullMessageService)."""
+        pull = await pull_message(self.consumer, request)
+        if not isinstance(pull, Pull):
+            return
+        try:
+            result = await self.brokers.pull(request.message_queue, pull)
+        except BrokerError:
+            on_pull_error(self.consumer, request, flow_control=False)
+        else:
+            on_pull_result(self.consumer, request, result, self.service)
+
+
+def is_up(client: Client) -> bool:
+    """Whether the process is there, frozen or not."""
+    return client.process.life is not Life.DEAD

@@ -1,0 +1,147 @@
+"""A cluster as a scenario describes it, and its time."""
+
+from collections.abc import Callable
+from functools import partial
+
+from rebalance_model.allocation import strategy
+from rebalance_model.client.consumer_config import ConsumerConfig
+from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.client import Client, ClientSettings
+from rebalance_model.simulation.emitter import Sink
+from rebalance_model.simulation.hook_collector import HookCollector
+from rebalance_model.simulation.message_log import MessageLog, SteadyLog
+from rebalance_model.simulation.name_server import NameServer
+from rebalance_model.simulation.network import Network
+from rebalance_model.simulation.poll_collector import PollCollector
+from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.scenario import ConsumerSpec, GroupSpec, Scenario, ScenarioError, TopicSpec
+from rebalance_model.simulation.scheduler import MS, SECOND, Clock, Scheduler
+from rebalance_model.simulation.shared_strategy import SharedStrategy
+from rebalance_model.simulation.splitmix import SplitMix64
+from rebalance_model.simulation.truth import Truth
+from rebalance_model.simulation.world import World
+
+START = 1_800_000_000_000
+"""When every scenario begins; epoch milliseconds."""
+BROKERS_FIRST = 2 * SECOND
+"""Consumers and collectors start so long after the brokers."""
+NAME_SERVER = "name server"
+
+
+class Cluster:
+    """Runs a scenario. What is done to it meanwhile is `story`'s."""
+
+    def __init__(self, scenario: Scenario, seed: int, sink: Sink, *, hook: bool = True, poll: bool = True) -> None:
+        scheduler, random = Scheduler(START * MS), SplitMix64(seed)
+        self.world = World(scheduler, random, Network(scheduler, random), NameServer(), Truth())
+        self.scenario = scenario
+        self.brokers = {
+            one.name: Broker(one.name, Clock(scheduler, one.clock_offset_ms), self.world) for one in scenario.brokers
+        }
+        self.clients: dict[str, Client] = {}
+        self.groups = {group.name: group for group in scenario.groups}
+        self.topics = {topic.name: topic for topic in scenario.topics}
+        self._strategies = {
+            name: SharedStrategy(strategy(name)) for name in ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
+        }
+        for topic in scenario.topics:
+            self.set_queues(topic.name, topic.queues)
+        for broker in self.brokers.values():
+            broker.hook = HookCollector(sink) if hook else broker.hook
+            broker.start()
+        for group in scenario.groups:
+            self._start_group(group)
+        if poll:
+            collector = PollCollector(self.world, list(self.brokers.values()), list(self.groups), sink)
+            scheduler.after(BROKERS_FIRST, collector.start)
+
+    @property
+    def seconds(self) -> float:
+        """How long the scenario has run."""
+        return self.world.scheduler.now / SECOND - START / 1000
+
+    def run_until(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.scheduler.run_until(START * MS + round(seconds * SECOND))
+
+    def at(self, seconds: float, call: Callable[[], object]) -> None:
+        """Do something when its time comes."""
+        self.world.scheduler.at(START * MS + round(seconds * SECOND), call)
+
+    def owners(self, group: str) -> dict[MessageQueue, list[str]]:
+        """Who really has which queue, by the consumers' names; the retry topic is left out."""
+        names = {client.consumer.config.client_id: name for name, client in self.clients.items()}
+        owned = self.world.truth.owners(group)
+        return {
+            queue: sorted(names[one] for one in owned[queue])
+            for queue in sorted(owned, key=queue_order)
+            if not queue.is_retry
+        }
+
+    def start_client(self, name: str, group: GroupSpec, spec: ConsumerSpec | None = None) -> None:
+        """Start a consumer of a group; as the group's are, if nothing else is said.
+
+        Raises:
+            ScenarioError: it runs already.
+        """
+        if name in self.clients and self.clients[name].process.life is not Life.DEAD:
+            raise ScenarioError(f"{name} runs already at {self.seconds:.0f} s")
+        self._start(self._settings(name, group, spec or group))
+
+    def start_again(self, name: str) -> None:
+        """Start a consumer that has ended, as it was."""
+        old = self.clients[name].settings
+        if self.clients[name].process.life is Life.DEAD:  # else it could not even be ended
+            self._start(old)
+
+    def _start(self, settings: ClientSettings) -> None:
+        client = self.clients[settings.name] = Client(settings, self.brokers, self.world)
+        client.start()
+
+    def client(self, name: str) -> Client:
+        """A consumer that runs, frozen or not.
+
+        Raises:
+            ScenarioError: there is none of that name.
+        """
+        client = self.clients.get(name)
+        if client is None or client.process.life is Life.DEAD:
+            raise ScenarioError(f"no consumer {name} runs at {self.seconds:.0f} s")
+        return client
+
+    def set_queues(self, topic: str, queues: int) -> None:
+        """Give a topic so many queues on each broker."""
+        for place, broker in enumerate(self.brokers.values()):
+            broker.add_queues(topic, queues, partial(self._log, self.topics[topic], place))
+
+    def _log(self, topic: TopicSpec, place: int, queue_id: int) -> MessageLog:
+        """The messages of a new queue: it gets its share of the topic's, at its turn."""
+        if not topic.messages_per_second:
+            return SteadyLog(0, None)
+        period = round(SECOND * topic.queues * len(self.brokers) / topic.messages_per_second)
+        turn = queue_id * len(self.brokers) + place
+        phase = turn * period // (topic.queues * len(self.brokers)) + self.world.random.between(0, MS)
+        return SteadyLog(self.world.scheduler.now + BROKERS_FIRST + phase, period)
+
+    def _start_group(self, group: GroupSpec) -> None:
+        for number in range(1, group.consumers + 1):
+            delay = BROKERS_FIRST + self.world.random.between(0, round(group.start_within * SECOND))
+            name = f"{group.called or group.name}-{number}"
+            self.world.scheduler.after(delay, partial(self.start_client, name, group))
+
+    def _settings(self, name: str, group: GroupSpec, spec: ConsumerSpec) -> ClientSettings:
+        config = ConsumerConfig(
+            group=group.name,
+            client_id=f"127.0.0.1@{name}",
+            orderly=spec.ordered,
+            strategy=self._strategies[spec.strategy],
+            pull_interval=spec.pull_interval_ms,
+        )
+        return ClientSettings(
+            name=name,
+            config=config,
+            subscriptions=dict.fromkeys(spec.topics, spec.expression),
+            work=round(spec.listener_ms * MS),
+            clock_offset=spec.clock_offset_ms,
+            cut_from_name_server=lambda: self.world.network.is_cut(name, NAME_SERVER),
+        )

@@ -1,0 +1,203 @@
+"""What a hook in the broker makes of its calls: the exact events, and pulls summed by second (design.md, 3)."""
+
+from collections.abc import Collection
+from functools import partial
+
+import msgspec
+
+from rebalance_model.broker.client_manage_processor import HeartbeatData
+from rebalance_model.broker.consumer_manage_processor import Response
+from rebalance_model.client.pull_flow_control import Pull
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    BrokerStatus,
+    GetConsumerListByGroup,
+    HeartBeat,
+    LockBatchMq,
+    PullMessage,
+    Tick,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+)
+from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.client_answers import subscriptions
+from rebalance_model.simulation.emitter import Emitter, Sink
+from rebalance_model.simulation.hook import BrokerHook
+from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.scheduler import SECOND, Clock
+
+_Key = tuple[str, str, int | None]
+
+
+class _Sum(msgspec.Struct):
+    """Pulls of one group, channel and code, of one queue."""
+
+    first_time: int
+    last_time: int
+    first_offset: int
+    last_offset: int
+    commit_offset: int
+    count: int
+
+
+class HookCollector(BrokerHook):
+    """The hook of one broker; each boot of the broker is an incarnation of its own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
+
+    def booted(self, broker: Broker) -> None:
+        """Begin an incarnation."""
+        self._broker = broker.name
+        self._clock: Clock = broker.clock
+        self._emitter = Emitter(f"hook-{broker.name}", broker.clock, self._sink)
+        self._sums.clear()
+        status = BrokerStatus(**self._emitter.stamp(), broker=broker.name, boot_time=broker.boot_time)
+        self._emitter.emit(status)
+        broker.world.scheduler.after(SECOND, partial(self._tick, broker, broker.boot_time))
+
+    def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
+        """One event for each group."""
+        for data in heartbeat.consumer_data_set:
+            self._emitter.emit(
+                HeartBeat(
+                    **self._emitter.stamp(data.group_name),
+                    broker=self._broker,
+                    group=data.group_name,
+                    client_id=heartbeat.client_id,
+                    channel=channel.name,
+                    language=language,
+                    version=version,
+                    consume_type=data.consume_type,
+                    message_model=data.message_model,
+                    consume_from_where=data.consume_from_where,
+                    subscriptions=subscriptions({one.topic: one for one in data.subscription_data_set}),
+                )
+            )
+
+    def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:
+        """A member leaves."""
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            UnregisterClient(**stamp, broker=self._broker, group=group, client_id=client_id, channel=channel.name)
+        )
+
+    def get_consumer_list_by_group(self, channel: Channel, group: str, response: Response) -> None:
+        """A member rebalances."""
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            GetConsumerListByGroup(
+                **stamp,
+                broker=self._broker,
+                group=group,
+                channel=channel.name,
+                code=response.code,
+                consumer_ids=response.consumer_ids,
+            )
+        )
+
+    def lock_batch_mq(
+        self,
+        channel: Channel,
+        group: str,
+        client_id: str,
+        requested: Collection[MessageQueue],
+        granted: Collection[MessageQueue],
+    ) -> None:
+        """A member asks for locks."""
+        self._close_sums(group, requested)
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            LockBatchMq(
+                **stamp,
+                broker=self._broker,
+                group=group,
+                client_id=client_id,
+                channel=channel.name,
+                requested=tuple(requested),
+                granted=tuple(granted),
+            )
+        )
+
+    def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        """A member gives locks back."""
+        self._close_sums(group, queues)
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            UnlockBatchMq(
+                **stamp,
+                broker=self._broker,
+                group=group,
+                client_id=client_id,
+                channel=channel.name,
+                queues=tuple(queues),
+            )
+        )
+
+    def update_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, offset: int, code: int) -> None:
+        """A member commits."""
+        self._close_sums(group, (queue,))
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            UpdateConsumerOffset(
+                **stamp,
+                broker=self._broker,
+                group=group,
+                channel=channel.name,
+                code=code,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                offset=offset,
+            )
+        )
+
+    def pull_message(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
+        """A pull, added to its second's sum."""
+        now = self._clock.now()
+        sums = self._sums.setdefault(queue, {})
+        known = sums.get((group, channel.name, code))
+        if known is None:
+            known = sums[group, channel.name, code] = _Sum(now, now, pull.offset, pull.offset, -1, 0)
+        known.last_time, known.last_offset = now, pull.offset
+        known.commit_offset = -1 if pull.commit_offset is None else pull.commit_offset
+        known.count += 1
+
+    def _tick(self, broker: Broker, boot_time: int) -> None:
+        if not broker.up or broker.boot_time != boot_time:
+            return
+        for queue in list(self._sums):
+            for group in {key[0]: None for key in self._sums[queue]}:
+                self._close_sums(group, (queue,))
+        self._emitter.emit(Tick(**self._emitter.stamp(), broker=self._broker))
+        broker.world.scheduler.after(SECOND, partial(self._tick, broker, boot_time))
+
+    def _close_sums(self, group: str, queues: Collection[MessageQueue]) -> None:
+        """Emit what a group has pulled of these queues, so that what follows comes after it."""
+        for queue in queues:
+            sums = self._sums.get(queue, {})
+            for key in [key for key in sums if key[0] == group]:
+                self._emit_sum(queue, key, sums.pop(key))
+            if not sums:
+                self._sums.pop(queue, None)
+
+    def _emit_sum(self, queue: MessageQueue, key: _Key, total: _Sum) -> None:
+        group, channel, code = key
+        self._emitter.emit(
+            PullMessage(
+                **self._emitter.stamp(group),
+                broker=self._broker,
+                group=group,
+                channel=channel,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                first_time=total.first_time,
+                last_time=total.last_time,
+                first_offset=total.first_offset,
+                last_offset=total.last_offset,
+                commit_offset=total.commit_offset,
+                code=code,
+                count=total.count,
+            )
+        )

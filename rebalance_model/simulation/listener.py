@@ -1,0 +1,91 @@
+"""The user's code in a simulated consumer, and how it can misbehave."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from rebalance_model.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
+from rebalance_model.client.ordered_consumption import OrderlyContext, OrderlyStatus
+from rebalance_model.client.process_queue import Message
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.process import Process, Promise
+from rebalance_model.simulation.truth import Truth
+
+
+class Behaviour:
+    """What the listener does with messages: takes its time, hangs, or refuses one of them."""
+
+    def __init__(self, process: Process, work: int, truth: Truth, who: tuple[str, str]) -> None:
+        self.work = work
+        """Microseconds for a batch."""
+        self._process = process
+        self._truth = truth
+        self._who = who
+        self._hangs: int | None = None
+        self._poisons: int | None = None
+        self._poisoned: tuple[MessageQueue, int] | None = None
+        self._hung: list[Promise[None]] = []
+
+    @property
+    def well(self) -> bool:
+        """Whether it consumes whatever comes."""
+        return self._hangs is None and self._poisons is None
+
+    def hang(self, queue_id: int) -> None:
+        """Block from the next message on, of one queue or (`ANY`) of all."""
+        self._hangs = queue_id
+
+    def poison(self, queue_id: int) -> None:
+        """Refuse the next message, of one queue or (`ANY`) of all, whenever it comes."""
+        self._poisons = queue_id
+
+    def behave(self) -> None:
+        """Be well again, at once also where it hangs."""
+        self._hangs = self._poisons = self._poisoned = None
+        hung, self._hung = self._hung, []
+        for promise in hung:
+            self._process.run(partial(promise.resolve, None))
+
+    async def accepts(self, messages: Sequence[Message], queue: MessageQueue) -> bool:
+        """Whether the messages are consumed; comes back when they are."""
+        if self._hangs in (ANY, queue.queue_id) and not queue.is_retry:
+            promise = Promise[None]()
+            self._hung.append(promise)
+            await promise
+        await self._process.sleep_until(self._process.scheduler.now + self.work)
+        first = messages[0].queue_offset
+        if self._poisoned is None and self._poisons in (ANY, queue.queue_id) and not queue.is_retry:
+            self._poisoned = queue, first
+        if self._poisoned is not None and any((queue, one.queue_offset) == self._poisoned for one in messages):
+            return False
+        now = self._process.scheduler.now // 1000
+        self._truth.consumes(now, *self._who, queue, range(first, messages[-1].queue_offset + 1))
+        return True
+
+
+ANY = -1
+"""Every queue."""
+
+
+class OrderedListener:
+    """A refused message blocks its queue: it is offered again and again."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def consume_message(self, messages: Sequence[Message], context: OrderlyContext) -> OrderlyStatus:
+        """MessageListenerOrderly.consumeMessage."""
+        if await self._behaviour.accepts(messages, context.message_queue):
+            return OrderlyStatus.SUCCESS
+        return OrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+
+class ConcurrentListener:
+    """A refused message goes to the retry topic; the queue moves on."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def consume_message(self, messages: Sequence[Message], context: ConcurrentlyContext) -> ConcurrentlyStatus:
+        """MessageListenerConcurrently.consumeMessage."""
+        accepted = await self._behaviour.accepts(messages, context.message_queue)
+        return ConcurrentlyStatus.CONSUME_SUCCESS if accepted else ConcurrentlyStatus.RECONSUME_LATER

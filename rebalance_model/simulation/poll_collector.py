@@ -1,0 +1,254 @@
+"""The poll collector in virtual time: the questions, the order and the stamps of `streaming.collector.poll`."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TypeVar
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.events import (
+    SYSTEM_ERROR,
+    UNREACHABLE,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    RpcError,
+    Tick,
+    TopicRoute,
+)
+from rebalance_model.simulation import broker_answers, client_answers
+from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.emitter import Emitter, Sink
+from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.process import Process, Promise
+from rebalance_model.simulation.scheduler import MS, SECOND, Clock
+from rebalance_model.simulation.world import World
+
+T = TypeVar("T")
+
+INTERVAL = 10 * SECOND
+LATENCY = MS
+"""Between the collector and a server, one way; microseconds."""
+CLIENT_TIMEOUT = 10 * SECOND
+"""How long a broker waits for the client that it asks."""
+CONSUME_MSG_TIMEOUT = 207
+PARALLELISM = 16
+"""Clients under way at once; of those that did not answer last time, a quarter."""
+
+
+class Gate:
+    """Lets so many through at once, the others in the order in which they came."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._waiting: deque[Promise[None]] = deque()
+
+    def enter(self) -> Promise[None]:
+        """Wait for a place."""
+        promise = Promise[None]()
+        self._waiting.append(promise)
+        self._admit()
+        return promise
+
+    def leave(self) -> None:
+        """Make room for the next one."""
+        self._places += 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._places and self._waiting:
+            self._places -= 1
+            self._waiting.popleft().resolve(None)
+
+
+class PollCollector:
+    """Asks every broker and every member every 10 s, and ticks every second."""
+
+    def __init__(self, world: World, brokers: Collection[Broker], groups: Collection[str], sink: Sink) -> None:
+        self._world = world
+        self._brokers = brokers
+        self._groups = groups
+        self._clock = Clock(world.scheduler)
+        self._process = Process(world.scheduler)
+        self._emitter = Emitter("poll-1", self._clock, sink)
+        self._gate = Gate(PARALLELISM)
+        self._narrow_gate = Gate(PARALLELISM // 4)
+        self._silent: set[str] = set()
+        self._under_way: set[tuple[str, str]] = set()
+
+    def start(self) -> None:
+        """Ask the first round now."""
+        self._round()
+        self._process.after(SECOND, self._tick)
+
+    def _tick(self) -> None:
+        self._emitter.emit(Tick(**self._emitter.stamp()))
+        self._process.after(SECOND, self._tick)
+
+    def _round(self) -> None:
+        current = _Round()
+        for broker in self._brokers:
+            self._process.spawn(self._ask_broker(current, broker))
+        self._process.after(INTERVAL, self._round)
+
+    async def _ask_broker(self, current: "_Round", broker: Broker) -> None:
+        status = await self._ask(broker, lambda: broker.boot_time)
+        error = status if isinstance(status, RpcError) else None
+        boot_time = None if isinstance(status, RpcError) else status
+        stamp = self._emitter.stamp()
+        self._emitter.emit(BrokerStatus(**stamp, broker=broker.name, boot_time=boot_time, error=error))
+        known = broker.groups.subscription_group_table
+        for group in self._groups:
+            if group in known:
+                self._process.spawn(self._ask_group(current, broker, group))
+
+    async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
+        asked = self._clock.now()
+        answers = await self._ask(broker, partial(_Answers, broker, group))
+        error = answers if isinstance(answers, RpcError) else None
+        if not isinstance(answers, RpcError):
+            await self._routes(current, group, [one.topic for one in answers.subscriptions])
+        self._emitter.emit(_connection(self._emitter, broker, group, asked, answers))
+        stamp = self._emitter.stamp(group)
+        stats = None if isinstance(answers, RpcError) else answers.stats
+        self._emitter.emit(
+            ConsumeStats(**stamp, group=group, broker=broker.name, asked=asked, queues=stats, error=error)
+        )
+        if not isinstance(answers, RpcError):
+            for one in answers.connections:
+                self._ask_client_once(current, broker, group, one.client_id)
+
+    async def _routes(self, current: "_Round", group: str, topics: Sequence[str]) -> None:
+        """The routes of these topics, once a round and group, before what names them."""
+        wanted = [topic for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
+        new = [topic for topic in wanted if (group, topic) not in current.routes]
+        current.routes.update((group, topic) for topic in new)
+        asked = self._clock.now()
+        if wanted:
+            await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
+        for topic in new:
+            queues = self._world.name_server.route(topic)
+            error = RpcError(code=17, remark=f"No topic route info in name server for the topic: {topic}")
+            stamp = self._emitter.stamp(group)
+            if queues is None:
+                self._emitter.emit(TopicRoute(**stamp, group=group, topic=topic, asked=asked, error=error))
+            else:
+                self._emitter.emit(TopicRoute(**stamp, group=group, topic=topic, asked=asked, queues=queues))
+
+    def _ask_client_once(self, current: "_Round", broker: Broker, group: str, client_id: str) -> None:
+        member = group, client_id
+        if member not in current.members and member not in self._under_way:
+            self._under_way.add(member)
+            self._process.spawn(self._ask_client(broker, group, client_id))
+        current.members.add(member)
+
+    async def _ask_client(self, broker: Broker, group: str, client_id: str) -> None:
+        gate = self._narrow_gate if client_id in self._silent else self._gate
+        await gate.enter()
+        asked = self._clock.now()
+        answer = await self._ask_through(broker, group, client_id)
+        gate.leave()
+        self._under_way.discard((group, client_id))
+        stamp = self._emitter.stamp(group)
+        if isinstance(answer, RpcError):
+            (self._silent.add if answer.code == CONSUME_MSG_TIMEOUT else self._silent.discard)(client_id)
+            event = ConsumerRunningInfo(
+                **stamp, group=group, broker=broker.name, asked=asked, client_id=client_id, error=answer
+            )
+        else:
+            self._silent.discard(client_id)
+            event = ConsumerRunningInfo(
+                **stamp,
+                group=group,
+                broker=broker.name,
+                asked=asked,
+                client_id=client_id,
+                orderly=answer.orderly,
+                strategy=answer.strategy,
+                start_time=answer.start_time,
+                properties=answer.properties,
+                subscriptions=answer.subscriptions,
+                queues=answer.queues,
+            )
+        self._emitter.emit(event)
+
+    async def _ask(self, broker: Broker, question: Callable[[], T]) -> T | RpcError:
+        """A broker's answer, as of when the question reaches it."""
+        await self._process.sleep_until(self._world.scheduler.now + LATENCY)
+        answer = question() if broker.up else RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused")
+        await self._process.sleep_until(self._world.scheduler.now + LATENCY)
+        return answer
+
+    def _ask_through(
+        self, broker: Broker, group: str, client_id: str
+    ) -> Promise["client_answers.RunningInfo | RpcError"]:
+        """A client's answer, passed on by its broker, which waits for it only so long."""
+        promise = Promise[client_answers.RunningInfo | RpcError]()
+        self._process.after(LATENCY, partial(self._pass_on, broker, group, client_id, promise))
+        return promise
+
+    def _pass_on(
+        self, broker: Broker, group: str, client_id: str, promise: Promise["client_answers.RunningInfo | RpcError"]
+    ) -> None:
+        """At the broker."""
+
+        def back(answer: client_answers.RunningInfo | RpcError) -> None:
+            self._process.after(LATENCY, partial(promise.resolve, answer))
+
+        info = broker.manager.consumer_table.get(group) if broker.up else None
+        member = None if info is None else info.find_channel(client_id)
+        if not broker.up:
+            back(RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused"))
+        elif member is None:
+            back(RpcError(code=SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client_id}> not online"))
+        else:
+            timeout = RpcError(code=CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client_id}> Timeout")
+            self._world.scheduler.after(CLIENT_TIMEOUT, partial(back, timeout))
+            self._ask_at(broker.channels[member.channel], back)
+
+    def _ask_at(self, channel: Channel, back: Callable[[client_answers.RunningInfo], None]) -> None:
+        async def answer() -> None:
+            info = await channel.client.running_info()
+            self._world.network.up(channel, partial(back, info))
+
+        self._world.network.down(channel, lambda: channel.client.process.spawn(answer()))
+
+
+class _Round:
+    """What one round has asked so far."""
+
+    def __init__(self) -> None:
+        self.routes: set[tuple[str, str]] = set()
+        self.members: set[tuple[str, str]] = set()
+
+
+class _Answers:
+    """What a broker says of a group."""
+
+    def __init__(self, broker: Broker, group: str) -> None:
+        info = broker.manager.consumer_table.get(group)
+        self.info = info
+        self.connections = broker_answers.connections(broker, group)
+        self.subscriptions = () if info is None else client_answers.subscriptions(info.subscription_table)
+        self.stats = broker_answers.consume_stats(broker, group)
+
+
+def _connection(
+    emitter: Emitter, broker: Broker, group: str, asked: int, answers: _Answers | RpcError
+) -> ConsumerConnection:
+    stamp = emitter.stamp(group)
+    if isinstance(answers, RpcError):
+        return ConsumerConnection(**stamp, group=group, broker=broker.name, asked=asked, error=answers)
+    info = answers.info
+    return ConsumerConnection(
+        **stamp,
+        group=group,
+        broker=broker.name,
+        asked=asked,
+        connections=answers.connections,
+        subscriptions=answers.subscriptions,
+        consume_type="" if info is None else info.consume_type,
+        message_model="" if info is None else info.message_model,
+        consume_from_where="" if info is None else info.consume_from_where,
+    )

@@ -1,0 +1,112 @@
+"""Pulls, and those that wait at the broker for a message (PullMessageProcessor, PullRequestHoldService)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rebalance_model.client.host import BrokerError, RefusedError
+from rebalance_model.client.process_queue import Message
+from rebalance_model.client.pull_flow_control import Pull, PullResult
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.scheduler import SECOND
+
+if TYPE_CHECKING:
+    from rebalance_model.simulation.broker import Broker
+
+PULL_BATCH_SIZE = 32
+BODY_SIZE = 128
+"""Bytes of every message."""
+SUSPEND = 15 * SECOND
+"""brokerSuspendMaxTimeMillis: how long a client lets its pull wait."""
+HOLD_CHECK = 5 * SECOND
+"""How often the broker looks for pulls that have waited so long: so they wait for up to 20 s."""
+SUBSCRIPTION_NOT_EXIST = 24
+SUBSCRIPTION_NOT_LATEST = 25
+
+Reply = Callable[[PullResult | BrokerError], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A pull that waits."""
+
+    group: str
+    queue: MessageQueue
+    offset: int
+    reply: Reply
+    ended: bool = False
+
+
+class PullHold:
+    """Answers the pulls of one run of a broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._scheduler = broker.world.scheduler
+        self._booted = self._scheduler.now
+        self._unforeseen: dict[MessageQueue, list[_Held]] = {}
+
+    def pull(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, reply: Reply) -> None:
+        """PULL_MESSAGE: answered at once if there is something to say, else when a message comes or the time is up."""
+        broker = self._broker
+        refusal = self._refusal(group, queue, pull)
+        broker.hook.pull_message(channel, group, queue, pull, None if refusal is None else refusal[0])
+        if refusal is not None:
+            reply(RefusedError(refusal[1]))
+            return
+        if pull.commit_offset is not None:
+            broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
+        newest = broker.logs[queue].max_offset(self._scheduler.now)
+        if pull.offset == newest:
+            self._hold(_Held(group, queue, pull.offset, reply))
+        else:
+            reply(self.answer(group, queue, pull.offset))
+
+    def answer(self, group: str, queue: MessageQueue, offset: int) -> PullResult:
+        """What the broker has from an offset on."""
+        newest = self._broker.logs[queue].max_offset(self._scheduler.now)
+        end = min(newest, offset + PULL_BATCH_SIZE)
+        self._broker.offsets.commit_pull_offset(group, queue.topic, queue.queue_id, end)
+        if offset > newest:
+            return PullResult("OFFSET_ILLEGAL", newest)
+        if offset == newest:
+            return PullResult("NO_NEW_MSG", newest)
+        messages = [Message(each, BODY_SIZE, max_offset=newest) for each in range(offset, end)]
+        return PullResult("FOUND", end, messages)
+
+    def time_up(self, since: int) -> int:
+        """When a pull that waits since then is answered without a message."""
+        checks = -(-(since + SUSPEND - self._booted) // HOLD_CHECK)
+        return self._booted + checks * HOLD_CHECK
+
+    def arrived(self, queue: MessageQueue) -> None:
+        """A message that could not be foreseen has come."""
+        for held in self._unforeseen.pop(queue, ()):
+            self._end(held)
+
+    def _hold(self, held: "_Held") -> None:
+        now = self._scheduler.now
+        due = self.time_up(now)
+        arrival = self._broker.logs[held.queue].arrival(held.offset)
+        if arrival is not None:
+            due = min(due, arrival)
+        else:
+            waiting = self._unforeseen.get(held.queue, ())
+            self._unforeseen[held.queue] = [*(one for one in waiting if not one.ended), held]
+        self._scheduler.at(due, partial(self._end, held))
+
+    def _end(self, held: "_Held") -> None:
+        if not held.ended and self._broker.pulls is self:  # it has not restarted since
+            held.ended = True
+            held.reply(self.answer(held.group, held.queue, held.offset))
+
+    def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
+        """Code and remark, where the group's subscription is not the client's."""
+        known = self._broker.manager.find_subscription_data(group, queue.topic)
+        if known is None:
+            return SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
+        if known.sub_version < pull.sub_version:
+            return SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+        return None

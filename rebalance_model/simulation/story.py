@@ -1,0 +1,165 @@
+"""What a scenario's story does to its cluster, step by step; each is in the truth with its start and its end."""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
+from rebalance_model.simulation.listener import ANY
+from rebalance_model.simulation.scenario import (
+    AddQueues,
+    AnyStep,
+    ConsumerSpec,
+    Freeze,
+    Hang,
+    Join,
+    Kill,
+    Leave,
+    LoseNotifications,
+    Partition,
+    Poison,
+    Rollout,
+    Scenario,
+    ScenarioError,
+    StopBroker,
+)
+
+Undo = Callable[[], object]
+
+
+def check(scenario: Scenario) -> None:
+    """See that a story speaks of what is there.
+
+    Raises:
+        ScenarioError: it names a group, topic or broker that the scenario has not.
+    """
+    groups = {group.name for group in scenario.groups}
+    topics = {topic.name for topic in scenario.topics}
+    brokers = {broker.name for broker in scenario.brokers} | {""}
+    named = [("topic", topic, topics) for group in scenario.groups for topic in group.topics]
+    for step in scenario.story:
+        match step:
+            case Join():
+                named.append(("group", step.group, groups))
+                named += [("topic", topic, topics) for topic in step.topics or ()]
+            case Rollout():
+                named.append(("group", step.group, groups))
+            case AddQueues():
+                named.append(("topic", step.topic, topics))
+            case StopBroker() | Partition():
+                named.append(("broker", step.broker, brokers))
+            case _:
+                pass
+    for kind, name, known in named:
+        if name not in known:
+            raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(known - {''}))}")
+
+
+def tell(cluster: Cluster) -> None:
+    """Put the story's steps into the cluster's time."""
+    for step in cluster.scenario.story:
+        cluster.at(step.at, partial(do, cluster, step))
+
+
+def do(cluster: Cluster, step: AnyStep) -> Undo:
+    """Do a step now; what it returns undoes it, by itself when its time is over.
+
+    Raises:
+        ScenarioError: it can't be done to the cluster as it is.
+    """
+    kind = str(type(step).__struct_config__.tag)
+    fault = cluster.world.truth.fault(cluster.world.true_ms, kind, step.subject)
+    undo = _do(cluster, step)
+
+    def end() -> None:
+        if fault.end is None:
+            fault.end = cluster.world.true_ms
+            undo()
+
+    if isinstance(step, Rollout):
+        fault.end = cluster.world.true_ms
+    elif step.lasts is not None:
+        cluster.at(cluster.seconds + step.lasts, end)
+    return end
+
+
+def _do(cluster: Cluster, step: AnyStep) -> Undo:
+    undo: Undo
+    match step:
+        case Join():
+            undo = _join(cluster, step)
+        case Leave() | Kill() | Freeze() | Hang() | Poison():
+            undo = _do_to_client(cluster, step)
+        case Partition():
+            undo = _partition(cluster, step)
+        case AddQueues():
+            before = next(iter(cluster.brokers.values())).topics[step.topic]
+            cluster.set_queues(step.topic, before + step.queues)
+            undo = partial(cluster.set_queues, step.topic, before)
+        case StopBroker():
+            broker = cluster.brokers[step.broker]
+            broker.stop()
+            undo = broker.start
+        case LoseNotifications():
+            undo = _lose_notifications(cluster, step.share)
+        case Rollout():
+            undo = _roll_out(cluster, step)
+    return undo
+
+
+def _join(cluster: Cluster, step: Join) -> Undo:
+    group = cluster.groups[step.group]
+    names = ConsumerSpec.__struct_fields__
+    own = {name: value for name in names if (value := getattr(step, name, None)) is not None}
+    cluster.start_client(step.who, group, msgspec.structs.replace(group, **own))
+    return lambda: cluster.client(step.who).shutdown()
+
+
+def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison) -> Undo:
+    client = cluster.client(step.who)
+    match step:
+        case Leave():
+            client.shutdown()
+        case Kill():
+            client.kill()
+        case Freeze():
+            client.freeze()
+            return client.thaw
+        case Hang():
+            client.behaviour.hang(ANY if step.queue is None else step.queue)
+            return client.behaviour.behave
+        case Poison():
+            client.behaviour.poison(ANY if step.queue is None else step.queue)
+            return client.behaviour.behave
+    return partial(cluster.start_again, step.who)
+
+
+def _partition(cluster: Cluster, step: Partition) -> Undo:
+    network = cluster.world.network
+    ends = [step.broker] if step.broker else [*cluster.brokers, NAME_SERVER]
+    for end in ends:
+        network.cut(step.who, end)
+
+    def heal() -> None:
+        for end in ends:
+            network.heal(step.who, end)
+
+    return heal
+
+
+def _lose_notifications(cluster: Cluster, share: float) -> Undo:
+    def lose(share: float) -> None:
+        for broker in cluster.brokers.values():
+            broker.notify_loss = share
+
+    lose(share)
+    return partial(lose, 0.0)
+
+
+def _roll_out(cluster: Cluster, step: Rollout) -> Undo:
+    members = [name for name, client in cluster.clients.items() if client.consumer.config.group == step.group]
+    for number, name in enumerate(members):
+        leave = Leave(at=0, who=name, lasts=step.down)
+        cluster.at(cluster.seconds + number * step.every, partial(do, cluster, leave))
+    return lambda: None

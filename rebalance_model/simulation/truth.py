@@ -1,0 +1,113 @@
+"""What really happened, beside what the collectors saw. Times are epoch milliseconds of true time."""
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+
+
+class Record(msgspec.Struct, kw_only=True, tag_field="record"):
+    """Something that lasted; `end` is None where it still does at the scenario's end."""
+
+    begin: int
+    end: int | None = None
+
+
+class Owned(Record, kw_only=True, tag="OWNED"):
+    """A client had a process queue of the queue."""
+
+    group: str
+    client_id: str
+    queue: MessageQueue
+
+
+class Locked(Record, kw_only=True, tag="LOCKED"):
+    """A broker's lock entry named the client. An entry that has expired stays until another client takes it."""
+
+    group: str
+    client_id: str
+    queue: MessageQueue
+
+
+class Consumed(Record, kw_only=True, tag="CONSUMED"):
+    """A client's listener accepted these messages, one after the other."""
+
+    group: str
+    client_id: str
+    queue: MessageQueue
+    first_offset: int
+    last_offset: int
+
+
+class Fault(Record, kw_only=True, tag="FAULT"):
+    """Something that the story did to the cluster."""
+
+    kind: str
+    subject: str
+
+
+AnyRecord = Owned | Locked | Consumed | Fault
+
+
+class Truth:
+    """Takes down what happens."""
+
+    def __init__(self) -> None:
+        self.records: list[AnyRecord] = []
+        self._owned: dict[tuple[str, str, MessageQueue], Owned] = {}
+        self._locked: dict[tuple[str, MessageQueue], Locked] = {}
+        self._consumed: dict[tuple[str, str, MessageQueue], Consumed] = {}
+
+    def owns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
+        """A client takes a queue."""
+        self._owned[group, client_id, queue] = owned = Owned(begin=now, group=group, client_id=client_id, queue=queue)
+        self.records.append(owned)
+
+    def disowns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
+        """A client gives a queue up, or dies."""
+        self._owned.pop((group, client_id, queue)).end = now
+        self._consumed.pop((group, client_id, queue), None)
+
+    def owners(self, group: str) -> dict[MessageQueue, list[str]]:
+        """Who has which queue now."""
+        owners: dict[MessageQueue, list[str]] = {}
+        for of_group, client_id, queue in self._owned:
+            if of_group == group:
+                owners.setdefault(queue, []).append(client_id)
+        return owners
+
+    def locks(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
+        """A broker has granted a lock, or renewed it."""
+        known = self._locked.get((group, queue))
+        if known is None or known.client_id != client_id:
+            self.unlocks(now, group, queue)
+            self._locked[group, queue] = known = Locked(begin=now, group=group, client_id=client_id, queue=queue)
+            self.records.append(known)
+
+    def unlocks(self, now: int, group: str, queue: MessageQueue) -> None:
+        """A broker has no such lock any more."""
+        known = self._locked.pop((group, queue), None)
+        if known is not None:
+            known.end = now
+
+    def unlocks_all(self, now: int, broker: str) -> None:
+        """A broker has lost its locks."""
+        for group, queue in [key for key in self._locked if key[1].broker == broker]:
+            self.unlocks(now, group, queue)
+
+    def consumes(self, now: int, group: str, client_id: str, queue: MessageQueue, offsets: range) -> None:
+        """A listener has accepted messages."""
+        key = group, client_id, queue
+        known = self._consumed.get(key)
+        if known is None or known.last_offset + 1 != offsets.start:
+            known = Consumed(
+                begin=now, group=group, client_id=client_id, queue=queue, first_offset=offsets.start, last_offset=0
+            )
+            self._consumed[key] = known
+            self.records.append(known)
+        known.last_offset, known.end = offsets.stop - 1, now
+
+    def fault(self, now: int, kind: str, subject: str) -> Fault:
+        """The story does something; whoever undoes it sets the end."""
+        fault = Fault(begin=now, kind=kind, subject=subject)
+        self.records.append(fault)
+        return fault

@@ -1,0 +1,25 @@
+"""What everything in a simulated cluster shares."""
+
+from dataclasses import dataclass
+
+from rebalance_model.simulation.name_server import NameServer
+from rebalance_model.simulation.network import Network
+from rebalance_model.simulation.scheduler import MS, Scheduler
+from rebalance_model.simulation.splitmix import SplitMix64
+from rebalance_model.simulation.truth import Truth
+
+
+@dataclass(slots=True)
+class World:
+    """One clock, one generator, one network, one name server, one truth."""
+
+    scheduler: Scheduler
+    random: SplitMix64
+    network: Network
+    name_server: NameServer
+    truth: Truth
+
+    @property
+    def true_ms(self) -> int:
+        """The true time; epoch milliseconds."""
+        return self.scheduler.now // MS
