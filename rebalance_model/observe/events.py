@@ -298,6 +298,9 @@ class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     BROADCAST = True
 
 
+PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute
+"""What a poll says of one group."""
+
 AnyEvent = (
     HeartBeat
     | UnregisterClient

@@ -1,6 +1,6 @@
 """Who should have a queue: the strategy that the members declare, on the observed members and queues."""
 
-from rebalance_model.allocation import AllocationError, strategy_of_class
+from rebalance_model.allocation import strategy_of_class
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state import GroupState
@@ -49,10 +49,6 @@ def _plan(state: GroupState, info: ConsumerGroupInfo, declared: str | None) -> d
         return expected
     for topic, route in state.routes.items():
         if topic in info.subscription_table and route.queues:
-            try:
-                shares = strategy.plan(state.group, route.queues, cid_all)
-            except AllocationError:  # what Java would refuse leaves the queues as they are, and so do we
-                continue
-            for cid, share in shares.items():
+            for cid, share in strategy.plan(state.group, route.queues, cid_all).items():
                 expected |= dict.fromkeys(share or (), cid)
     return expected

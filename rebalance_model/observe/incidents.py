@@ -46,14 +46,13 @@ def apply(turn: Turn, code: str, mq: MessageQueue, verdict: Verdict) -> None:
     if verdict is None or (incident is None and isinstance(verdict, Clear)):
         return
     turn.touched[mq] = None
-    if isinstance(verdict, Holds):
-        if incident is None:
-            _open(turn, name, code, mq, verdict)
-        else:
-            _change(turn, incident, verdict)
-    elif incident is not None:
-        del turn.state.incidents[name]
+    if isinstance(verdict, Clear):
+        incident = turn.state.incidents.pop(name)
         _tell(turn, incident, "RESOLVED", verdict.evidence)
+    elif incident is None:
+        _open(turn, name, code, mq, verdict)
+    else:
+        _change(turn, incident, verdict)
 
 
 def _open(turn: Turn, name: str, code: str, mq: MessageQueue, verdict: Holds) -> None:

@@ -23,11 +23,10 @@ from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
-    Answer,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
-    TopicRoute,
+    PollEvent,
     clock_of,
     instance_of,
     key_of,
@@ -45,7 +44,7 @@ FOLLOW_INTERVALS = 3
 _AGED = (lock_expired, pull_expired)
 
 
-def step(state: GroupState, event: Answer, policy: Policy) -> list[AnyEffect]:
+def step(state: GroupState, event: PollEvent, policy: Policy) -> list[AnyEffect]:
     """Fold one event of the group; one that was folded before, or of a collector not followed, changes nothing."""
     if not _is_new(state, event) or not _is_followed(state, event, policy):
         return []
@@ -61,7 +60,7 @@ def step(state: GroupState, event: Answer, policy: Policy) -> list[AnyEffect]:
     elif isinstance(event, ConsumeStats):
         for mq in fold_stats(turn, event):
             apply(turn, ordered_queue_stuck.CODE, mq, ordered_queue_stuck.judge(state, mq, turn.time, policy))
-    elif isinstance(event, TopicRoute):
+    else:
         fold_route(turn, event)
     _judge_ages(turn)
     rebalances.settle(turn)
@@ -76,8 +75,7 @@ def advance(state: GroupState, now: int, policy: Policy, cause: str) -> list[Any
         turn = Turn(state, policy, time=max(due, state.last_event), cause=cause)
         turn.aged |= {mq: None for mq, age_due in _ages_due(state, policy) if age_due <= due}
         _judge_ages(turn)
-        if (settle_due := rebalances.deadline(state, policy)) is not None and settle_due <= due:
-            rebalances.give_up(turn)
+        rebalances.give_up(turn, due)
         snapshots.snapshot_changes(turn)
         if state.next_snapshot <= due:
             state.next_snapshot = _next_snapshot(due, policy)
@@ -125,7 +123,7 @@ def _next_snapshot(now: int, policy: Policy) -> int:
     return (now // policy.snapshot_interval + 1) * policy.snapshot_interval
 
 
-def _is_new(state: GroupState, event: Answer) -> bool:
+def _is_new(state: GroupState, event: PollEvent) -> bool:
     """Whether the event was not folded before; a jump of its seq ends what was covered until then."""
     instance, start = instance_of(event.source_id)
     name = f"{event.source}/{instance}"
@@ -138,7 +136,7 @@ def _is_new(state: GroupState, event: Answer) -> bool:
     return True
 
 
-def _is_followed(state: GroupState, event: Answer, policy: Policy) -> bool:
+def _is_followed(state: GroupState, event: PollEvent, policy: Policy) -> bool:
     clock = clock_of(event)
     if not state.clock:
         state.clock = clock

@@ -81,7 +81,7 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
     expect(turn)
     for client_id in left:
         ownership.void(turn, client_id, evidence="LEFT")
-        state.clients.pop(client_id, None)
+        del state.clients[client_id]
     for client_id in joined:  # an answer may have come before the broker's list that names the client
         ownership.reconsider(turn, state.clients[client_id].queues, evidence="ANSWER")
 

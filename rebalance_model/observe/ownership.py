@@ -32,9 +32,7 @@ def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> 
 
 def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     """The client is gone: what its last answer said holds no more."""
-    client = turn.state.clients.get(client_id)
-    if client is None:
-        return
+    client = turn.state.clients[client_id]
     held = client.queues
     _remember_locks(turn, client_id, client)
     client.queues = {}

@@ -79,10 +79,10 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     return state.episode.last_change + patience + 1
 
 
-def give_up(turn: Turn) -> None:
-    """Close the episode at its deadline."""
-    episode = turn.state.episode
-    if episode is not None:
+def give_up(turn: Turn, due: int) -> None:
+    """Close the open episode if its deadline is ``due``."""
+    episode, ends = turn.state.episode, deadline(turn.state, turn.policy)
+    if episode is not None and ends is not None and ends <= due:
         known = not turn.state.members or declared_strategy(turn.state) is not None
         _close(turn, episode, converged=False if known else None)
 

@@ -93,9 +93,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
 
 def _snapshot_queue(turn: Turn, mq: MessageQueue, *, always: bool) -> None:
     state = turn.state
-    queue = state.queues.get(mq)
-    if queue is None:
-        return
+    queue = state.queues[mq]
     ages = Ages.of(state, mq, turn.time)
     status, reason = _queue_health(state, mq, ages)
     locked = ages.queue.locked if ages is not None and ages.client.orderly else None

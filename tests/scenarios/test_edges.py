@@ -1,0 +1,164 @@
+"""What is rare: late and broken answers, retries, long episodes, wrong thresholds."""
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.effects import QueueSnapshot
+from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, TopicRoute
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rebalances import CAUSES_MAX
+from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.state import InvariantError
+from tests.core.test_shard import Store
+from tests.scenarios.test_incidents import healthy, stuck_rounds
+from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding, mq
+
+TWO = {"a": holding(0, 1), "b": holding(2, 3)}
+
+
+def test_an_owner_that_died_while_it_was_stuck_leaves_its_lock_behind():
+    """Hung since 20, killed after 60; its lock, last renewed 5 s before its answer at 60, is kept until 115."""
+    trace = Trace()
+    healthy(trace, 0, 20)
+    stuck_rounds(trace, Member((Held(0, consume_age=50, in_listener=1), Held(1))), rounds=5)
+    for at in (70, 80, 90, 100, 110, 120):
+        trace.poll(at, {"b": holding(2, 3)}, {0: (160, 100)})
+    assert trace.incidents() == [
+        (90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_GONE_LOCK_HELD"),
+        (120, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
+    ]
+
+
+def test_a_topic_that_nobody_subscribes_has_no_expected_owner():
+    trace = Trace().poll(0, TWO)
+    other = tuple(mq(q, "Other") for q in range(2))
+    trace._fold(TopicRoute(topic="Other", queues=other, **trace._poll(START + 5_000)))
+    assert [trace.state.queues[one].expected for one in other] == [None, None]
+
+
+def test_a_route_that_is_late_or_failed_changes_nothing():
+    trace = Trace().poll(0, TWO).poll(20, TWO)
+    before = trace.state.routes
+    trace._fold(TopicRoute(topic="Orders", queues=(), **trace._poll(START + 10_000)))
+    trace._fold(TopicRoute(topic="Orders", error=RpcError(code=-1), **trace._poll(START + 30_000)))
+    assert trace.state.routes == before
+
+
+def test_a_member_list_that_is_late_or_failed_changes_nothing():
+    trace = Trace().poll(0, None).poll(20, TWO)
+    trace._fold(trace._connections({}, START + 10_000))
+    assert trace.state.members == ("a", "b")
+
+
+def test_offsets_that_are_late_change_nothing():
+    trace = Trace().poll(20, TWO, {0: (100, 90)})
+    row = OffsetInfo(mq=mq(0), broker_offset=50, consumer_offset=50)
+    trace._fold(ConsumeStats(queues=(row,), **trace._poll(START + 10_000)))
+    assert trace.state.queues[mq(0)].commit_offset == 90
+
+
+def test_a_silent_member_of_a_concurrent_group_has_no_locks_to_expire_and_its_pulls_do():
+    member = Member((Held(0), Held(1)), orderly=False)
+    trace = Trace().poll(10, {"a": member})
+    for n in range(15):
+        trace.poll(20 + 10 * n, {"a": SILENT})
+    assert trace.incidents() == [(140.001, "OPENED", "PULL_EXPIRED")] * 2
+
+
+def test_a_silent_consumer_that_pulls_itself_does_not_pull_expire():
+    trace = Trace()
+    listed = Trace._connections
+    trace._connections = lambda members, now: msgspec.structs.replace(
+        listed(trace, members, now), consume_type="CONSUME_ACTIVELY"
+    )
+    trace.poll(10, {"a": Member((Held(0),), orderly=False)})
+    for n in range(15):
+        trace.poll(20 + 10 * n, {"a": SILENT})
+    assert trace.incidents() == []
+
+
+def test_the_claim_of_a_member_that_is_gone_gives_way_to_the_one_that_is_left():
+    trace = Trace().poll(0, {"a": holding(0), "b": holding(0)})
+    assert trace.owners()[0] == "a"
+    trace.poll(10, {"b": holding(0)})
+    assert trace.owners()[0] == "b"
+    trace._fold(trace._answer("b", Member(error=1), START + 15_000))
+    trace._fold(trace._answer("b", Member(error=1), START + 16_000))
+    assert trace.owners()[0] is None
+
+
+def test_a_client_that_is_nobodys_member_may_vanish_from_a_queue_that_another_owns():
+    trace = Trace().poll(0, {"a": holding(0), "b": holding(0)})
+    trace.poll(10, {"a": holding(0)})
+    assert [m for m in trace.moves() if m[0] == 10] == []
+
+
+def test_an_answer_may_come_before_the_list_that_names_its_client():
+    trace = Trace().poll(0, {"b": holding(2, 3)})
+    trace._fold(trace._answer("a", holding(0, 1), START + 5_000))
+    trace._fold(trace._connections(TWO, START + 5_000))
+    assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
+
+
+def test_an_episode_lists_its_first_causes_only():
+    trace = Trace().poll(0, TWO)
+    for n in range(CAUSES_MAX):
+        crowd = {f"c{n}": holding()} | TWO
+        trace.poll(10 + n, crowd)
+    assert trace.state.episode is not None
+    assert len(trace.state.episode.causes) == CAUSES_MAX
+
+
+def test_snapshots_come_at_the_interval_although_nothing_changes():
+    trace = Trace(policy=Policy(snapshot_interval=60_000)).poll(0, TWO)
+    told = len(trace.effects)
+    trace.tick(59.999)
+    assert len(trace.effects) == told
+    trace.tick(60)
+    assert {e.queue_id for e in trace.effects[told:] if isinstance(e, QueueSnapshot)} == {0, 1, 2, 3}
+    assert {e.time for e in trace.effects[told:]} == {START + 60_000}
+
+
+def test_a_broadcast_that_is_no_tick_lets_no_time_pass():
+    shard = Shard(None, Store(), Policy())
+    for event in Trace().poll(0, TWO).events:
+        shard.fold(event)
+    status = BrokerStatus(
+        time=START + 10**9,
+        cluster="c",
+        broker="broker-a",
+        source="poll",
+        source_id=f"poll-1@{START}",
+        seq=1,
+        boot_time=1,
+    )
+    assert shard.fold(status) == []
+
+
+def test_a_group_that_another_collector_takes_over_is_due_by_that_ones_clock():
+    shard = Shard(None, Store(), Policy())
+    trace = Trace().poll(0, TWO)
+    trace.source_id, trace.seq = "poll-2@5", 0
+    trace.poll(1, TWO).poll(40, TWO).poll(50, TWO)
+    for event in trace.events:
+        shard.fold(event)
+    assert {clock: list(due) for clock, due in shard._state.deadlines.items()} == {"c/poll-1": [], "c/poll-2": ["c/g"]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"client_lock_max_live_time": 60_001}, "broker_lock_max_live_time must not be below"),
+        ({"stuck_after": 0}, "stuck_after must be above 0"),
+    ],
+)
+def test_thresholds_that_contradict_each_other_are_refused(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Policy(**wrong)
+
+
+def test_a_state_that_contradicts_itself_is_seen():
+    trace = Trace().poll(0, TWO)
+    trace.state.queues[mq(0)].owner = "ghost"
+    with pytest.raises(InvariantError, match="c/g: the owner of Orders@broker-a:0 is no member"):
+        trace.state.validate()
