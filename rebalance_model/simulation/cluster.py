@@ -5,6 +5,7 @@ from functools import partial
 
 from rebalance_model.allocation import strategy
 from rebalance_model.client.consumer_config import ConsumerConfig
+from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client, ClientSettings
 from rebalance_model.simulation.emitter import Sink
