@@ -54,7 +54,7 @@ class Runtime(_Section):
 
 
 class Source(_Section):
-    """Where telemetry comes from, and where the collector puts it."""
+    """The telemetry log: the collector writes it, the job reads it."""
 
     kind: Literal["files", "kafka"]
     path: str
@@ -85,7 +85,6 @@ class Collector(_Section):
     client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)
     groups: tuple[str, ...]
-    output: Literal["kafka", "files"]
 
 
 class Acl(_Section):

@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def settings_in() -> Callable[..., Settings]:
-    """Settings whose runtime root is the given folder, with the jars that are there already."""
+    """Settings over a file log, whose runtime root is the given folder, with the jars that are there already."""
     return _settings_in
 
 
@@ -35,7 +35,7 @@ def _settings_in(root: Path, **source: object) -> Settings:
     jars.mkdir(parents=True, exist_ok=True)
     if not (root / "jars").exists():
         (root / "jars").symlink_to(jars)
-    return load_settings(runtime={"root": root}, source=source)
+    return load_settings(runtime={"root": root}, source={"kind": "files"} | source)
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def poll(
 ) -> None:
     """Ask every broker and every consumer what they see, every collector.interval_ms; only read-only questions.
 
-    Events go to collector.output (Kafka or files). Ctrl-C ends it; what was answered until then is kept.
+    Events go to the log that source.kind names (Kafka or files). Ctrl-C ends it; what was answered until then is kept.
     """
     from streaming.collector.collect import collect
     from streaming.collector.poll import Summary
@@ -57,5 +57,5 @@ def poll(
         with Recorder(to) as recorder:
             asyncio.run(collect(settings, recorder.publish, rounds=rounds, report=report))
     else:
-        with open_publisher(settings, settings.collector.output) as publisher:
+        with open_publisher(settings, settings.source.kind) as publisher:
             asyncio.run(collect(settings, partial(publish, publisher), rounds=rounds, report=report))

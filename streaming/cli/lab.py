@@ -1,5 +1,6 @@
 """`rebalance-watch lab`: a real cluster on this machine, and faults to put on it."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,6 +68,18 @@ def down() -> None:
         return
     lab.down()
     typer.echo("The lab is down.")
+
+
+@app.command()
+def env() -> None:
+    """Print what points the collector and the job at the lab: eval "$(rebalance-watch lab env)"."""
+    lab = Lab(load_settings())
+    name_servers = msgspec.json.encode([lab.name_server]).decode()
+    typer.echo(f"export REBALANCE_WATCH_COLLECTOR__NAME_SERVERS={shlex.quote(name_servers)}")
+    if lab.kafka_bootstrap:
+        typer.echo(f"export REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS={lab.kafka_bootstrap}")
+    else:
+        typer.echo("export REBALANCE_WATCH_SOURCE__KIND=files")
 
 
 @app.command()

@@ -187,7 +187,7 @@ def _kafka_records(bootstrap, topic):
 @pytest.mark.parametrize("output", ["files", "kafka"])
 def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_path, output):
     _run(command("topic", "create"))
-    process = command("collect", "poll", REBALANCE_WATCH_COLLECTOR__OUTPUT=output)
+    process = command("collect", "poll", REBALANCE_WATCH_SOURCE__KIND=output)
     assert all("errors=0" in process.stdout.readline() for _ in range(2))  # two rounds
     process.send_signal(signal.SIGINT)
     code, said = _ended(process, seconds=20)

@@ -123,7 +123,9 @@ def test_servers_are_asked_only_on_request_and_are_named_when_they_are_away(root
     checks = examine(servers=True)
     assert checks["kafka"].state == "missing"
     assert checks[f"name server 127.0.0.1:{unused_port}"].state == "missing"
-    assert doctor.healthy(list(checks.values()))  # the source is files
+    assert not doctor.healthy(list(checks.values()))
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "files")
+    assert doctor.healthy(list(examine(servers=True).values()))
 
 
 @pytest.mark.parametrize(("partitions", "state"), [(8, "ok"), (4, "wrong"), (None, "missing")])

@@ -38,6 +38,7 @@ main()
 
 def start(settings: Settings, *arguments: str, program: tuple[str, ...] = tuple(COMMAND)) -> subprocess.Popen[str]:
     environment = os.environ | {
+        "REBALANCE_WATCH_SOURCE__KIND": "files",
         "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
         "REBALANCE_WATCH_SOURCE__FILES_PER_BATCH": "2",
         "REBALANCE_WATCH_JOB__TRIGGER_SECONDS": "0.5",

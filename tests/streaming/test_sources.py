@@ -55,6 +55,6 @@ def test_rows_say_where_they_are():
 
 
 def test_a_log_that_is_not_there_is_refused_with_what_to_do(tmp_path):
-    settings = load_settings(runtime={"root": tmp_path})
+    settings = load_settings(runtime={"root": tmp_path}, source={"kind": "files"})
     with pytest.raises(UserError, match=r"no telemetry log at .* replay FILE"):
         check_source(settings)

@@ -29,7 +29,6 @@ SETTINGS = Collector(
     client_deadline_ms=10_000,
     parallelism=4,
     groups=(),
-    output="files",
 )
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
