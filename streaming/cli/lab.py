@@ -73,6 +73,8 @@ def down() -> None:
 @app.command()
 def env() -> None:
     """Print what points the collector and the job at the lab: eval "$(rebalance-watch lab env)"."""
+    from streaming.lab.lab import Lab
+
     lab = Lab(load_settings())
     name_servers = msgspec.json.encode([lab.name_server]).decode()
     typer.echo(f"export REBALANCE_WATCH_COLLECTOR__NAME_SERVERS={shlex.quote(name_servers)}")

@@ -39,7 +39,9 @@ def run(
         # Only now: Spark's own handler, which it sets at its start, would throw away the batch under way.
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
-        console.print(f"running over the log in {source_identity(settings)}; tables in {settings.runtime.tables}")
+        console.print(
+            f"running over the log in {source_identity(settings)}; tables in {settings.runtime.tables}", soft_wrap=True
+        )
         for batch in running.batches(stopping):
             effects = "" if batch.effects is None else f"{batch.effects:,} effects, "
             console.print(
