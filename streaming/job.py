@@ -25,7 +25,7 @@ from rebalance_model.observe.policy import Policy
 from streaming.archive import start_archive
 from streaming.errors import UserError
 from streaming.operator import effects_of
-from streaming.session import OPERATOR_POOL, in_pool, spark_session
+from streaming.session import OPERATOR_POOL, alive, in_pool, spark_session
 from streaming.settings import Settings
 from streaming.sinks import TableSink, write_effects
 from streaming.sources import ROWS_READ, check_source, read_log, source_identity
@@ -129,7 +129,8 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
             partial(start_operator, spark, settings, policy, generation, available_now=available_now),
             partial(start_archive, spark, settings, generation, available_now=available_now),
         )
-        with Running(starts, settings.runtime.root / "logs") as job:
+        logs = settings.runtime.root / "logs"
+        with alive(logs), Running(starts, logs) as job:
             yield job
 
 

@@ -4,12 +4,17 @@ Spark runs inside this process's machine (``local[cores]``), listens on the loop
 instead of the terminal. Its jars are files that `streaming.jars` has checked: no start resolves anything.
 """
 
+import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JNetworkError
+from pyspark import accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -37,10 +42,28 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     for name, value in _options(settings, logs).items():
         builder = builder.config(name, value)
     try:
-        with _stderr_to(logs / "jvm.log"):
-            return builder.getOrCreate()
+        with _stderr_to(logs / "jvm.log"), _ignored(signal.SIGTERM):
+            session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise UserError(f"Spark did not start: see {logs}, then run `rebalance-watch doctor`.") from error
+    _quiet_at_the_end()
+    return session
+
+
+@contextmanager
+def alive(logs: Path) -> Iterator[None]:
+    """Say in one sentence that Spark has ended under our feet.
+
+    Raises:
+        UserError: its JVM does not answer any more.
+    """
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise UserError(
+            f"Spark has ended: its JVM was killed or ran out of memory (job.driver_memory); {logs} says more. A new "
+            "start goes on from the last finished batch."
+        ) from error
 
 
 def in_pool(spark: SparkSession, pool: str) -> None:
@@ -82,6 +105,30 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
+
+
+@contextmanager
+def _ignored(number: signal.Signals) -> Iterator[None]:
+    """Start a child deaf to a signal that a service manager sends to all processes: the batch needs it to its end.
+
+    pyspark does so for SIGINT. The JVM ends with this process, whose pipe it reads, however that ends.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only there can a handler be set
+        yield
+        return
+    former = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(number, former)
+
+
+def _quiet_at_the_end() -> None:
+    """A JVM that ends under our feet is told in a sentence, not by the traces of pyspark's servers and py4j's log."""
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # it has no other switch
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)  # it logs to the root, too
 
 
 @contextmanager

@@ -48,6 +48,7 @@ def start(settings: Settings, *arguments: str, program: tuple[str, ...] = tuple(
         [sys.executable, *program, "--root", str(settings.runtime.root), "run", *arguments],
         env=environment,
         stderr=subprocess.PIPE,
+        start_new_session=True,
         text=True,
     )
 
@@ -101,6 +102,37 @@ def test_nothing_is_lost_or_doubled_by_ctrl_c_or_kill_9(settings_in, tmp_path):
     places = [(row["partition"], row["offset"]) for row in rows(settings, "telemetry")]
     ticks = sum(event.BROADCAST for event in events)
     assert len(places) == len(set(places)) == len(events) + ticks * (PARTITIONS - 1)
+
+
+def test_a_service_manager_that_ends_every_process_at_once_gets_a_clean_end(settings_in, tmp_path):
+    process = start_and_wait(settings_in(tmp_path, partitions=PARTITIONS))
+    os.killpg(process.pid, signal.SIGTERM)
+    text = end(process)
+    assert process.returncode == 0, text
+    assert "Traceback" not in text
+    assert text.endswith("ended\n")
+
+
+def test_a_jvm_that_dies_is_one_sentence(settings_in, tmp_path):
+    process = start_and_wait(settings_in(tmp_path, partitions=PARTITIONS))
+    [jvm] = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "java"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    os.kill(int(jvm), signal.SIGKILL)
+    text = end(process)
+    assert process.returncode == 1, text
+    assert "Traceback" not in text
+    assert "error: Spark has ended: its JVM was killed" in text
+
+
+def start_and_wait(settings: Settings) -> subprocess.Popen[str]:
+    """The job after its first batch, waiting for more."""
+    append(settings.log_path, list(telemetry(2, 5)))
+    process = start(settings)
+    for line in process.stderr:
+        if line.startswith("operator batch 0"):
+            return process
+    raise AssertionError("the job ended before its first batch")
 
 
 def rows(settings: Settings, table: str) -> list[dict[str, object]]:
