@@ -9,7 +9,8 @@ from rebalance_model.observe.turn import Turn
 
 def group_info(state: GroupState) -> ConsumerGroupInfo | None:
     """The view of the first broker that answers: a client, too, asks one broker of the topic for the members."""
-    return next((view.info for _, view in sorted(state.views.items()) if not view.failing), None)
+    answering = [broker for broker, view in state.views.items() if not view.failing]
+    return state.views[min(answering)].info if answering else None
 
 
 def broadcasts(state: GroupState) -> bool:

@@ -25,7 +25,7 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
     first_sight = not any(view.asked for view in state.views.values())
     info = _group_info(event)
     state.views[event.broker] = BrokerView(info, event.asked)
-    if view is not None:
+    if view is not None and info.channel_info_table != view.info.channel_info_table:
         _tell_connections(turn, view.info, info)
     _follow_members(turn, event.asked, first_sight=first_sight)
 
@@ -35,6 +35,9 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
     state = turn.state
     known = state.routes.get(event.topic)
     if event.queues is None or (known is not None and event.asked < known.asked):
+        return
+    if known is not None and event.queues == known.queues:  # as the collector sends them: nothing to sort
+        known.asked = event.asked
         return
     queues = tuple(sorted(event.queues, key=queue_order))
     state.routes[event.topic] = Route(queues, event.asked)

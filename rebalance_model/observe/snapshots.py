@@ -9,7 +9,7 @@ from rebalance_model.observe.coverage import coverage
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.expectation import declared_strategy, group_info
 from rebalance_model.observe.offsets import lag_of
-from rebalance_model.observe.state import GroupState, GroupTold, Incident
+from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
 from rebalance_model.observe.turn import Turn
 
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
@@ -47,16 +47,16 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
     return "OK", ""
 
 
-def _queue_health(state: GroupState, mq: MessageQueue, ages: Ages | None) -> tuple[Health, str]:
+def _queue_health(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> tuple[Health, str]:
+    """Of a queue and the owner whose answers hold it."""
     if state.incidents:
         worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
         if worst is not None:
             return worst
-    queue = state.queues[mq]
-    if ages is not None and ages.client.silent:
-        return "UNKNOWN", f"no answer from {queue.owner}"
-    if queue.owner is None and ages is None:
+    if owner is None:
         return "UNKNOWN", "nobody is known to own it"
+    if owner.silent:
+        return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
     return "OK", ""
 
 
@@ -94,34 +94,38 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
 def _snapshot_queue(turn: Turn, mq: MessageQueue, *, always: bool) -> None:
     state = turn.state
     queue = state.queues[mq]
-    ages = Ages.of(state, mq, turn.time)
-    status, reason = _queue_health(state, mq, ages)
-    locked = ages.queue.locked if ages is not None and ages.client.orderly else None
+    client = state.clients.get(queue.owner) if queue.owner is not None else None
+    held = client.queues.get(mq) if client is not None else None
+    status, reason = _queue_health(state, mq, client if held is not None else None)
+    locked = held.locked if client is not None and client.orderly and held is not None else None
     told = (queue.owner, queue.expected, locked, status, reason)
-    if not always and told == queue.told:
-        return
-    queue.told = told
-    turn.emit(
-        QueueSnapshot(
-            cluster=state.cluster,
-            group=state.group,
-            time=turn.time,
-            seq=turn.next_seq(),
-            cause=turn.cause,
-            topic=mq.topic,
-            broker=mq.broker,
-            queue_id=mq.queue_id,
-            owner=queue.owner,
-            expected_owner=queue.expected,
-            locked=locked,
-            lock_age_ms=ages.lock if ages is not None and locked else None,
-            commit_offset=queue.commit_offset,
-            broker_offset=queue.broker_offset,
-            lag=lag_of(queue),
-            cached_count=ages.queue.cached_count if ages is not None else None,
-            pull_age_ms=ages.pull if ages is not None else None,
-            consume_age_ms=ages.consume if ages is not None else None,
-            status=status,
-            status_reason=reason,
-        )
+    if always or told != queue.told:
+        queue.told = told
+        turn.emit(_queue_row(turn, mq, queue, told))
+
+
+def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold) -> QueueSnapshot:
+    ages = Ages.of(turn.state, mq, turn.time)
+    owner, expected, locked, status, reason = told
+    return QueueSnapshot(
+        cluster=turn.state.cluster,
+        group=turn.state.group,
+        time=turn.time,
+        seq=turn.next_seq(),
+        cause=turn.cause,
+        topic=mq.topic,
+        broker=mq.broker,
+        queue_id=mq.queue_id,
+        owner=owner,
+        expected_owner=expected,
+        locked=locked,
+        lock_age_ms=ages.lock if ages is not None and locked else None,
+        commit_offset=queue.commit_offset,
+        broker_offset=queue.broker_offset,
+        lag=lag_of(queue),
+        cached_count=ages.queue.cached_count if ages is not None else None,
+        pull_age_ms=ages.pull if ages is not None else None,
+        consume_age_ms=ages.consume if ages is not None else None,
+        status=status,
+        status_reason=reason,
     )

@@ -61,6 +61,10 @@ class ClientView(msgspec.Struct, array_like=True):
         return self.unanswered >= UNANSWERED_POLLS
 
 
+QueueTold = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BAD", "UNKNOWN"], str]
+"""What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: who has it, who should, how far it is consumed."""
 
@@ -78,8 +82,7 @@ class QueueState(msgspec.Struct, array_like=True):
     """When its offsets last came, by the collector's clock."""
     stalled_ms: int = 0
     """Covered time with lag and no advance of the commit."""
-    told: tuple[str | None, str | None, bool | None, str, str] | None = None
-    """What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
+    told: QueueTold | None = None
 
 
 class Route(msgspec.Struct, array_like=True):

@@ -20,6 +20,9 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         return Clear({"owner": owner})
     if not ages.client.orderly or mq.is_retry:
         return None
+    expired = ages.lock > policy.client_lock_max_live_time
+    if not expired and not state.incidents:
+        return None  # nothing to open and nothing to resolve: the usual case
     evidence: dict[str, int | str | bool | None] = {
         "owner": owner,
         "lock_age_ms": ages.lock,
@@ -27,7 +30,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "broker_limit_ms": policy.broker_lock_max_live_time,
         "silent": ages.client.silent,
     }
-    if ages.lock <= policy.client_lock_max_live_time:
+    if not expired:
         return None if ages.client.silent else Clear(evidence)
     critical = ages.lock > policy.broker_lock_max_live_time
     return Holds("critical" if critical else "warning", "", owner, evidence)

@@ -20,6 +20,8 @@ def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verd
     lag = lag_of(queue)
     if not state.orderly or mq.is_retry or lag is None:
         return None
+    if queue.stalled_ms <= policy.stuck_after and not state.incidents:
+        return None  # nothing to open and nothing to resolve: the usual case
     ages = Ages.of(state, mq, now)
     evidence: dict[str, int | str | bool | None] = {
         "owner": queue.owner,

@@ -22,6 +22,9 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         return Clear({"owner": owner})
     if not _applies(state, mq):
         return None
+    expired = ages.pull > policy.pull_max_idle_time
+    if not expired and not state.incidents:
+        return None  # nothing to open and nothing to resolve: the usual case
     evidence: dict[str, int | str | bool | None] = {
         "owner": owner,
         "pull_age_ms": ages.pull,
@@ -29,7 +32,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
         "cached_count": ages.queue.cached_count,
         "silent": ages.client.silent,
     }
-    if ages.pull <= policy.pull_max_idle_time:
+    if not expired:
         return None if ages.client.silent else Clear(evidence)
     return Holds("critical", "", owner, evidence)
 
