@@ -56,7 +56,7 @@ class Broker:
         self.boot_time = self.clock.now()
         self.manager = ConsumerManager()
         self.locks = RebalanceLockManager()
-        self.listener = ConsumerIdsChangeListener()
+        self._listener = ConsumerIdsChangeListener()
         self._clients = ClientManageProcessor(self.manager, self.groups)
         self._consumers = ConsumerManageProcessor(self.manager, self.groups, self.offsets)
         self.pulls = PullHold(self)
@@ -105,6 +105,10 @@ class Broker:
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """HEART_BEAT."""
         now = self.clock.now()
+        for data in heartbeat.consumer_data_set:
+            known = self.manager.consumer_table.get(data.group_name)
+            if known is not None and known.subscription_table.keys() != {s.topic for s in data.subscription_data_set}:
+                self.pulls.wake(data.group_name)
         reply = self._clients.heart_beat(channel.name, heartbeat, now, language, version)
         for group in reply.registered:
             retry = f"{RETRY_TOPIC_PREFIX}{group}"
@@ -148,6 +152,7 @@ class Broker:
 
     def query_consumer_offset(self, _: Channel, group: str, queue: MessageQueue) -> int:
         """QUERY_CONSUMER_OFFSET; what a queue ever got is still there, and in memory."""
+        self.pulls.catch_up_with(group, queue)
         response = self._consumers.query_consumer_offset(group, queue, min_offset=0, zero_in_memory=True)
         if response.offset is None:
             raise (OffsetNotFoundError if response.code == QUERY_NOT_FOUND else RefusedError)(response.remark)
@@ -158,6 +163,7 @@ class Broker:
     ) -> None:
         """UPDATE_CONSUMER_OFFSET, of each queue in turn."""
         for queue, offset in offsets:
+            self.pulls.catch_up_with(group, queue)
             exists = queue.topic in self.topics
             response = self._consumers.update_consumer_offset(group, queue, offset, topic_exists=exists)
             self.hook.update_consumer_offset(channel, group, queue, offset, response.code)
@@ -212,7 +218,7 @@ class Broker:
         for event in events:
             if not isinstance(event, Register):
                 self._members.pop(event.group, None)
-        for told in self.listener.handle(events):
+        for told in self._listener.handle(events):
             channel = self.channels.get(told.channel)
             if channel is not None and not (self.notify_loss and self.world.random.chance(self.notify_loss)):
                 self.world.network.down(channel, channel.client.notified)

@@ -17,6 +17,7 @@ def connections(broker: Broker, group: str) -> tuple[Connection, ...]:
 
 def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     """A group's offsets (GET_CONSUME_STATS, 208): of its subscribed topics while a member is online, else of all."""
+    broker.pulls.catch_up(group)
     online = group in broker.manager.consumer_table
     rows: list[OffsetInfo] = []
     for topic in sorted(broker.offsets.which_topic_by_consumer(group)):

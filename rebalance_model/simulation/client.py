@@ -30,6 +30,7 @@ from rebalance_model.simulation.connections import Connections
 from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Life, Process, Promise
+from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.remote_brokers import RemoteBrokers
 from rebalance_model.simulation.scheduler import MS, Clock
 from rebalance_model.simulation.world import World
@@ -94,7 +95,7 @@ class Client:
         who = config.group, config.client_id
         self.behaviour = Behaviour(self.process, settings.work, world.truth, who)
         self._connections = Connections(self, brokers, world)
-        self.brokers = RemoteBrokers(self._connections, config.client_id, world.random)
+        self.brokers = RemoteBrokers(self, self._connections, config.client_id, world.random)
         self.owned = OwnedQueues(world, who)
         store = RemoteBrokerOffsetStore(self.brokers, config.group)
         self.consumer = Consumer(config, self.brokers, self, store, process_queue_table=self.owned)
@@ -104,8 +105,11 @@ class Client:
             self.service = OrderedConsumption(self.consumer, OrderedListener(self.behaviour))
         else:
             self.service = ConcurrentConsumption(self.consumer, ConcurrentListener(self.behaviour))
+        self.every_step = world.every_step
+        self.resting: dict[MessageQueue, QuietQueue] = {}
         self._rebalancing = RebalanceService(self.start_time)
-        self._wakeup = Promise[None]()
+        self._wakeup: Promise[None] = Promise()
+        self._timer = 0
 
     # The process
 
@@ -115,7 +119,7 @@ class Client:
         for topic, expression in {**self.settings.subscriptions, self.consumer.config.retry_topic: SUB_ALL}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
         if isinstance(self.service, OrderedConsumption):
-            self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), self.service.lock_periodically)
+            self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), partial(self._renew_locks, self.service))
         else:
             timeout = self.consumer.config.consume_timeout * MINUTE
             self._every((timeout, timeout), self.service.clean_expired_messages)
@@ -127,22 +131,51 @@ class Client:
 
     def shutdown(self) -> None:
         """End cleanly (DefaultMQPushConsumerImpl.shutdown)."""
+        self.wake()
         self.process.run(lambda: self.process.spawn(self._end()))
 
     def kill(self) -> None:
         """End at once."""
+        self.wake()
         self.process.kill()
         self._connections.close()
         self.owned.lose()
 
     def freeze(self) -> None:
         """Stand still, as in a long garbage collection."""
+        self.wake()
         self.process.freeze()
 
     def thaw(self) -> None:
         """Go on."""
         self._connections.torn()
         self.process.thaw()
+
+    def hang(self, queue_id: int) -> None:
+        """Its listener blocks."""
+        self.wake()
+        self.behaviour.hang(queue_id)
+
+    def poison(self, queue_id: int) -> None:
+        """Its listener refuses one message."""
+        self.wake()
+        self.behaviour.poison(queue_id)
+
+    def behave(self) -> None:
+        """Its listener is well again."""
+        self.behaviour.behave()
+
+    # Its queues at rest
+
+    def wake(self) -> None:
+        """Something happens that may matter to them."""
+        for quiet in list(self.resting.values()):
+            quiet.wake()
+
+    def catch_up(self) -> None:
+        """Somebody looks at them."""
+        for quiet in list(self.resting.values()):
+            quiet.catch_up()
 
     # What brokers ask and tell
 
@@ -152,6 +185,7 @@ class Client:
 
     async def running_info(self) -> client_answers.RunningInfo:
         """GET_CONSUMER_RUNNING_INFO; an offset that memory has not is asked of its broker, and noted."""
+        self.catch_up()
         store, config = self.consumer.offset_store, self.consumer.config
         known = store.clone_offset_table(None)
         for queue in [queue for queue in self.owned if queue not in known]:
@@ -183,7 +217,7 @@ class Client:
 
     async def released(self, lock: ConsumeLock, timeout: int | None) -> None:
         """Wait for a lock."""
-        free = Promise[None]()
+        free: Promise[None] = Promise()
         lock.waiting.append(partial(free.resolve, None))
         if timeout is not None:
             self.process.after(timeout * MS, partial(free.resolve, None))
@@ -247,14 +281,22 @@ class Client:
         """RebalanceService.run."""
         service = self._rebalancing
         while True:
-            if service.due > self.clock.now():
-                self._wakeup = Promise[None]()
-                due = self.clock.true_time(service.due)
-                self._world.scheduler.at(due, partial(self.process.run, partial(self._wakeup.resolve, None)))
-                await self._wakeup
+            while service.due > self.clock.now():
+                await self._wakeup_or(self.clock.true_time(service.due))
             if service.wake(self.clock.now()):
                 balanced = await rebalance_service.do_rebalance([self.consumer])
                 service.done(self.clock.now(), balanced=balanced)
+
+    def _wakeup_or(self, due: int) -> Promise[None]:
+        """Wait for a wakeup, or a time. One timer for each time: many wakeups come while it is waited for."""
+        self._wakeup = Promise()
+        if due != self._timer:
+            self._timer = due
+            self._world.scheduler.at(due, partial(self.process.run, self._time_up))
+        return self._wakeup
+
+    def _time_up(self) -> None:
+        self._wakeup.resolve(None)
 
     async def _update_routes(self) -> None:
         """Ask the name server for the topics' routes (updateTopicRouteInfoFromNameServer)."""
@@ -266,6 +308,14 @@ class Client:
             if route is not None:
                 self.consumer.topic_subscribe_info_table[topic] = route  # sorted already, and the same for all
 
+    async def _renew_locks(self, service: OrderedConsumption) -> None:
+        began = self.clock.now()
+        await service.lock_periodically()
+        for queue in list(self.resting):
+            process_queue = self.owned[queue]
+            if not process_queue.locked or process_queue.last_lock_timestamp < began:
+                self.resting[queue].wake()
+
     async def _persist(self) -> None:
         self.brokers.persist_all()
 
@@ -275,7 +325,7 @@ class Client:
         if not isinstance(pull, Pull):
             return
         try:
-            result = await self.brokers.pull(request.message_queue, pull)
+            result = await self.brokers.pull(QuietQueue(self, request), pull)
         except BrokerError:
             on_pull_error(self.consumer, request, flow_control=False)
         else:

@@ -49,7 +49,7 @@ class Cluster:
             self.set_queues(topic.name, topic.queues)
         for broker in self.brokers.values():
             broker.hook = HookCollector(sink) if hook else broker.hook
-            broker.start()
+            scheduler.after(random.between(1, SECOND), broker.start)
         for group in scenario.groups:
             self._start_group(group)
         if poll:
@@ -64,6 +64,8 @@ class Cluster:
     def run_until(self, seconds: float) -> None:
         """Let time pass."""
         self.world.scheduler.run_until(START * MS + round(seconds * SECOND))
+        for client in self.clients.values():
+            client.catch_up()
 
     def at(self, seconds: float, call: Callable[[], object]) -> None:
         """Do something when its time comes."""

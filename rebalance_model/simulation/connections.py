@@ -43,7 +43,7 @@ class Connections:
 
     def ask(self, broker: str, question: Question[T], timeout: int) -> Promise[T]:
         """Ask a broker; BrokerError after the timeout (milliseconds), or as soon as there can be no answer."""
-        promise = Promise[T]()
+        promise: Promise[T] = Promise()
         channel = self._channel(broker)
         if channel is None:
             self._fail_to_connect(broker, promise)
@@ -62,7 +62,7 @@ class Connections:
 
     def pull(self, broker: str, begin: Callable[[Broker, Channel, "Outcome[T]"], None]) -> Promise[T]:
         """Ask a broker that answers when it likes, by calling what it is given."""
-        promise = Promise[T]()
+        promise: Promise[T] = Promise()
         channel = self._channel(broker)
         if channel is None:
             self._fail_to_connect(broker, promise)

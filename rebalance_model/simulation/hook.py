@@ -1,7 +1,7 @@
 """What a hook in a broker is told of (the RPCHook of the 5.x broker): each call with its answer."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rebalance_model.broker.client_manage_processor import HeartbeatData
 from rebalance_model.broker.consumer_manage_processor import Response
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 class BrokerHook:
     """Sits in one broker. This one keeps silent."""
+
+    wants_pulls: ClassVar[bool] = False
+    """Whether it is to be told of each pull."""
 
     def booted(self, broker: "Broker") -> None:
         """The broker has started."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 
@@ -43,6 +44,8 @@ class _Sum(msgspec.Struct):
 
 class HookCollector(BrokerHook):
     """The hook of one broker; each boot of the broker is an incarnation of its own."""
+
+    wants_pulls: ClassVar[bool] = True
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -8,6 +8,7 @@ from rebalance_model.client.ordered_consumption import OrderlyContext, OrderlySt
 from rebalance_model.client.process_queue import Message
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.process import Process, Promise
+from rebalance_model.simulation.scheduler import MS
 from rebalance_model.simulation.truth import Truth
 
 
@@ -48,7 +49,7 @@ class Behaviour:
     async def accepts(self, messages: Sequence[Message], queue: MessageQueue) -> bool:
         """Whether the messages are consumed; comes back when they are."""
         if self._hangs in (ANY, queue.queue_id) and not queue.is_retry:
-            promise = Promise[None]()
+            promise: Promise[None] = Promise()
             self._hung.append(promise)
             await promise
         await self._process.sleep_until(self._process.scheduler.now + self.work)
@@ -57,9 +58,13 @@ class Behaviour:
             self._poisoned = queue, first
         if self._poisoned is not None and any((queue, one.queue_offset) == self._poisoned for one in messages):
             return False
-        now = self._process.scheduler.now // 1000
-        self._truth.consumes(now, *self._who, queue, range(first, messages[-1].queue_offset + 1))
+        now = self._process.scheduler.now // MS
+        self.consumed(queue, range(first, messages[-1].queue_offset + 1), (now, now))
         return True
+
+    def consumed(self, queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
+        """Messages were accepted, the first and the last of them at these times; epoch milliseconds."""
+        self._truth.consumes(self._who, queue, offsets, times)
 
 
 ANY = -1

@@ -19,7 +19,7 @@ class SteadyLog:
 
     def __init__(self, first: int, period: int | None) -> None:
         self._first = first
-        self._period = period
+        self.period = period
         self._end: int | None = None
 
     def stop(self, now: int) -> None:
@@ -28,16 +28,16 @@ class SteadyLog:
 
     def max_offset(self, now: int) -> int:
         """One past the newest message."""
-        if self._period is None or now < self._first:
+        if self.period is None or now < self._first:
             return 0
-        arrived = (now - self._first) // self._period + 1
+        arrived = (now - self._first) // self.period + 1
         return arrived if self._end is None else min(arrived, self._end)
 
     def arrival(self, offset: int) -> int | None:
         """When a message arrived or will arrive."""
-        if self._period is None or (self._end is not None and offset >= self._end):
+        if self.period is None or (self._end is not None and offset >= self._end):
             return None
-        return self._first + offset * self._period
+        return self._first + offset * self.period
 
 
 class RetryLog:

@@ -32,6 +32,9 @@ class ClientEnd(Protocol):
     def notified(self) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED."""
 
+    def wake(self) -> None:
+        """Something happens that may matter to its queues at rest (`quiet_queue`)."""
+
     async def running_info(self) -> "RunningInfo":
         """GET_CONSUMER_RUNNING_INFO."""
 
@@ -84,6 +87,8 @@ class Network:
 
     def cut(self, client: str, broker: str) -> None:
         """Let nothing through between the two."""
+        for channel in self._channels.get((client, broker), ()):
+            channel.client.wake()
         self._cuts.add((client, broker))
 
     def heal(self, client: str, broker: str) -> None:
@@ -112,12 +117,14 @@ class Network:
     def close_at_client(self, channel: Channel) -> None:
         """The client, or the kernel of one that died, says goodbye."""
         if channel.open_at_client:
+            channel.client.wake()
             channel.lost()
             self.up(channel, partial(channel.broker.channel_closed, channel))
 
     def close_at_broker(self, channel: Channel) -> None:
         """The broker closes a connection."""
         if channel.open_at_broker:
+            channel.client.wake()
             self.down(channel, channel.lost)
             channel.open_at_broker = False
 

@@ -46,7 +46,7 @@ class Gate:
 
     def enter(self) -> Promise[None]:
         """Wait for a place."""
-        promise = Promise[None]()
+        promise: Promise[None] = Promise()
         self._waiting.append(promise)
         self._admit()
         return promise
@@ -184,7 +184,7 @@ class PollCollector:
         self, broker: Broker, group: str, client_id: str
     ) -> Promise["client_answers.RunningInfo | RpcError"]:
         """A client's answer, passed on by its broker, which waits for it only so long."""
-        promise = Promise[client_answers.RunningInfo | RpcError]()
+        promise: Promise[client_answers.RunningInfo | RpcError] = Promise()
         self._process.after(LATENCY, partial(self._pass_on, broker, group, client_id, promise))
         return promise
 

@@ -84,7 +84,7 @@ class Process:
 
     def sleep_until(self, time: int) -> Promise[None]:
         """Wait for a time."""
-        promise = Promise[None]()
+        promise: Promise[None] = Promise()
         self.scheduler.at(time, partial(self.run, partial(promise.resolve, None)))
         return promise
 

@@ -9,7 +9,9 @@ from rebalance_model.client.host import BrokerError, RefusedError
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.message_log import MessageLog
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.scheduler import SECOND
 
 if TYPE_CHECKING:
@@ -29,9 +31,10 @@ Reply = Callable[[PullResult | BrokerError], None]
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class Held:
     """A pull that waits."""
 
+    channel: Channel
     group: str
     queue: MessageQueue
     offset: int
@@ -46,11 +49,12 @@ class PullHold:
         self._broker = broker
         self._scheduler = broker.world.scheduler
         self._booted = self._scheduler.now
-        self._unforeseen: dict[MessageQueue, list[_Held]] = {}
+        self._unforeseen: dict[MessageQueue, list[Held]] = {}
+        self.resting: dict[tuple[str, MessageQueue], QuietQueue] = {}
 
-    def pull(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, reply: Reply) -> None:
+    def pull(self, channel: Channel, group: str, quiet: QuietQueue, pull: Pull, reply: Reply) -> None:
         """PULL_MESSAGE: answered at once if there is something to say, else when a message comes or the time is up."""
-        broker = self._broker
+        broker, queue = self._broker, quiet.queue
         refusal = self._refusal(group, queue, pull)
         broker.hook.pull_message(channel, group, queue, pull, None if refusal is None else refusal[0])
         if refusal is not None:
@@ -60,7 +64,9 @@ class PullHold:
             broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
         newest = broker.logs[queue].max_offset(self._scheduler.now)
         if pull.offset == newest:
-            self._hold(_Held(group, queue, pull.offset, reply))
+            held = Held(channel, group, queue, pull.offset, reply)
+            if not quiet.rest(self, held):
+                self.simulate(held, self.now)
         else:
             reply(self.answer(group, queue, pull.offset))
 
@@ -83,13 +89,15 @@ class PullHold:
 
     def arrived(self, queue: MessageQueue) -> None:
         """A message that could not be foreseen has come."""
+        for quiet in [quiet for (_, one), quiet in self.resting.items() if one == queue]:
+            quiet.wake()
         for held in self._unforeseen.pop(queue, ()):
             self._end(held)
 
-    def _hold(self, held: "_Held") -> None:
-        now = self._scheduler.now
-        due = self.time_up(now)
-        arrival = self._broker.logs[held.queue].arrival(held.offset)
+    def simulate(self, held: Held, since: int) -> None:
+        """Let a pull wait that has waited since then."""
+        due = self.time_up(since)
+        arrival = self.log(held.queue).arrival(held.offset)
         if arrival is not None:
             due = min(due, arrival)
         else:
@@ -97,7 +105,51 @@ class PullHold:
             self._unforeseen[held.queue] = [*(one for one in waiting if not one.ended), held]
         self._scheduler.at(due, partial(self._end, held))
 
-    def _end(self, held: "_Held") -> None:
+    # What a queue at rest needs
+
+    @property
+    def now(self) -> int:
+        """True time; microseconds."""
+        return self._scheduler.now
+
+    def log(self, queue: MessageQueue) -> MessageLog:
+        """A queue's messages."""
+        return self._broker.logs[queue]
+
+    def may_rest(self, held: Held, queue: MessageQueue) -> bool:
+        """Whether nobody wants to hear of each pull, and no other member pulls the same queue at rest."""
+        other = self.resting.get((held.group, queue))
+        if other is not None:
+            other.wake()
+        return other is None and not self._broker.hook.wants_pulls and held.channel.open_at_broker
+
+    def play(self, held: Held, since: int) -> None:
+        """Make up for a round that has begun."""
+        self._scheduler.alone(since, partial(self._end, held))
+
+    def note(self, group: str, queue: MessageQueue, offset: int, counted: int) -> None:
+        """A pull was answered, and the next one is there; it commits what it counts, if anything."""
+        self._broker.offsets.commit_pull_offset(group, queue.topic, queue.queue_id, offset)
+        if counted > 0:
+            self._broker.offsets.commit_offset(group, queue.topic, queue.queue_id, counted)
+
+    def catch_up(self, group: str) -> None:
+        """Somebody looks at a group's offsets."""
+        for quiet in [quiet for (of_group, _), quiet in self.resting.items() if of_group == group]:
+            quiet.catch_up()
+
+    def catch_up_with(self, group: str, queue: MessageQueue) -> None:
+        """Somebody looks at one queue's offset, or changes it."""
+        quiet = self.resting.get((group, queue))
+        if quiet is not None:
+            quiet.catch_up()
+
+    def wake(self, group: str) -> None:
+        """Something happens to a group that may matter to its pulls."""
+        for quiet in [quiet for (of_group, _), quiet in self.resting.items() if of_group == group]:
+            quiet.wake()
+
+    def _end(self, held: Held) -> None:
         if not held.ended and self._broker.pulls is self:  # it has not restarted since
             held.ended = True
             held.reply(self.answer(held.group, held.queue, held.offset))

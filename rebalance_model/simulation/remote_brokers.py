@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
+from typing import Protocol
 
 from rebalance_model.broker.client_manage_processor import HeartbeatData
 from rebalance_model.broker.consumer_group_info import ConsumerData
@@ -15,6 +16,7 @@ from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections, Outcome
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.splitmix import SplitMix64
 
 API_TIMEOUT = 3_000
@@ -26,13 +28,25 @@ VERSION = 493
 """V5_4_0 in MQVersion."""
 
 
+class RestingClient(Protocol):
+    """A client whose queues may rest (`quiet_queue`)."""
+
+    def wake(self) -> None:
+        """Something happens to them."""
+
+    def catch_up(self) -> None:
+        """Somebody looks at them."""
+
+
 class RemoteBrokers:
     """Questions of one client; `consumer` is set before the first of them."""
 
     consumer: Consumer
 
-    def __init__(self, connections: Connections, client_id: str, random: SplitMix64) -> None:
+    def __init__(self, client: RestingClient, connections: Connections, client_id: str, random: SplitMix64) -> None:
+        self._client = client
         self._connections = connections
+        self._views: dict[str, tuple[tuple[str, ...], tuple[MessageQueue, ...] | None]] = {}
         self._client_id = client_id
         self._random = random
         self._heartbeating = False
@@ -45,7 +59,13 @@ class RemoteBrokers:
         if not brokers:
             raise BrokerError(f"no broker has {topic}")
         broker = brokers[0] if len(brokers) == 1 else self._random.choice(brokers)
-        return await self._connections.ask(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
+        ids = await self._connections.ask(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
+        view = ids, self.consumer.topic_subscribe_info_table.get(topic)
+        known = self._views.get(topic)
+        if known is None or known[0] != view[0] or known[1] is not view[1]:
+            self._views[topic] = view
+            self._client.wake()  # its share may be another one now
+        return ids
 
     async def query_assignment(
         self, topic: str, group: str, strategy_name: str, message_model: MessageModel
@@ -92,6 +112,7 @@ class RemoteBrokers:
 
     def persist_all(self) -> None:
         """The timer's commits: those for one broker follow each other on its connection, so they travel as one."""
+        self._client.catch_up()
         self._commits = {}
         self.consumer.persist_consumer_offset()
         commits, self._commits = self._commits, None
@@ -156,13 +177,13 @@ class RemoteBrokers:
         """SEND_MESSAGE to the retry topic, which does the same."""
         await self.send_message_back(group, queue, message, 0)
 
-    async def pull(self, queue: MessageQueue, pull: Pull) -> PullResult:
+    async def pull(self, quiet: QuietQueue, pull: Pull) -> PullResult:
         """PULL_MESSAGE."""
 
         def begin(broker: Broker, channel: Channel, outcome: Outcome[PullResult]) -> None:
-            broker.pulls.pull(channel, self.consumer.config.group, queue, pull, outcome)
+            broker.pulls.pull(channel, self.consumer.config.group, quiet, pull, outcome)
 
-        return await self._connections.pull(queue.broker, begin)
+        return await self._connections.pull(quiet.queue.broker, begin)
 
     def known_brokers(self) -> list[str]:
         """The brokers of all topics that are subscribed."""

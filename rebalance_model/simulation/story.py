@@ -127,11 +127,11 @@ def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison)
             client.freeze()
             return client.thaw
         case Hang():
-            client.behaviour.hang(ANY if step.queue is None else step.queue)
-            return client.behaviour.behave
+            client.hang(ANY if step.queue is None else step.queue)
+            return client.behave
         case Poison():
-            client.behaviour.poison(ANY if step.queue is None else step.queue)
-            return client.behaviour.behave
+            client.poison(ANY if step.queue is None else step.queue)
+            return client.behave
     return partial(cluster.start_again, step.who)
 
 

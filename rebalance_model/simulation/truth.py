@@ -94,17 +94,18 @@ class Truth:
         for group, queue in [key for key in self._locked if key[1].broker == broker]:
             self.unlocks(now, group, queue)
 
-    def consumes(self, now: int, group: str, client_id: str, queue: MessageQueue, offsets: range) -> None:
-        """A listener has accepted messages."""
-        key = group, client_id, queue
-        known = self._consumed.get(key)
+    def consumes(self, who: tuple[str, str], queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
+        """A client of a group has accepted messages, the first and the last of them at these times."""
+        begin, end = times
+        known = self._consumed.get((*who, queue))
         if known is None or known.last_offset + 1 != offsets.start:
+            group, client_id = who
             known = Consumed(
-                begin=now, group=group, client_id=client_id, queue=queue, first_offset=offsets.start, last_offset=0
+                begin=begin, group=group, client_id=client_id, queue=queue, first_offset=offsets.start, last_offset=0
             )
-            self._consumed[key] = known
+            self._consumed[*who, queue] = known
             self.records.append(known)
-        known.last_offset, known.end = offsets.stop - 1, now
+        known.last_offset, known.end = offsets.stop - 1, end
 
     def fault(self, now: int, kind: str, subject: str) -> Fault:
         """The story does something; whoever undoes it sets the end."""

@@ -18,6 +18,8 @@ class World:
     network: Network
     name_server: NameServer
     truth: Truth
+    every_step: bool = False
+    """Simulate every pull, also where it could be computed (`quiet_queue`)."""
 
     @property
     def true_ms(self) -> int:

@@ -1,0 +1,147 @@
+"""A queue where nothing happens but the next message: computed when somebody looks, instead of simulated.
+
+A well consumer waits at the broker with nothing cached. A message comes, is sent to it, consumed and counted, while
+the next pull goes up and waits again; or none comes, and every 15 to 20 s a pull is answered without one. As long as
+each message is done with before the next one comes, each of these rounds is known in advance to the microsecond. So
+such a queue rests: no event is scheduled for it, and `catch_up` brings the real objects (process queue, pull request,
+offset stores) to where the rounds would have brought them. Somebody who looks in the middle of a round has it played
+by the real parts, in the past; whatever could make a difference wakes the queue first.
+
+A cluster with `World.every_step` set lets no queue rest, and comes to the same bytes: a test holds the two together.
+"""
+
+from typing import TYPE_CHECKING
+
+from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client.pull_request import PullRequest
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.simulation.message_log import SteadyLog
+from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.scheduler import MS, SECOND
+
+if TYPE_CHECKING:
+    from rebalance_model.simulation.client import Client
+    from rebalance_model.simulation.pull_hold import Held, PullHold
+
+NEVER = INT64_MAX
+OFTEN = 15 * SECOND
+"""Messages that come at least so often leave no time for a pull without one."""
+
+
+class QuietQueue:
+    """The rounds of one pull request while it rests."""
+
+    def __init__(self, client: "Client", request: PullRequest) -> None:
+        self._client = client
+        self._request = request
+        self.queue = request.message_queue
+        self._resting = False
+
+    def rest(self, pulls: "PullHold", held: "Held") -> bool:
+        """Begin to rest with a pull that waits from now on; False: this queue has to be simulated."""
+        self._pulls, self._held = pulls, held
+        self._log = pulls.log(self.queue)
+        latency, work = held.channel.latency, self._client.behaviour.work
+        self._round = max(2 * latency, latency + work)
+        self._often = isinstance(self._log, SteadyLog) and self._log.period is not None and self._log.period <= OFTEN
+        self._resting = self._may_rest()
+        if self._resting:
+            pulls.resting[held.group, self.queue] = self._client.resting[self.queue] = self
+            self._wait(pulls.now)
+        return self._resting
+
+    def catch_up(self) -> None:
+        """Bring everything to where it is now."""
+        now = self._pulls.now
+        while self._resting and self._next <= now:
+            if self._ends > now:
+                self._stop()
+                self._pulls.play(self._held, self._next)
+            elif self._next == self._arrives:
+                self._take_messages(now)
+            else:
+                self._ask_again()
+
+    def wake(self) -> None:
+        """Simulate the queue from now on."""
+        self.catch_up()
+        if self._resting:
+            self._stop()
+            self._pulls.simulate(self._held, self._since)
+
+    def _may_rest(self) -> bool:
+        """Whether the queue is idle, all is well, and each message is done with before the next one comes."""
+        client, process_queue = self._client, self._request.process_queue
+        consumer, now = client.consumer, client.now()
+        store = consumer.offset_store.clone_offset_table(None)
+        self._remembered = self.queue in store
+        return (
+            not client.every_step
+            and self._pulls.may_rest(self._held, self.queue)
+            and self._held.channel.open_at_client
+            and client.process.life is Life.RUNNING
+            and client.behaviour.well
+            and consumer.running
+            and consumer.config.pull_interval == 0
+            and process_queue.msg_count == 0
+            and not process_queue.dropped
+            and store.get(self.queue, self._held.offset) == self._held.offset
+            and (not consumer.config.orderly or self._keeps_order(process_queue, now))
+            and self._in_time()
+        )
+
+    def _keeps_order(self, process_queue: ProcessQueue, now: int) -> bool:
+        return process_queue.locked and not process_queue.is_lock_expired(now) and not process_queue.consuming
+
+    def _in_time(self) -> bool:
+        if isinstance(self._log, SteadyLog):
+            period = self._log.period
+            return period is None or self._round + 2 * self._held.channel.latency <= period
+        return self._log.arrival(self._held.offset) is None
+
+    def _stop(self) -> None:
+        self._resting = False
+        del self._pulls.resting[self._held.group, self.queue], self._client.resting[self.queue]
+
+    def _wait(self, since: int) -> None:
+        """A pull has arrived, and waits."""
+        self._since = self._held.channel.last_io = since
+        time_up = self._pulls.time_up(since)
+        arrival = self._log.arrival(self._held.offset)
+        self._arrives = NEVER if arrival is None else max(arrival, since)
+        self._next = min(self._arrives, time_up)
+        self._ends = self._next + (self._round if self._next == self._arrives else 2 * self._held.channel.latency)
+
+    def _take_messages(self, now: int) -> None:
+        """All rounds with a message that have ended; where messages are rare, pulls without one come between them."""
+        first = last = self._held.offset
+        if self._often:
+            last = max(first, self._log.max_offset(now - self._round) - 1)
+        found = self._arrives if last == first else self._log.arrival(last) or 0
+        latency, work = self._held.channel.latency, self._client.behaviour.work
+        process_queue = self._request.process_queue
+        process_queue.queue_offset_max = last
+        process_queue.msg_acc_cnt = 1
+        process_queue.consuming = not self._client.consumer.config.orderly
+        process_queue.last_consume_timestamp = self._client.clock.at(found + latency + work)
+        done = (self._arrives + latency + work) // MS, (found + latency + work) // MS
+        self._client.behaviour.consumed(self.queue, range(first, last + 1), done)
+        # The pull that follows a message carries what was counted before it.
+        counted = last if last > first or self._remembered else 0
+        self._next_pull(found, last + 1, counted)
+        self._client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
+        self._remembered = True
+
+    def _ask_again(self) -> None:
+        """A pull was answered without a message."""
+        offset = self._held.offset
+        self._client.consumer.offset_store.update_offset(self.queue, offset, increase_only=True)
+        self._remembered = True
+        self._next_pull(self._next, offset, offset)
+
+    def _next_pull(self, answered: int, offset: int, counted: int) -> None:
+        latency = self._held.channel.latency
+        self._request.process_queue.last_pull_timestamp = self._client.clock.at(answered + latency)
+        self._pulls.note(self._held.group, self.queue, offset, counted)
+        self._request.next_offset = self._held.offset = offset
+        self._wait(answered + 2 * latency)
