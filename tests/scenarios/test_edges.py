@@ -36,8 +36,12 @@ def test_a_topic_that_nobody_subscribes_has_no_expected_owner():
     assert [trace.state.queues[one].expected for one in other] == [None, None]
 
 
-def test_a_route_that_is_late_or_failed_changes_nothing():
+def test_a_route_that_is_late_or_failed_or_in_another_order_changes_nothing():
     trace = Trace().poll(0, TWO).poll(20, TWO)
+    turned = tuple(mq(q) for q in reversed(range(4)))
+    trace._fold(TopicRoute(topic="Orders", queues=turned, **trace._poll(START + 25_000)))
+    assert trace.rebalances() == []
+    assert trace.state.episode is None
     before = trace.state.routes
     trace._fold(TopicRoute(topic="Orders", queues=(), **trace._poll(START + 10_000)))
     trace._fold(TopicRoute(topic="Orders", error=RpcError(code=-1), **trace._poll(START + 30_000)))
