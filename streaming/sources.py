@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 
 from streaming.errors import UserError
 from streaming.log.files import offset_of, parse_path
-from streaming.log.kafka import partition_count
+from streaming.log.kafka import appends_with_its_own_time, partition_count
 from streaming.settings import Settings
 
 ROWS_READ = "read"
@@ -61,6 +61,11 @@ def check_source(settings: Settings) -> None:
         raise UserError(
             f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
             f"{source.partitions}: make it with `rebalance-watch topic create`, or set source.partitions."
+        )
+    if not appends_with_its_own_time(source.bootstrap_servers, source.topic):
+        raise UserError(
+            f"The topic {source.topic} stamps rows by the producer's clock, so no wrong clock would be seen: set its "
+            "message.timestamp.type to LogAppendTime, or make a new one with `rebalance-watch topic create`."
         )
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from streaming.errors import UserError
@@ -13,6 +14,7 @@ from streaming.log.rows import Row
 ROW_BYTES_MAX = 2**24
 """The largest record that the topic takes, as large as the largest row of a file: the job rejects what is over its
 own limit (1 MB) with a reason, and can do so only if it gets it."""
+_TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
 """How long a row may wait for Kafka's acknowledgement before the publisher gives up, aloud."""
 
@@ -109,6 +111,18 @@ def partition_count(bootstrap_servers: str, topic: str) -> int | None:
         return len(described[0]["partitions"]) or None
 
 
+def appends_with_its_own_time(bootstrap_servers: str, topic: str) -> bool:
+    """Whether the broker stamps the topic's rows (LogAppendTime), not the producer.
+
+    Raises:
+        UserError: Kafka can't be asked.
+    """
+    with _admin(bootstrap_servers) as admin:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_TIMESTAMP_TYPE: None})
+        (configs,) = admin.describe_configs([resource], config_filter="all").values()
+        return str(configs[topic][_TIMESTAMP_TYPE]["value"]) == _LOG_APPEND_TIME
+
+
 def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
     """Make the topic; False if it is already there with this partition count.
 
@@ -124,7 +138,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replica
             raise UserError(_other_count(topic, there, partitions))
         return False
     configs = {
-        "message.timestamp.type": "LogAppendTime",
+        _TIMESTAMP_TYPE: _LOG_APPEND_TIME,
         "retention.ms": str(retention_ms),
         "max.message.bytes": str(ROW_BYTES_MAX),
     }

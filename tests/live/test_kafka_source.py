@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
@@ -65,6 +66,15 @@ def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(lab, settings, set
     ):
         with pytest.raises(UserError, match=sentence):
             check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=server, **wrong))
+
+
+def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path):
+    admin = KafkaAdminClient(bootstrap_servers=[lab.kafka_bootstrap])
+    admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
+    admin.wait_for_topics(["by-hand"])
+    admin.close()
+    with pytest.raises(UserError, match="LogAppendTime, or make a new one"):
+        check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=lab.kafka_bootstrap, topic="by-hand"))
 
 
 def send_without_key(settings, value: bytes) -> None:
