@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import collect, demo, doctor, lab, replay, run, topic
+from streaming.cli import collect, demo, doctor, lab, replay, run, simulate, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -26,6 +26,7 @@ app.command()(doctor.doctor)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
 app.command()(run.run)
+app.command()(simulate.simulate)
 app.add_typer(topic.app, name="topic")
 
 
