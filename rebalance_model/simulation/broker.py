@@ -18,7 +18,7 @@ from rebalance_model.broker.subscription_group_config import SubscriptionGroupMa
 from rebalance_model.client.host import OffsetNotFoundError, RefusedError
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.simulation.hook import BrokerHook
-from rebalance_model.simulation.message_log import MessageLog, RetryLog, SteadyLog
+from rebalance_model.simulation.message_log import MessageLog, RetryLog
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.pull_hold import PullHold
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
@@ -80,9 +80,9 @@ class Broker:
         for queue_id in range(self.topics.get(topic, 0), queues):
             self.logs.setdefault(MessageQueue(topic, self.name, queue_id), log(queue_id))
         for queue_id in range(queues, self.topics.get(topic, 0)):
-            old = self.logs[MessageQueue(topic, self.name, queue_id)]
-            if isinstance(old, SteadyLog):
-                old.stop(self.world.scheduler.now)
+            queue = MessageQueue(topic, self.name, queue_id)
+            self.pulls.wake_queue(queue)
+            self.logs[queue].stop(self.world.scheduler.now)
         self.topics[topic] = queues
         if self.up:
             self.world.name_server.register(topic, self.name, queues)

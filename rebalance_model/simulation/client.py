@@ -93,7 +93,7 @@ class Client:
         self._world = world
         config = replace(settings.config)
         who = config.group, config.client_id
-        self.behaviour = Behaviour(self.process, settings.work, world.truth, who)
+        self.behaviour = Behaviour(self.process, settings.work, partial(world.truth.consumes, who), self._settle)
         self._connections = Connections(self, brokers, world)
         self.brokers = RemoteBrokers(self, self._connections, config.client_id, world.random)
         self.owned = OwnedQueues(world, who)
@@ -107,6 +107,8 @@ class Client:
             self.service = ConcurrentConsumption(self.consumer, ConcurrentListener(self.behaviour))
         self.every_step = world.every_step
         self.resting: dict[MessageQueue, QuietQueue] = {}
+        self.waiting: dict[MessageQueue, QuietQueue] = {}
+        """The queues whose pull waits at its broker, or did so last."""
         self._rebalancing = RebalanceService(self.start_time)
         self._wakeup: Promise[None] = Promise()
         self._timer = 0
@@ -315,6 +317,11 @@ class Client:
             process_queue = self.owned[queue]
             if not process_queue.locked or process_queue.last_lock_timestamp < began:
                 self.resting[queue].wake()
+
+    def _settle(self, queue: MessageQueue) -> None:
+        quiet = self.waiting.get(queue)
+        if quiet is not None and not self.every_step:
+            self.process.after(0, quiet.settle)
 
     async def _persist(self) -> None:
         self.brokers.persist_all()

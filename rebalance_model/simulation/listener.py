@@ -1,6 +1,6 @@
 """The user's code in a simulated consumer, and how it can misbehave."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from rebalance_model.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
@@ -9,18 +9,20 @@ from rebalance_model.client.process_queue import Message
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.scheduler import MS
-from rebalance_model.simulation.truth import Truth
+
+Consumed = Callable[[MessageQueue, range, tuple[int, int]], None]
 
 
 class Behaviour:
     """What the listener does with messages: takes its time, hangs, or refuses one of them."""
 
-    def __init__(self, process: Process, work: int, truth: Truth, who: tuple[str, str]) -> None:
+    def __init__(self, process: Process, work: int, consumed: Consumed, done: Callable[[MessageQueue], None]) -> None:
         self.work = work
         """Microseconds for a batch."""
         self._process = process
-        self._truth = truth
-        self._who = who
+        self._done = done
+        self.consumed = consumed
+        """Told of the messages that were accepted, and when the first and the last of them were; epoch milliseconds."""
         self._hangs: int | None = None
         self._poisons: int | None = None
         self._poisoned: tuple[MessageQueue, int] | None = None
@@ -60,11 +62,8 @@ class Behaviour:
             return False
         now = self._process.scheduler.now // MS
         self.consumed(queue, range(first, messages[-1].queue_offset + 1), (now, now))
+        self._done(queue)
         return True
-
-    def consumed(self, queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
-        """Messages were accepted, the first and the last of them at these times; epoch milliseconds."""
-        self._truth.consumes(self._who, queue, offsets, times)
 
 
 ANY = -1

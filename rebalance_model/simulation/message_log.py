@@ -13,6 +13,9 @@ class MessageLog(Protocol):
     def arrival(self, offset: int) -> int | None:
         """When a message arrived or will arrive; None: not as things are."""
 
+    def stop(self, now: int) -> None:
+        """No message after this: the queue is no longer written to."""
+
 
 class SteadyLog:
     """A message every so often, as a producer in turn over its queues makes them."""
@@ -57,3 +60,7 @@ class RetryLog:
     def arrival(self, offset: int) -> int | None:
         """When a message arrived or will arrive."""
         return self._arrivals[offset] if offset < len(self._arrivals) else None
+
+    def stop(self, now: int) -> None:
+        """No message after this."""
+        del self._arrivals[self.max_offset(now) :]

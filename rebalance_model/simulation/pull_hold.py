@@ -39,6 +39,8 @@ class Held:
     queue: MessageQueue
     offset: int
     reply: Reply
+    since: int
+    """When it began to wait; microseconds of true time."""
     ended: bool = False
 
 
@@ -64,9 +66,9 @@ class PullHold:
             broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
         newest = broker.logs[queue].max_offset(self._scheduler.now)
         if pull.offset == newest:
-            held = Held(channel, group, queue, pull.offset, reply)
+            held = Held(channel, group, queue, pull.offset, reply, self.now)
             if not quiet.rest(self, held):
-                self.simulate(held, self.now)
+                self.simulate(held)
         else:
             reply(self.answer(group, queue, pull.offset))
 
@@ -89,14 +91,13 @@ class PullHold:
 
     def arrived(self, queue: MessageQueue) -> None:
         """A message that could not be foreseen has come."""
-        for quiet in [quiet for (_, one), quiet in self.resting.items() if one == queue]:
-            quiet.wake()
+        self.wake_queue(queue)
         for held in self._unforeseen.pop(queue, ()):
             self._end(held)
 
-    def simulate(self, held: Held, since: int) -> None:
-        """Let a pull wait that has waited since then."""
-        due = self.time_up(since)
+    def simulate(self, held: Held) -> None:
+        """Let a pull wait."""
+        due = self.time_up(held.since)
         arrival = self.log(held.queue).arrival(held.offset)
         if arrival is not None:
             due = min(due, arrival)
@@ -138,6 +139,11 @@ class PullHold:
         for quiet in [quiet for (of_group, _), quiet in self.resting.items() if of_group == group]:
             quiet.catch_up()
 
+    def wake_queue(self, queue: MessageQueue) -> None:
+        """Its messages will not be what they were going to be."""
+        for quiet in [quiet for (_, one), quiet in self.resting.items() if one == queue]:
+            quiet.wake()
+
     def catch_up_with(self, group: str, queue: MessageQueue) -> None:
         """Somebody looks at one queue's offset, or changes it."""
         quiet = self.resting.get((group, queue))
@@ -150,9 +156,13 @@ class PullHold:
             quiet.wake()
 
     def _end(self, held: Held) -> None:
-        if not held.ended and self._broker.pulls is self:  # it has not restarted since
-            held.ended = True
-            held.reply(self.answer(held.group, held.queue, held.offset))
+        if held.ended or self._broker.pulls is not self:  # the broker has restarted since
+            return
+        if held.offset == self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held.since):
+            self.simulate(held)  # the message that was to come won't: the queue is no longer written to
+            return
+        held.ended = True
+        held.reply(self.answer(held.group, held.queue, held.offset))
 
     def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
         """Code and remark, where the group's subscription is not the client's."""

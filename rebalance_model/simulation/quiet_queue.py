@@ -10,6 +10,7 @@ by the real parts, in the past; whatever could make a difference wakes the queue
 A cluster with `World.every_step` set lets no queue rest, and comes to the same bytes: a test holds the two together.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_model.client.process_queue import ProcessQueue
@@ -31,6 +32,10 @@ OFTEN = 15 * SECOND
 class QuietQueue:
     """The rounds of one pull request while it rests."""
 
+    _pulls: "PullHold"
+    _pull: "Held"
+    """The pull that waits at the broker, or did so last."""
+
     def __init__(self, client: "Client", request: PullRequest) -> None:
         self._client = client
         self._request = request
@@ -38,8 +43,9 @@ class QuietQueue:
         self._resting = False
 
     def rest(self, pulls: "PullHold", held: "Held") -> bool:
-        """Begin to rest with a pull that waits from now on; False: this queue has to be simulated."""
-        self._pulls, self._held = pulls, held
+        """Begin to rest with a pull that waits; False: this queue has to be simulated."""
+        self._pulls, self._pull = pulls, held
+        self._client.waiting[self.queue] = self
         self._log = pulls.log(self.queue)
         latency, work = held.channel.latency, self._client.behaviour.work
         self._round = max(2 * latency, latency + work)
@@ -47,8 +53,16 @@ class QuietQueue:
         self._resting = self._may_rest()
         if self._resting:
             pulls.resting[held.group, self.queue] = self._client.resting[self.queue] = self
-            self._wait(pulls.now)
+            self._wait(held.since)
         return self._resting
+
+    def settle(self) -> None:
+        """A message has been consumed: if the next pull is waiting already, the queue may rest now."""
+        waiting = self._pull
+        if not waiting.ended and not self._resting:
+            waiting.ended = self.rest(self._pulls, replace(waiting))
+            if not waiting.ended:
+                self._pull = waiting
 
     def catch_up(self) -> None:
         """Bring everything to where it is now."""
@@ -56,7 +70,7 @@ class QuietQueue:
         while self._resting and self._next <= now:
             if self._ends > now:
                 self._stop()
-                self._pulls.play(self._held, self._next)
+                self._pulls.play(self._pull, self._next)
             elif self._next == self._arrives:
                 self._take_messages(now)
             else:
@@ -67,7 +81,7 @@ class QuietQueue:
         self.catch_up()
         if self._resting:
             self._stop()
-            self._pulls.simulate(self._held, self._since)
+            self._pulls.simulate(self._pull)
 
     def _may_rest(self) -> bool:
         """Whether the queue is idle, all is well, and each message is done with before the next one comes."""
@@ -77,15 +91,15 @@ class QuietQueue:
         self._remembered = self.queue in store
         return (
             not client.every_step
-            and self._pulls.may_rest(self._held, self.queue)
-            and self._held.channel.open_at_client
+            and self._pulls.may_rest(self._pull, self.queue)
+            and self._pull.channel.open_at_client
             and client.process.life is Life.RUNNING
             and client.behaviour.well
             and consumer.running
             and consumer.config.pull_interval == 0
             and process_queue.msg_count == 0
             and not process_queue.dropped
-            and store.get(self.queue, self._held.offset) == self._held.offset
+            and store.get(self.queue, self._pull.offset) == self._pull.offset
             and (not consumer.config.orderly or self._keeps_order(process_queue, now))
             and self._in_time()
         )
@@ -96,29 +110,29 @@ class QuietQueue:
     def _in_time(self) -> bool:
         if isinstance(self._log, SteadyLog):
             period = self._log.period
-            return period is None or self._round + 2 * self._held.channel.latency <= period
-        return self._log.arrival(self._held.offset) is None
+            return period is None or self._round + 2 * self._pull.channel.latency <= period
+        return self._log.arrival(self._pull.offset) is None
 
     def _stop(self) -> None:
         self._resting = False
-        del self._pulls.resting[self._held.group, self.queue], self._client.resting[self.queue]
+        del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
 
     def _wait(self, since: int) -> None:
         """A pull has arrived, and waits."""
-        self._since = self._held.channel.last_io = since
+        self._pull.since = self._pull.channel.last_io = since
         time_up = self._pulls.time_up(since)
-        arrival = self._log.arrival(self._held.offset)
+        arrival = self._log.arrival(self._pull.offset)
         self._arrives = NEVER if arrival is None else max(arrival, since)
         self._next = min(self._arrives, time_up)
-        self._ends = self._next + (self._round if self._next == self._arrives else 2 * self._held.channel.latency)
+        self._ends = self._next + (self._round if self._next == self._arrives else 2 * self._pull.channel.latency)
 
     def _take_messages(self, now: int) -> None:
         """All rounds with a message that have ended; where messages are rare, pulls without one come between them."""
-        first = last = self._held.offset
+        first = last = self._pull.offset
         if self._often:
             last = max(first, self._log.max_offset(now - self._round) - 1)
         found = self._arrives if last == first else self._log.arrival(last) or 0
-        latency, work = self._held.channel.latency, self._client.behaviour.work
+        latency, work = self._pull.channel.latency, self._client.behaviour.work
         process_queue = self._request.process_queue
         process_queue.queue_offset_max = last
         process_queue.msg_acc_cnt = 1
@@ -134,14 +148,14 @@ class QuietQueue:
 
     def _ask_again(self) -> None:
         """A pull was answered without a message."""
-        offset = self._held.offset
+        offset = self._pull.offset
         self._client.consumer.offset_store.update_offset(self.queue, offset, increase_only=True)
         self._remembered = True
         self._next_pull(self._next, offset, offset)
 
     def _next_pull(self, answered: int, offset: int, counted: int) -> None:
-        latency = self._held.channel.latency
+        latency = self._pull.channel.latency
         self._request.process_queue.last_pull_timestamp = self._client.clock.at(answered + latency)
-        self._pulls.note(self._held.group, self.queue, offset, counted)
-        self._request.next_offset = self._held.offset = offset
+        self._pulls.note(self._pull.group, self.queue, offset, counted)
+        self._request.next_offset = self._pull.offset = offset
         self._wait(answered + 2 * latency)

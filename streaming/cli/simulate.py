@@ -82,22 +82,24 @@ def run(told: Scenario, seed: int, folder: Path, *, hook: bool) -> tuple[int, in
     from streaming.log.recording import Recorder
 
     count = 0
-    with Recorder(folder / "events.jsonl.gz") as recorder:
 
-        def record(event: AnyEvent) -> None:
-            nonlocal count
-            count += 1
-            recorder.publish([event])
+    def record(event: AnyEvent) -> None:
+        nonlocal count
+        count += 1
+        recorder.publish([event])
 
-        cluster = Cluster(told, seed, record, hook=hook)
-        story.tell(cluster)
-        end = round(told.minutes * 60)
-        steps = [*range(_STEP_SECONDS, end, _STEP_SECONDS), end]
-        try:
+    path = folder / "events.jsonl.gz"
+    end = round(told.minutes * 60)
+    steps = [*range(_STEP_SECONDS, end, _STEP_SECONDS), end]
+    try:
+        with Recorder(path) as recorder:
+            cluster = Cluster(told, seed, record, hook=hook)
+            story.tell(cluster)
             for seconds in track(steps, description=told.title, console=Console(stderr=True)):
                 cluster.run_until(seconds)
-        except ScenarioError as error:
-            raise UserError(f"The story can't go on: {error}.") from None
+    except ScenarioError as error:
+        path.unlink(missing_ok=True)  # half a story is none
+        raise UserError(f"The story can't go on: {error}.") from None
     records = cluster.world.truth.records
     _write_truth(folder / "truth.jsonl", records)
     return count, len(records)

@@ -1,0 +1,65 @@
+"""A queue at rest is computed, and nobody can tell: every story comes to the same with every pull simulated."""
+
+import pytest
+
+from streaming.settings import conf_file
+from tests.core.simulation.run import small, tell, truth
+
+STORIES = sorted(file.stem for file in conf_file("scenarios").glob("*.toml"))
+
+
+def same(told, seed):
+    simulated = tell(told, seed, hook=False, every_step=True)
+    computed = tell(told, seed, hook=False)
+    assert computed.events == simulated.events
+    assert truth(computed.cluster) == truth(simulated.cluster)
+
+
+@pytest.mark.parametrize("name", [name for name in STORIES if name not in ("healthy", "lab-story")])
+def test_every_story_is_the_same_with_its_queues_at_rest(name):
+    same(name, seed=11)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", STORIES)
+def test_every_story_is_the_same_for_many_seeds(name):
+    for seed in range(100):
+        same(name, seed)
+
+
+RARE = {"name": "Orders", "queues": 4, "messages_per_second": 0.1}
+DENSE = {"name": "Orders", "queues": 4, "messages_per_second": 300}
+FAULTS = (
+    {"at": 50, "do": "hang", "who": "c-1", "queue": 0, "lasts": 20},
+    {"at": 80, "do": "freeze", "who": "c-2", "lasts": 31},
+    {"at": 130, "do": "partition", "who": "c-1", "lasts": 40},
+    {"at": 200, "do": "add-queues", "topic": "Orders", "queues": 2, "lasts": 40},
+)
+
+
+@pytest.mark.parametrize("topic", [RARE, DENSE, {"name": "Orders", "queues": 4}], ids=["rare", "dense", "silent"])
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("listener_ms", [0.5, 40])
+def test_it_is_the_same_whether_messages_are_rare_or_dense_and_listeners_quick_or_slow(topic, ordered, listener_ms):
+    group = {
+        "name": "g",
+        "called": "c",
+        "topics": ["Orders"],
+        "consumers": 2,
+        "ordered": ordered,
+        "listener_ms": listener_ms,
+    }
+    same(small(*FAULTS, topics=[topic], groups=[group], minutes=5 if topic is not DENSE else 1.5), seed=3)
+
+
+def test_two_members_that_pull_one_queue_are_both_simulated():
+    group = {"name": "g", "called": "c", "topics": ["Orders"], "consumers": 3}
+    mistake = {"at": 30, "do": "join", "who": "c-4", "group": "g", "strategy": "AVG_BY_CIRCLE"}
+    same(small(mistake, groups=[group]), seed=5)
+
+
+def test_queues_do_rest():
+    told = tell(small(), hook=False, until=100.0)
+    resting = [queue for client in told.cluster.clients.values() for queue in client.resting]
+    assert len(resting) >= 8
+    assert not any(client.resting for client in tell(small(), hook=True, until=100.0).cluster.clients.values())

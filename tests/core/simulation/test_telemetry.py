@@ -1,0 +1,128 @@
+"""The two collectors of a simulated cluster keep to the contract (design.md, 3)."""
+
+import itertools
+from collections import defaultdict
+
+import msgspec
+import pytest
+
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events import (
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    LockBatchMq,
+    PullMessage,
+    Tick,
+    TopicRoute,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+    key_of,
+)
+from rebalance_model.simulation.cluster import START
+from tests.core.simulation.run import BEGAN, small, tell
+
+
+@pytest.fixture(scope="module")
+def told():
+    return tell(
+        small(
+            {"at": 40, "do": "freeze", "who": "c-3", "lasts": 30},
+            {"at": 80, "do": "stop-broker", "broker": "broker-a", "lasts": 12},
+            {"at": 120, "do": "leave", "who": "c-1"},
+            minutes=3,
+        )
+    )
+
+
+def test_every_event_is_one_that_the_job_accepts(told):
+    for event in told.events:
+        assert decode(msgspec.json.encode(event), key=None, stamp=INT64_MAX, keyed=False) == event
+    assert {event.source for event in told.events} == {"sim"}
+
+
+def test_each_source_counts_without_a_gap_and_its_time_never_falls(told):
+    last = defaultdict(int)
+    times = defaultdict(int)
+    for event in told.events:
+        key = event.source_id, key_of(event)
+        assert event.seq == last[key] + 1
+        assert event.time >= times[event.source_id]
+        last[key], times[event.source_id] = event.seq, event.time
+    sources = {event.source_id.partition("@")[0] for event in told.events}
+    assert sources == {"poll-1", "hook-broker-a"}
+    assert len({event.source_id for event in told.events}) == 3  # the broker booted twice
+
+
+def test_the_collector_ticks_every_second_and_polls_every_ten(told):
+    ticks = [one.time for one in told.of(Tick) if one.source_id.startswith("poll")]
+    assert {b - a for a, b in itertools.pairwise(ticks)} == {1000}
+    rounds = [one.time for one in told.of(BrokerStatus) if one.source_id.startswith("poll")]
+    assert rounds[0] - BEGAN <= 10
+    assert {b - a for a, b in itertools.pairwise(rounds)} == {10_000}
+
+
+def test_a_round_says_the_route_then_the_members_then_the_offsets_then_each_client(told):
+    round_of = [one for one in told.events if one.source_id.startswith("poll") and 22_000 <= one.time - START < 31_000]
+    kinds = [type(one) for one in round_of if type(one) is not Tick]
+    assert kinds == [BrokerStatus, TopicRoute, ConsumerConnection, ConsumeStats, *[ConsumerRunningInfo] * 3]
+
+
+def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s_and_asked_once_meanwhile(told):
+    silent = [one for one in told.of(ConsumerRunningInfo) if one.error is not None]
+    assert {(one.client_id, one.error.code) for one in silent} == {("127.0.0.1@c-3", 207)}
+    assert all(10_000 <= one.time - one.asked <= 10_010 for one in silent)
+    assert (
+        len(silent) == 2
+    )  # asked at 42 s and at 62 s: at 52 s the first answer is still to come, at the end of its 10 s
+
+
+def test_a_broker_that_is_down_is_an_error_of_every_question_and_never_an_empty_answer(told):
+    down = [one for one in told.events if 80_100 < one.time - START < 92_000 and one.source_id.startswith("poll")]
+    down = [one for one in down if type(one) is not Tick]
+    assert {type(one) for one in down} == {BrokerStatus, ConsumerConnection, ConsumeStats}
+    assert {one.error.code for one in down} == {-1}
+
+
+def test_a_sum_of_pulls_lasts_a_second_and_says_what_was_pulled(told):
+    sums = told.of(PullMessage)
+    assert all(one.last_time - one.first_time <= 1000 for one in sums)
+    assert all(one.first_offset <= one.last_offset for one in sums)
+    assert all(one.count >= 1 for one in sums)
+    assert {one.code for one in sums} >= {None}
+    assert any(one.commit_offset > 0 for one in sums)
+
+
+def test_a_sum_is_sent_before_the_next_tick_and_before_what_else_is_said_of_its_queue(told):
+    open_since = {}
+    for one in told.events:
+        if not one.source_id.startswith("hook"):
+            continue
+        if isinstance(one, PullMessage):
+            open_since[one.queue_id] = one.last_time
+        if isinstance(one, UpdateConsumerOffset) and one.topic == "Orders":
+            assert open_since.get(one.queue_id, 0) <= one.time
+    ticks = [one.time for one in told.of(Tick) if one.source_id.startswith("hook")]
+    for one in told.of(PullMessage):
+        assert not any(one.first_time < tick < one.time for tick in ticks)
+
+
+def test_a_leaver_unlocks_commits_and_says_goodbye_in_this_order(told):
+    hook = [one for one in told.events if one.source_id.startswith("hook") and 120_000 <= one.time - START < 120_100]
+    [goodbye] = [one for one in hook if isinstance(one, UnregisterClient)]
+    assert goodbye.client_id == "127.0.0.1@c-1"
+    mine = [type(one) for one in hook if getattr(one, "channel", "") == goodbye.channel]
+    order = [
+        kind for kind, _ in itertools.groupby(mine) if kind in (UnlockBatchMq, UpdateConsumerOffset, UnregisterClient)
+    ]
+    assert order == [UnlockBatchMq, UpdateConsumerOffset, UnregisterClient]
+
+
+def test_locks_are_asked_for_one_by_one_at_first_and_all_at_once_every_20_s(told):
+    asked = [one for one in told.of(LockBatchMq) if one.client_id == "127.0.0.1@c-2" and one.time < START + 40_000]
+    assert {len(one.requested) for one in asked if one.time < START + 3_900} <= {1, 2, 3, 4}
+    renewals = [one for one in asked if len(one.requested) == len(one.granted) == 3]
+    assert {round((b.time - a.time) / 1000) for a, b in itertools.pairwise(renewals)} == {20}
