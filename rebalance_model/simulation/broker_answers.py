@@ -1,6 +1,6 @@
 """What an admin client asks a broker (AdminBrokerProcessor): answers in the form of events."""
 
-from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe.events import Connection, OffsetInfo
 from rebalance_model.simulation.broker import Broker
 
@@ -20,10 +20,10 @@ def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     broker.pulls.catch_up(group)
     online = group in broker.manager.consumer_table
     rows: list[OffsetInfo] = []
-    for topic in sorted(broker.offsets.which_topic_by_consumer(group)):
+    for topic in sorted(broker.offsets.which_topic_by_consumer(group), key=java_order):
         if topic in broker.topics and (not online or broker.manager.find_subscription_data(group, topic) is not None):
             rows += (_row(broker, group, topic, queue_id) for queue_id in range(broker.topics[topic]))
-    return tuple(sorted(rows, key=lambda row: queue_order(row.mq)))
+    return tuple(rows)
 
 
 def _row(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetInfo:

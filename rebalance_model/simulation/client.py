@@ -23,7 +23,7 @@ from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pul
 from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.client.queue_locks import LOCK_INITIAL_DELAY, LOCK_INTERVAL
 from rebalance_model.client.rebalance_service import RebalanceService
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation import client_answers
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections
@@ -49,16 +49,25 @@ class OwnedQueues(dict[MessageQueue, ProcessQueue]):
         super().__init__()
         self._world = world
         self._who = who
+        self._sorted: list[MessageQueue] | None = None
 
     def __setitem__(self, queue: MessageQueue, process_queue: ProcessQueue) -> None:
+        self._sorted = None
         self._world.truth.owns(self._world.true_ms, *self._who, queue)
         super().__setitem__(queue, process_queue)
 
     def pop(self, queue: MessageQueue, *default: None) -> ProcessQueue:  # type: ignore[override]  # the form in use
         """Take a queue out."""
+        self._sorted = None
         if queue in self:
             self._world.truth.disowns(self._world.true_ms, *self._who, queue)
         return super().pop(queue, *default)
+
+    def in_order(self) -> list[MessageQueue]:
+        """The queues as a collector sorts them."""
+        if self._sorted is None:
+            self._sorted = sorted(self, key=queue_order)
+        return self._sorted
 
     def lose(self) -> None:
         """The process ends."""
@@ -117,7 +126,7 @@ class Client:
 
     def start(self) -> None:
         """Begin (DefaultMQPushConsumerImpl.start)."""
-        now = self.clock.now()
+        now, now_us = self.clock.now(), self._world.scheduler.now
         for topic, expression in {**self.settings.subscriptions, self.consumer.config.retry_topic: SUB_ALL}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
         if isinstance(self.service, OrderedConsumption):
@@ -127,7 +136,8 @@ class Client:
             self._every((timeout, timeout), self.service.clean_expired_messages)
         self._every(POLL_NAME_SERVER, self._update_routes)
         self._every(HEARTBEAT_BROKER, self.brokers.send_heartbeat_to_all_brokers)
-        self._every(PERSIST_CONSUMER_OFFSET, self._persist)
+        first, period = PERSIST_CONSUMER_OFFSET
+        self._persist_at(now_us + first * MS, period * MS)
         self.process.spawn(self._rebalance_thread())
         self.process.spawn(self._begin())
 
@@ -185,20 +195,33 @@ class Client:
         """NOTIFY_CONSUMER_IDS_CHANGED."""
         self.rebalance_later(0)
 
-    async def running_info(self) -> client_answers.RunningInfo:
-        """GET_CONSUMER_RUNNING_INFO; an offset that memory has not is asked of its broker, and noted."""
+    def running_info(self, tell: Callable[[client_answers.RunningInfo], None]) -> None:
+        """GET_CONSUMER_RUNNING_INFO; an offset that memory has not is asked of its broker first, and noted."""
         self.catch_up()
-        store, config = self.consumer.offset_store, self.consumer.config
-        known = store.clone_offset_table(None)
-        for queue in [queue for queue in self.owned if queue not in known]:
+        known = self.consumer.offset_store.clone_offset_table(None)
+        missing = [queue for queue in self.owned if queue not in known]
+        if missing:
+            self.process.spawn(self._read_and_tell(missing, tell))
+        else:
+            tell(self._running_info(known))
+
+    async def _read_and_tell(
+        self, missing: list[MessageQueue], tell: Callable[[client_answers.RunningInfo], None]
+    ) -> None:
+        store = self.consumer.offset_store
+        for queue in missing:
             await store.read_offset(queue, ReadOffsetType.MEMORY_FIRST_THEN_STORE)
+        tell(self._running_info(store.clone_offset_table(None)))
+
+    def _running_info(self, offsets: dict[MessageQueue, int]) -> client_answers.RunningInfo:
+        config = self.consumer.config
         return client_answers.RunningInfo(
             orderly=config.orderly,
             strategy=config.strategy.java_class,
             start_time=self.start_time,
             properties=client_answers.properties(config),
             subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
-            queues=client_answers.rows(self.owned, store.clone_offset_table(None)),
+            queues=tuple(client_answers.row(mq, self.owned[mq], offsets.get(mq, -1)) for mq in self.owned.in_order()),
         )
 
     # Its own connections
@@ -323,8 +346,14 @@ class Client:
         if quiet is not None and not self.every_step:
             self.process.after(0, quiet.settle)
 
-    async def _persist(self) -> None:
-        self.brokers.persist_all()
+    def _persist_at(self, due: int, period: int) -> None:
+        """At a fixed rate, too; as it never waits, and is the most frequent timer of all, without a coroutine."""
+
+        def persist() -> None:
+            self.brokers.persist_all()
+            self._persist_at(due + period, period)
+
+        self._world.scheduler.at(due, partial(self.process.run, persist))
 
     async def _pull(self, request: PullRequest) -> None:
         """One round of the pull service (PullMessageService)."""

@@ -5,7 +5,7 @@ import msgspec
 from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.client.consumer_config import ConsumerConfig
 from rebalance_model.client.process_queue import ProcessQueue
-from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, Subscription
 
 CLIENT_VERSION = "V5_4_0"
@@ -55,12 +55,8 @@ def properties(config: ConsumerConfig) -> dict[str, str]:
     }
 
 
-def rows(table: dict[MessageQueue, ProcessQueue], offsets: dict[MessageQueue, int]) -> tuple[ProcessQueueInfo, ...]:
-    """The client's mqTable, in the order in which the collector sorts it."""
-    return tuple(_row(queue, table[queue], offsets.get(queue, -1)) for queue in sorted(table, key=queue_order))
-
-
-def _row(queue: MessageQueue, process_queue: ProcessQueue, offset: int) -> ProcessQueueInfo:
+def row(queue: MessageQueue, process_queue: ProcessQueue, offset: int) -> ProcessQueueInfo:
+    """One queue of the client's mqTable, and the offset that it has counted."""
     cached = process_queue.msg_tree_map.offsets
     taken = process_queue.consuming_msg_orderly_tree_map.offsets
     return ProcessQueueInfo(

@@ -35,8 +35,8 @@ class ClientEnd(Protocol):
     def wake(self) -> None:
         """Something happens that may matter to its queues at rest (`quiet_queue`)."""
 
-    async def running_info(self) -> "RunningInfo":
-        """GET_CONSUMER_RUNNING_INFO."""
+    def running_info(self, tell: Callable[["RunningInfo"], None]) -> None:
+        """GET_CONSUMER_RUNNING_INFO; the answer comes when it is known."""
 
 
 class Channel:
@@ -129,7 +129,7 @@ class Network:
             channel.open_at_broker = False
 
     def _send(self, channel: Channel, call: Call) -> bool:
-        if (channel.client.name, channel.broker.name) in self._cuts:
+        if self._cuts and (channel.client.name, channel.broker.name) in self._cuts:
             channel.stalled.append(call)
             return False
         self._scheduler.after(channel.latency, call)

@@ -10,6 +10,7 @@ from rebalance_model.observe.events import (
     SYSTEM_ERROR,
     UNREACHABLE,
     BrokerStatus,
+    Connection,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
@@ -26,6 +27,7 @@ from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
 
 T = TypeVar("T")
+ClientAnswer = client_answers.RunningInfo | RpcError
 
 INTERVAL = 10 * SECOND
 LATENCY = MS
@@ -117,7 +119,7 @@ class PollCollector:
         )
         if not isinstance(answers, RpcError):
             for one in answers.connections:
-                self._ask_client_once(current, broker, group, one.client_id)
+                self._ask_client_once(current, broker, group, one)
 
     async def _routes(self, current: "_Round", group: str, topics: Sequence[str]) -> None:
         """The routes of these topics, once a round and group, before what names them."""
@@ -136,18 +138,19 @@ class PollCollector:
             else:
                 self._emitter.emit(TopicRoute(**stamp, group=group, topic=topic, asked=asked, queues=queues))
 
-    def _ask_client_once(self, current: "_Round", broker: Broker, group: str, client_id: str) -> None:
-        member = group, client_id
+    def _ask_client_once(self, current: "_Round", broker: Broker, group: str, listed: Connection) -> None:
+        member = group, listed.client_id
         if member not in current.members and member not in self._under_way:
             self._under_way.add(member)
-            self._process.spawn(self._ask_client(broker, group, client_id))
+            self._process.spawn(self._ask_client(broker, group, listed))
         current.members.add(member)
 
-    async def _ask_client(self, broker: Broker, group: str, client_id: str) -> None:
+    async def _ask_client(self, broker: Broker, group: str, listed: Connection) -> None:
+        client_id = listed.client_id
         gate = self._narrow_gate if client_id in self._silent else self._gate
         await gate.enter()
         asked = self._clock.now()
-        answer = await self._ask_through(broker, group, client_id)
+        answer = await self._ask_through(broker, group, listed)
         gate.leave()
         self._under_way.discard((group, client_id))
         stamp = self._emitter.stamp(group)
@@ -181,38 +184,41 @@ class PollCollector:
         return answer
 
     def _ask_through(
-        self, broker: Broker, group: str, client_id: str
+        self, broker: Broker, group: str, listed: Connection
     ) -> Promise["client_answers.RunningInfo | RpcError"]:
         """A client's answer, passed on by its broker, which waits for it only so long."""
-        promise: Promise[client_answers.RunningInfo | RpcError] = Promise()
-        self._process.after(LATENCY, partial(self._pass_on, broker, group, client_id, promise))
+        promise: Promise[ClientAnswer] = Promise()
+        self._process.after(LATENCY, partial(self._pass_on, broker, group, listed, promise))
         return promise
 
-    def _pass_on(
-        self, broker: Broker, group: str, client_id: str, promise: Promise["client_answers.RunningInfo | RpcError"]
-    ) -> None:
+    def _pass_on(self, broker: Broker, group: str, listed: Connection, promise: Promise[ClientAnswer]) -> None:
         """At the broker."""
 
-        def back(answer: client_answers.RunningInfo | RpcError) -> None:
+        def back(answer: ClientAnswer) -> None:
             self._process.after(LATENCY, partial(promise.resolve, answer))
 
         info = broker.manager.consumer_table.get(group) if broker.up else None
-        member = None if info is None else info.find_channel(client_id)
+        # Of two channels of one id the broker takes the older one: the one listed first, since ports count up.
+        client_id = listed.client_id
+        member = None if info is None else info.channel_info_table.get(listed.channel) or info.find_channel(client_id)
         if not broker.up:
             back(RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused"))
         elif member is None:
             back(RpcError(code=SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client_id}> not online"))
         else:
-            timeout = RpcError(code=CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client_id}> Timeout")
-            self._world.scheduler.after(CLIENT_TIMEOUT, partial(back, timeout))
+            self._process.after(CLIENT_TIMEOUT, partial(self._time_out, group, client_id, promise))
             self._ask_at(broker.channels[member.channel], back)
 
-    def _ask_at(self, channel: Channel, back: Callable[[client_answers.RunningInfo], None]) -> None:
-        async def answer() -> None:
-            info = await channel.client.running_info()
+    def _time_out(self, group: str, client_id: str, promise: Promise[ClientAnswer]) -> None:
+        if not promise.done:
+            error = RpcError(code=CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client_id}> Timeout")
+            self._process.after(LATENCY, partial(promise.resolve, error))
+
+    def _ask_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
+        def tell(info: client_answers.RunningInfo) -> None:
             self._world.network.up(channel, partial(back, info))
 
-        self._world.network.down(channel, lambda: channel.client.process.spawn(answer()))
+        self._world.network.down(channel, partial(channel.client.running_info, tell))
 
 
 class _Round:

@@ -39,6 +39,8 @@ class QuietQueue:
     def __init__(self, client: "Client", request: PullRequest) -> None:
         self._client = client
         self._request = request
+        self._scheduler = client.process.scheduler
+        self._next = NEVER
         self.queue = request.message_queue
         self._resting = False
 
@@ -66,8 +68,8 @@ class QuietQueue:
 
     def catch_up(self) -> None:
         """Bring everything to where it is now."""
-        now = self._pulls.now
-        while self._resting and self._next <= now:
+        now = self._scheduler.now
+        while self._next <= now and self._resting:
             if self._ends > now:
                 self._stop()
                 self._pulls.play(self._pull, self._next)

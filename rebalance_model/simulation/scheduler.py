@@ -29,13 +29,14 @@ class Scheduler:
 
     def after(self, delay: int, call: Call) -> None:
         """Run a call after a delay."""
-        self.at(self.now + delay, call)
+        self._count += 1
+        heapq.heappush(self._due, (self.now + delay, self._count, call))
 
     def run_until(self, end: int) -> None:
         """Let time pass."""
-        due = self._due
+        due, pop = self._due, heapq.heappop
         while due and due[0][0] <= end:
-            self.now, _, call = heapq.heappop(due)
+            self.now, _, call = pop(due)
             call()
         self.now = end
 

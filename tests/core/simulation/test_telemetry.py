@@ -75,9 +75,7 @@ def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s_and_asked_once
     silent = [one for one in told.of(ConsumerRunningInfo) if one.error is not None]
     assert {(one.client_id, one.error.code) for one in silent} == {("127.0.0.1@c-3", 207)}
     assert all(10_000 <= one.time - one.asked <= 10_010 for one in silent)
-    assert (
-        len(silent) == 2
-    )  # asked at 42 s and at 62 s: at 52 s the first answer is still to come, at the end of its 10 s
+    assert len(silent) == 1  # asked at 42 s; not at 52 s, for that answer came then; at 62 s, and that one it answered
 
 
 def test_a_broker_that_is_down_is_an_error_of_every_question_and_never_an_empty_answer(told):
@@ -122,7 +120,7 @@ def test_a_leaver_unlocks_commits_and_says_goodbye_in_this_order(told):
 
 
 def test_locks_are_asked_for_one_by_one_at_first_and_all_at_once_every_20_s(told):
-    asked = [one for one in told.of(LockBatchMq) if one.client_id == "127.0.0.1@c-2" and one.time < START + 40_000]
+    asked = [one for one in told.of(LockBatchMq) if one.client_id == "127.0.0.1@c-2" and one.time < START + 80_000]
     assert {len(one.requested) for one in asked if one.time < START + 3_900} <= {1, 2, 3, 4}
     renewals = [one for one in asked if len(one.requested) == len(one.granted) == 3]
     assert {round((b.time - a.time) / 1000) for a, b in itertools.pairwise(renewals)} == {20}
