@@ -161,9 +161,12 @@ class Broker:
     def update_consumer_offsets(
         self, channel: Channel, group: str, offsets: Iterable[tuple[MessageQueue, int]]
     ) -> None:
-        """UPDATE_CONSUMER_OFFSET, of each queue in turn."""
+        """UPDATE_CONSUMER_OFFSET, of each queue in turn; one that changes nothing is passed over if nobody listens."""
         for queue, offset in offsets:
             self.pulls.catch_up_with(group, queue)
+            stored = self.offsets.query_offset(group, queue.topic, queue.queue_id)
+            if stored == offset and not self.hook.wants_pulls:
+                continue
             exists = queue.topic in self.topics
             response = self._consumers.update_consumer_offset(group, queue, offset, topic_exists=exists)
             self.hook.update_consumer_offset(channel, group, queue, offset, response.code)
