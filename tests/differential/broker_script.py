@@ -78,6 +78,7 @@ class ModelBroker:
         settings = BrokerConfig(**config)
         self.now = 10**12
         self.slots = Slots()
+        self._closed: set[str] = set()
         self.manager = ConsumerManager(settings)
         self.groups = SubscriptionGroupManager(settings)
         self.clients = ClientManageProcessor(self.manager, self.groups)
@@ -118,9 +119,11 @@ class ModelBroker:
 
     def scan(self) -> Json:
         outcome = self.manager.scan_not_active_channel(self.now)
-        for channel in outcome.closing:
+        closing = sorted(set(outcome.closing) - self._closed)  # to close a channel again changes nothing
+        self._closed.update(closing)
+        for channel in closing:
             self.slots.closed(channel)
-        return [self._told(outcome, sorted)[1:], sorted(outcome.closing)]
+        return [self._told(outcome, sorted)[1:], closing]
 
     def flush(self) -> Json:
         return _notifications(self.listener.flush())

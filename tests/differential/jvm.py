@@ -20,5 +20,5 @@ def start(home: Path, *more_options: str) -> None:
     class_path = [str(home), *map(str, jars.ensure("rocketmq", load_settings().runtime.jars))]
     server = java_home() / "lib" / "server"
     library = server / ("libjvm.dylib" if sys.platform == "darwin" else "libjvm.so")
-    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xrs", f"-Duser.home={home}", *more_options)
+    options = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xrs", f"-Duser.home={home}", *more_options)
     jpype.startJVM(*options, jvmpath=str(library), classpath=class_path, convertStrings=True)
