@@ -101,7 +101,7 @@ def test_clients_are_sorted_as_java_sorts_them():
         name = "recorded"
 
         def allocate(self, group, current_cid, mq_all, cid_all):
-            asked.append((group, current_cid, [mq.queue_id for mq in mq_all], cid_all))
+            asked.append((group, current_cid, [mq.queue_id for mq in mq_all], list(cid_all)))
 
     made = client(strategy=Strategy())
     made.subscribe("T")
