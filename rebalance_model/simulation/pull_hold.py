@@ -128,11 +128,23 @@ class PullHold:
         """Make up for a round that has begun."""
         self._scheduler.alone(since, partial(self._end, held))
 
-    def note(self, group: str, queue: MessageQueue, offset: int, counted: int) -> None:
-        """A pull was answered, and the next one is there; it commits what it counts, if anything."""
-        self._broker.offsets.commit_pull_offset(group, queue.topic, queue.queue_id, offset)
-        if counted > 0:
-            self._broker.offsets.commit_offset(group, queue.topic, queue.queue_id, counted)
+    def note(self, held: Held) -> None:
+        """A pull was answered; the next one begins where this one now does."""
+        queue = held.queue
+        self._broker.offsets.commit_pull_offset(held.group, queue.topic, queue.queue_id, held.offset)
+
+    def commit(self, held: Held, offset: int) -> None:
+        """A commit has arrived."""
+        self._broker.offsets.commit_offset(held.group, held.queue.topic, held.queue.queue_id, offset)
+
+    def commit_at(self, time: int, held: Held, offset: int) -> None:
+        """A commit will arrive, if its connection is still there then."""
+
+        def arrive() -> None:
+            if held.channel.open_at_broker:
+                self.commit(held, offset)
+
+        self._scheduler.at(time, arrive)
 
     def catch_up(self, group: str) -> None:
         """Somebody looks at a group's offsets."""

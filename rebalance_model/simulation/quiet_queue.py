@@ -53,6 +53,7 @@ class QuietQueue:
         self._round = max(2 * latency, latency + work)
         self._often = isinstance(self._log, SteadyLog) and self._log.period is not None and self._log.period <= OFTEN
         self._resting = self._may_rest()
+        self._persisted, self._done, self._committed = self._scheduler.now, 0, True
         if self._resting:
             pulls.resting[held.group, self.queue] = self._client.resting[self.queue] = self
             self._wait(held.since)
@@ -71,26 +72,27 @@ class QuietQueue:
         now = self._scheduler.now
         while self._next <= now and self._resting:
             if self._ends > now:
-                self._stop()
+                self._persist(now)
+                self._stop(self._next)
                 self._pulls.play(self._pull, self._next)
             elif self._next == self._arrives:
                 self._take_messages(now)
             else:
                 self._ask_again()
+        if self._resting and self._persisted < self._client.left_out[-1]:
+            self._persist(now)
 
     def wake(self) -> None:
         """Simulate the queue from now on."""
         self.catch_up()
         if self._resting:
-            self._stop()
+            self._stop(NEVER)
             self._pulls.simulate(self._pull)
 
     def _may_rest(self) -> bool:
         """Whether the queue is idle, all is well, and each message is done with before the next one comes."""
         client, process_queue = self._client, self._request.process_queue
         consumer, now = client.consumer, client.now()
-        store = consumer.offset_store.clone_offset_table(None)
-        self._remembered = self.queue in store
         return (
             not client.every_step
             and self._pulls.may_rest(self._pull, self.queue)
@@ -101,7 +103,7 @@ class QuietQueue:
             and consumer.config.pull_interval == 0
             and process_queue.msg_count == 0
             and not process_queue.dropped
-            and store.get(self.queue, self._pull.offset) == self._pull.offset
+            and consumer.offset_store.clone_offset_table(None).get(self.queue) == self._pull.offset
             and (not consumer.config.orderly or self._keeps_order(process_queue, now))
             and self._in_time()
         )
@@ -115,9 +117,31 @@ class QuietQueue:
             return period is None or self._round + 2 * self._pull.channel.latency <= period
         return self._log.arrival(self._pull.offset) is None
 
-    def _stop(self) -> None:
+    def _stop(self, found: int) -> None:
+        """End the rest; a commit that is on its way arrives. A message that was found may be done with already."""
         self._resting = False
         del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
+        latency, work = self._pull.channel.latency, self._client.behaviour.work
+        for sent in self._client.left_out:
+            if sent > self._persisted:
+                counted = self._counted_at(sent) + (sent >= found + latency + work)
+                self._pulls.commit_at(sent + latency, self._pull, counted)
+
+    def _persist(self, now: int) -> None:
+        """The commits that the client's timer left to its queues at rest, as far as they have arrived.
+
+        Only the last one shows, and only if no pull has committed after it.
+        """
+        for sent in self._client.left_out:
+            arrives = sent + self._pull.channel.latency
+            if self._persisted < sent and arrives <= now:
+                self._persisted = sent
+                if arrives > self._pull.since or not self._committed:
+                    self._pulls.commit(self._pull, self._counted_at(sent))
+
+    def _counted_at(self, sent: int) -> int:
+        """What the client had counted when it sent a commit, if that was after the last message but one."""
+        return self._pull.offset - (sent < self._done)
 
     def _wait(self, since: int) -> None:
         """A pull has arrived, and waits."""
@@ -140,24 +164,23 @@ class QuietQueue:
         process_queue.msg_acc_cnt = 1
         process_queue.consuming = not self._client.consumer.config.orderly
         process_queue.last_consume_timestamp = self._client.clock.at(found + latency + work)
-        done = (self._arrives + latency + work) // MS, (found + latency + work) // MS
-        self._client.behaviour.consumed(self.queue, range(first, last + 1), done)
-        # The pull that follows a message carries what was counted before it.
-        counted = last if last > first or self._remembered else 0
-        self._next_pull(found, last + 1, counted)
+        self._done = found + latency + work
+        times = (self._arrives + latency + work) // MS, self._done // MS
+        self._client.behaviour.consumed(self.queue, range(first, last + 1), times)
+        self._next_pull(found, last + 1, last)  # it goes up while the message is consumed, and so does not count it
         self._client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
-        self._remembered = True
 
     def _ask_again(self) -> None:
         """A pull was answered without a message."""
-        offset = self._pull.offset
-        self._client.consumer.offset_store.update_offset(self.queue, offset, increase_only=True)
-        self._remembered = True
-        self._next_pull(self._next, offset, offset)
+        self._done = 0
+        self._next_pull(self._next, self._pull.offset, self._pull.offset)
 
     def _next_pull(self, answered: int, offset: int, counted: int) -> None:
         latency = self._pull.channel.latency
         self._request.process_queue.last_pull_timestamp = self._client.clock.at(answered + latency)
-        self._pulls.note(self._pull.group, self.queue, offset, counted)
         self._request.next_offset = self._pull.offset = offset
+        self._pulls.note(self._pull)
+        self._committed = counted > 0  # a pull carries no 0
+        if self._committed:
+            self._pulls.commit(self._pull, counted)
         self._wait(answered + 2 * latency)

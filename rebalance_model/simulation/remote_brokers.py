@@ -59,8 +59,9 @@ class RemoteBrokers:
         if not brokers:
             raise BrokerError(f"no broker has {topic}")
         broker = brokers[0] if len(brokers) == 1 else self._random.choice(brokers)
+        route = self.consumer.topic_subscribe_info_table.get(topic)  # the one that this rebalance goes by
         ids = await self._connections.ask(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
-        view = ids, self.consumer.topic_subscribe_info_table.get(topic)
+        view = ids, route
         known = self._views.get(topic)
         if known is None or known[0] != view[0] or known[1] is not view[1]:
             self._views[topic] = view

@@ -1,0 +1,56 @@
+"""`python -m tests.bench.bench_simulation`: how long a simulated hour of a large cluster takes.
+
+One ordered group on one broker; what the poll collector sees is made, and thrown away. A fifth of a percent of the
+clients is killed on the way, so that it is not only queues at rest.
+"""
+
+import time
+from collections import Counter
+
+import typer
+from rich.console import Console
+
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.truth import Consumed
+
+
+def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, messages_per_second: float = 410) -> None:
+    """Measure and print."""
+    kills = [
+        {"at": 60 * minutes * place, "do": "kill", "who": f"c-{number}", "lasts": 90}
+        for place, number in ((0.3, clients // 2), (0.6, clients // 3))
+    ]
+    made = scenario.read(
+        {
+            "title": "large",
+            "minutes": minutes,
+            "topics": [{"name": "Orders", "queues": queues, "messages_per_second": messages_per_second}],
+            "groups": [{"name": "g", "called": "c", "topics": ["Orders"], "ordered": True, "consumers": clients}],
+            "story": kills,
+        }
+    )
+    emitted: Counter[type] = Counter()
+
+    def count(event: AnyEvent) -> None:
+        emitted[type(event)] += 1
+
+    began = time.perf_counter()
+    cluster = Cluster(made, 1, count, hook=False)
+    story.tell(cluster)
+    cluster.run_until(60 * minutes)
+    seconds = time.perf_counter() - began
+    owners = cluster.owners("g")
+    records = cluster.world.truth.records
+    consumed = sum(one.last_offset + 1 - one.first_offset for one in records if isinstance(one, Consumed))
+    Console().print(
+        f"{minutes:g} minutes of {clients:,} clients and {queues:,} queues took {seconds:.1f} s: "
+        f"{consumed:,} messages consumed, {sum(emitted.values()):,} events emitted, "
+        f"{sum(len(names) == 1 for names in owners.values()):,} queues with one owner at the end",
+        highlight=False,
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
