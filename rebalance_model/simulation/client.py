@@ -123,6 +123,8 @@ class Client:
         self._rebalancing = RebalanceService(self.start_time)
         self._wakeup: Promise[None] = Promise()
         self._timer = 0
+        self._paced = False
+        """The thread waits for the second to be over, and rebalances then: a wakeup would change nothing."""
 
     # The process
 
@@ -265,7 +267,7 @@ class Client:
         """Wake the rebalance thread."""
         if delay:
             self.process.after(delay * MS, partial(self.rebalance_later, 0))
-        else:
+        elif not self._paced:
             self._rebalancing.wakeup()
             self._wakeup.resolve(None)
 
@@ -310,7 +312,8 @@ class Client:
         while True:
             while service.due > self.clock.now():
                 await self._wakeup_or(self.clock.true_time(service.due))
-            if service.wake(self.clock.now()):
+            self._paced = not service.wake(self.clock.now())
+            if not self._paced:
                 balanced = await rebalance_service.do_rebalance([self.consumer])
                 service.done(self.clock.now(), balanced=balanced)
 
