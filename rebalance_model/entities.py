@@ -40,17 +40,23 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def in_java_order(texts: Sequence[str]) -> tuple[str, ...]:
+class JavaOrdered(tuple[str, ...]):
+    """Strings that are in `java_order`."""
+
+    __slots__ = ()
+
+
+def in_java_order(texts: Sequence[str]) -> JavaOrdered:
     """The strings as ``Collections.sort`` orders them.
 
     What was sorted lately is not sorted again: each member of a group sorts the same ids.
     """
-    return _in_java_order(tuple(texts))
+    return texts if isinstance(texts, JavaOrdered) else _in_java_order(tuple(texts))
 
 
 @lru_cache(maxsize=64)
-def _in_java_order(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(texts, key=java_order))
+def _in_java_order(texts: tuple[str, ...]) -> JavaOrdered:
+    return JavaOrdered(sorted(texts, key=java_order))
 
 
 def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:

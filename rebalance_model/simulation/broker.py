@@ -16,7 +16,7 @@ from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
 from rebalance_model.client.host import OffsetNotFoundError, RefusedError
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, JavaOrdered, MessageQueue, in_java_order
 from rebalance_model.simulation.hook import BrokerHook
 from rebalance_model.simulation.message_log import MessageLog, RetryLog
 from rebalance_model.simulation.network import Channel
@@ -61,7 +61,7 @@ class Broker:
         self._consumers = ConsumerManageProcessor(self.manager, self.groups, self.offsets)
         self.pulls = PullHold(self)
         self.channels: dict[str, Channel] = {}
-        self._members: dict[str, Response] = {}
+        self._members: dict[str, tuple[Response, JavaOrdered]] = {}
         for topic, queues in self.topics.items():
             self.world.name_server.register(topic, self.name, queues)
         scheduler.after(SCAN_PERIOD * MS, partial(self._scan, self._boots))
@@ -124,13 +124,15 @@ class Broker:
 
     def consumer_ids(self, channel: Channel, group: str) -> tuple[str, ...]:
         """GET_CONSUMER_LIST_BY_GROUP."""
-        response = self._members.get(group)
-        if response is None:
-            response = self._members[group] = self._consumers.get_consumer_list_by_group(group)
+        known = self._members.get(group)
+        if known is None:
+            response = self._consumers.get_consumer_list_by_group(group)
+            known = self._members[group] = response, in_java_order(response.consumer_ids)
+        response, ids = known
         self.hook.get_consumer_list_by_group(channel, group, response)
         if response.code != SUCCESS:
             raise RefusedError(response.remark)
-        return response.consumer_ids
+        return ids
 
     def lock_batch_mq(
         self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]

@@ -118,6 +118,7 @@ class Client:
         self.resting: dict[MessageQueue, QuietQueue] = {}
         self.waiting: dict[MessageQueue, QuietQueue] = {}
         """The queues whose pull waits at its broker, or did so last."""
+        self._properties = client_answers.properties(config)
         self.left_out = 0, 0
         """When the last two commits of the timer were left to the queues at rest."""
         self._rebalancing = RebalanceService(self.start_time)
@@ -223,7 +224,7 @@ class Client:
             orderly=config.orderly,
             strategy=config.strategy.java_class,
             start_time=self.start_time,
-            properties=client_answers.properties(config),
+            properties=self._properties,
             subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
             queues=tuple(client_answers.row(mq, self.owned[mq], offsets.get(mq, -1)) for mq in self.owned.in_order()),
         )
@@ -351,15 +352,11 @@ class Client:
         if quiet is not None and not self.every_step:
             self.process.after(0, quiet.settle)
 
-    def _all_rest(self) -> bool:
-        counted = self.consumer.offset_store.clone_offset_table(None)
-        return len(self.resting) == len(self.owned) and counted.keys() <= self.owned.keys()
-
     def _persist_at(self, due: int, period: int) -> None:
         """At a fixed rate, too. Where all queues are at rest, their commits are theirs to compute (`quiet_queue`)."""
 
         def persist() -> None:
-            if self._all_rest():
+            if len(self.resting) == len(self.owned):
                 self.left_out = self.left_out[-1], self._world.scheduler.now
             else:
                 self.brokers.persist_all()

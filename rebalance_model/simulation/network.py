@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_model.client.host import BrokerError
-from rebalance_model.simulation.process import Process
+from rebalance_model.simulation.process import Life, Process
 from rebalance_model.simulation.scheduler import MS, Call, Scheduler
 from rebalance_model.simulation.splitmix import SplitMix64
 
@@ -112,7 +112,7 @@ class Network:
         if not channel.open_at_broker:
             return True
         channel.last_io = self._scheduler.now
-        return self._send(channel, partial(channel.client.process.run, partial(self._at_client, channel, call)))
+        return self._send(channel, partial(self._at_client, channel, call))
 
     def close_at_client(self, channel: Channel) -> None:
         """The client, or the kernel of one that died, says goodbye."""
@@ -141,5 +141,8 @@ class Network:
             call()
 
     def _at_client(self, channel: Channel, call: Call) -> None:
-        if channel.open_at_client:
+        process = channel.client.process
+        if process.life is not Life.RUNNING:
+            process.run(partial(self._at_client, channel, call))
+        elif channel.open_at_client:
             call()

@@ -46,8 +46,9 @@ class Promise(Generic[T]):
 
     def _finish(self) -> None:
         self.done = True
-        if self._then is not None:
-            self._then()
+        then, self._then = self._then, None  # or who waits and what is waited for would hold each other for ever
+        if then is not None:
+            then()
 
 
 class Life(Enum):

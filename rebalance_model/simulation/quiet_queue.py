@@ -49,11 +49,12 @@ class QuietQueue:
         self._pulls, self._pull = pulls, held
         self._client.waiting[self.queue] = self
         self._log = pulls.log(self.queue)
-        latency, work = held.channel.latency, self._client.behaviour.work
-        self._round = max(2 * latency, latency + work)
+        self._latency = held.channel.latency
+        self._consumed_in = self._latency + self._client.behaviour.work
+        self._round = max(2 * self._latency, self._consumed_in)
         self._often = isinstance(self._log, SteadyLog) and self._log.period is not None and self._log.period <= OFTEN
         self._resting = self._may_rest()
-        self._persisted, self._done, self._committed = self._scheduler.now, 0, True
+        self._persisted, self._done, self._counted = self._scheduler.now, 0, held.offset
         if self._resting:
             pulls.resting[held.group, self.queue] = self._client.resting[self.queue] = self
             self._wait(held.since)
@@ -70,17 +71,20 @@ class QuietQueue:
     def catch_up(self) -> None:
         """Bring everything to where it is now."""
         now = self._scheduler.now
+        moved = False
         while self._next <= now and self._resting:
             if self._ends > now:
-                self._persist(now)
+                self._tell_broker(now, moved=moved)
                 self._stop(self._next)
                 self._pulls.play(self._pull, self._next)
             elif self._next == self._arrives:
                 self._take_messages(now)
+                moved = True
             else:
                 self._ask_again()
-        if self._resting and self._persisted < self._client.left_out[-1]:
-            self._persist(now)
+                moved = True
+        if self._resting and (moved or self._persisted < self._client.left_out[-1]):
+            self._tell_broker(now, moved=moved)
 
     def wake(self) -> None:
         """Simulate the queue from now on."""
@@ -114,30 +118,35 @@ class QuietQueue:
     def _in_time(self) -> bool:
         if isinstance(self._log, SteadyLog):
             period = self._log.period
-            return period is None or self._round + 2 * self._pull.channel.latency <= period
+            return period is None or self._round + 2 * self._latency <= period
         return self._log.arrival(self._pull.offset) is None
 
     def _stop(self, found: int) -> None:
         """End the rest; a commit that is on its way arrives. A message that was found may be done with already."""
         self._resting = False
         del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
-        latency, work = self._pull.channel.latency, self._client.behaviour.work
         for sent in self._client.left_out:
             if sent > self._persisted:
-                counted = self._counted_at(sent) + (sent >= found + latency + work)
-                self._pulls.commit_at(sent + latency, self._pull, counted)
+                counted = self._counted_at(sent) + (sent >= found + self._consumed_in)
+                self._pulls.commit_at(sent + self._latency, self._pull, counted)
 
-    def _persist(self, now: int) -> None:
-        """The commits that the client's timer left to its queues at rest, as far as they have arrived.
+    def _tell_broker(self, now: int, *, moved: bool) -> None:
+        """What the broker has of it all by now: the last commit counts, a pull's or the timer's.
 
-        Only the last one shows, and only if no pull has committed after it.
+        The client leaves its timer's commits to its queues at rest (`Client.left_out`).
         """
+        committed = self._counted if moved else 0  # a pull carries no 0
         for sent in self._client.left_out:
-            arrives = sent + self._pull.channel.latency
+            arrives = sent + self._latency
             if self._persisted < sent and arrives <= now:
                 self._persisted = sent
-                if arrives > self._pull.since or not self._committed:
+                if arrives > self._pull.since or self._counted == 0:
                     self._pulls.commit(self._pull, self._counted_at(sent))
+                    committed = 0
+        if committed:
+            self._pulls.commit(self._pull, committed)
+        if moved:
+            self._pulls.note(self._pull)
 
     def _counted_at(self, sent: int) -> int:
         """What the client had counted when it sent a commit, if that was after the last message but one."""
@@ -145,30 +154,34 @@ class QuietQueue:
 
     def _wait(self, since: int) -> None:
         """A pull has arrived, and waits."""
-        self._pull.since = self._pull.channel.last_io = since
+        pull = self._pull
+        pull.since = pull.channel.last_io = since
         time_up = self._pulls.time_up(since)
-        arrival = self._log.arrival(self._pull.offset)
+        arrival = self._log.arrival(pull.offset)
         self._arrives = NEVER if arrival is None else max(arrival, since)
-        self._next = min(self._arrives, time_up)
-        self._ends = self._next + (self._round if self._next == self._arrives else 2 * self._pull.channel.latency)
+        if self._arrives <= time_up:
+            self._next, self._ends = self._arrives, self._arrives + self._round
+        else:
+            self._next, self._ends = time_up, time_up + 2 * self._latency
 
     def _take_messages(self, now: int) -> None:
         """All rounds with a message that have ended; where messages are rare, pulls without one come between them."""
+        client, process_queue = self._client, self._request.process_queue
         first = last = self._pull.offset
+        found = self._arrives
         if self._often:
-            last = max(first, self._log.max_offset(now - self._round) - 1)
-        found = self._arrives if last == first else self._log.arrival(last) or 0
-        latency, work = self._pull.channel.latency, self._client.behaviour.work
-        process_queue = self._request.process_queue
+            newest = self._log.max_offset(now - self._round) - 1
+            if newest > first:
+                last, found = newest, self._log.arrival(newest) or 0
+        self._done = done = found + self._consumed_in
         process_queue.queue_offset_max = last
         process_queue.msg_acc_cnt = 1
-        process_queue.consuming = not self._client.consumer.config.orderly
-        process_queue.last_consume_timestamp = self._client.clock.at(found + latency + work)
-        self._done = found + latency + work
-        times = (self._arrives + latency + work) // MS, self._done // MS
-        self._client.behaviour.consumed(self.queue, range(first, last + 1), times)
+        process_queue.consuming = not client.consumer.config.orderly
+        process_queue.last_consume_timestamp = client.clock.at(done)
+        times = (self._arrives + self._consumed_in) // MS, done // MS
+        client.behaviour.consumed(self.queue, range(first, last + 1), times)
+        client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
         self._next_pull(found, last + 1, last)  # it goes up while the message is consumed, and so does not count it
-        self._client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
 
     def _ask_again(self) -> None:
         """A pull was answered without a message."""
@@ -176,11 +189,7 @@ class QuietQueue:
         self._next_pull(self._next, self._pull.offset, self._pull.offset)
 
     def _next_pull(self, answered: int, offset: int, counted: int) -> None:
-        latency = self._pull.channel.latency
-        self._request.process_queue.last_pull_timestamp = self._client.clock.at(answered + latency)
+        self._request.process_queue.last_pull_timestamp = self._client.clock.at(answered + self._latency)
         self._request.next_offset = self._pull.offset = offset
-        self._pulls.note(self._pull)
-        self._committed = counted > 0  # a pull carries no 0
-        if self._committed:
-            self._pulls.commit(self._pull, counted)
-        self._wait(answered + 2 * latency)
+        self._counted = counted
+        self._wait(answered + 2 * self._latency)

@@ -61,10 +61,9 @@ class RemoteBrokers:
         broker = brokers[0] if len(brokers) == 1 else self._random.choice(brokers)
         route = self.consumer.topic_subscribe_info_table.get(topic)  # the one that this rebalance goes by
         ids = await self._connections.ask(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
-        view = ids, route
         known = self._views.get(topic)
-        if known is None or known[0] != view[0] or known[1] is not view[1]:
-            self._views[topic] = view
+        if known is None or known[1] is not route or (known[0] is not ids and known[0] != ids):
+            self._views[topic] = ids, route
             self._client.wake()  # its share may be another one now
         return ids
 
