@@ -29,7 +29,7 @@ from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections
 from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
 from rebalance_model.simulation.network import Channel
-from rebalance_model.simulation.process import Life, Process, Promise
+from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.remote_brokers import RemoteBrokers
 from rebalance_model.simulation.scheduler import MS, Clock
@@ -375,8 +375,3 @@ class Client:
             on_pull_error(self.consumer, request, flow_control=False)
         else:
             on_pull_result(self.consumer, request, result, self.service)
-
-
-def is_up(client: Client) -> bool:
-    """Whether the process is there, frozen or not."""
-    return client.process.life is not Life.DEAD

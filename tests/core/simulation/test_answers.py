@@ -1,0 +1,153 @@
+"""What a simulated client is told when its brokers can't, or won't, answer."""
+
+import pytest
+
+from rebalance_model.client.host import BrokerError, OffsetNotFoundError, RefusedError
+from rebalance_model.client.process_queue import Message
+from rebalance_model.client.pull_flow_control import Pull
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.cluster import START
+from rebalance_model.simulation.truth import Owned
+from tests.core.simulation.run import shares, small, tell
+
+MQ = MessageQueue("Orders", "broker-a", 0)
+NONE = MessageQueue("Orders", "broker-a", 99)
+
+
+@pytest.fixture
+def cluster():
+    return tell(small(), until=40.0).cluster
+
+
+def asked(cluster, question, seconds=10):
+    """The outcome of a coroutine of the first client, and how long it took."""
+    outcome = []
+
+    async def ask():
+        try:
+            outcome.append(await question)
+        except BrokerError as error:
+            outcome.append(error)
+        outcome.append(round(cluster.seconds - began, 1))
+
+    began = cluster.seconds
+    cluster.clients["c-1"].process.spawn(ask())
+    cluster.run_until(began + seconds)
+    return outcome
+
+
+def test_a_broker_knows_how_many_messages_there_are_and_were(cluster):
+    brokers = cluster.clients["c-1"].brokers
+    [newest, _] = asked(cluster, brokers.max_offset(MQ), seconds=0.01)
+    assert 25 <= newest <= 30  # a message each 1.33 s since the second 2
+    assert asked(cluster, brokers.search_offset(MQ, START + 15_000))[0] == 10
+    [error, _] = asked(cluster, brokers.max_offset(NONE))
+    assert isinstance(error, RefusedError)
+
+
+def test_a_broker_that_has_no_members_refuses_to_list_them(cluster):
+    [error, _] = asked(cluster, cluster.clients["c-1"].brokers.find_consumer_id_list("Orders", "nobody"))
+    assert isinstance(error, RefusedError)
+    assert "no consumer for this group, nobody" in str(error)
+    [error, _] = asked(cluster, cluster.clients["c-1"].brokers.find_consumer_id_list("Nothing", "g"))
+    assert not isinstance(error, RefusedError)
+
+
+def test_a_waiting_reset_makes_a_broker_answer_with_it(cluster):
+    cluster.brokers["broker-a"].offsets.assign_reset_offset("g", "Orders", 0, 7)
+    assert asked(cluster, cluster.clients["c-1"].brokers.query_consumer_offset("g", MQ))[0] == 7
+
+
+def test_an_offset_of_a_queue_that_has_none_and_no_first_message_is_not_found(cluster, monkeypatch):
+    broker = cluster.brokers["broker-a"]
+    monkeypatch.setattr(
+        broker._consumers.__class__, "query_consumer_offset", _refusing(broker._consumers.query_consumer_offset)
+    )
+    [error, _] = asked(cluster, cluster.clients["c-1"].brokers.query_consumer_offset("new", MQ))
+    assert isinstance(error, OffsetNotFoundError)
+
+
+def _refusing(query):
+    def refuse(_, group, queue, **arguments):
+        return query(group, queue, **{**arguments, "zero_in_memory": False})
+
+    return refuse
+
+
+def test_no_broker_computes_shares(cluster):
+    [error, _] = asked(cluster, cluster.clients["c-1"].brokers.query_assignment("Orders", "g", "AVG", "CLUSTERING"))
+    assert isinstance(error, BrokerError)
+
+
+def test_a_question_that_a_cut_holds_up_fails_when_its_time_is_over_and_costs_its_connection(cluster):
+    client = cluster.clients["c-1"]
+    [before] = [one for one in cluster.brokers["broker-a"].channels.values() if one.client is client]
+    cluster.world.network.cut("c-1", "broker-a")
+    [error, seconds] = asked(cluster, client.brokers.max_offset(MQ))
+    assert (type(error), seconds) == (BrokerError, 3.0)
+    assert not before.open_at_client
+    assert before.open_at_broker  # the goodbye waits with the rest
+    cluster.world.network.heal("c-1", "broker-a")
+    cluster.run_until(cluster.seconds + 10)
+    assert not before.open_at_broker
+    assert shares(cluster) == {"c-1": [0, 1, 2], "c-2": [3, 4, 5], "c-3": [6, 7]}
+
+
+def test_an_answer_that_a_cut_holds_up_fails_likewise(cluster):
+    client = cluster.clients["c-1"]
+    question = client.brokers.max_offset(MQ)
+    cluster.world.scheduler.after(1, lambda: cluster.world.network.cut("c-1", "broker-a"))
+    [error, seconds] = asked(cluster, question)
+    assert (type(error), seconds) == (BrokerError, 3.0)
+
+
+def test_a_connection_can_not_be_made_to_a_broker_that_is_down_or_out_of_reach(cluster):
+    brokers = cluster.clients["c-1"].brokers
+    cluster.brokers["broker-a"].stop()
+    [error, seconds] = asked(cluster, brokers.max_offset(MQ), seconds=1)
+    assert (type(error), seconds) == (BrokerError, 0.0)
+    cluster.brokers["broker-a"].start()
+    cluster.run_until(cluster.seconds + 30)
+    assert len(cluster.brokers["broker-a"].manager.consumer_table["g"].client_ids()) == 3
+
+
+def test_a_pull_beyond_the_newest_message_is_told_where_that_is(cluster):
+    client, answers = cluster.clients["c-1"], []
+    broker = cluster.brokers["broker-a"]
+    quiet = client.waiting[MQ]
+    broker.pulls.pull(client._connections._channels["broker-a"], "g", quiet, Pull(10_000, None, 0), answers.append)
+    [answer] = answers
+    assert answer.status == "OFFSET_ILLEGAL"
+    assert answer.next_begin_offset == broker.logs[MQ].max_offset(cluster.world.scheduler.now)
+
+
+def test_a_pull_of_a_topic_that_the_group_does_not_subscribe_or_of_a_newer_version_is_refused(cluster):
+    client, answers = cluster.clients["c-1"], []
+    channel, pulls = client._connections._channels["broker-a"], cluster.brokers["broker-a"].pulls
+    pulls.pull(channel, "other", client.waiting[MQ], Pull(0, None, 0), answers.append)
+    pulls.pull(channel, "g", client.waiting[MQ], Pull(0, None, 2**60), answers.append)
+    assert [str(error).rpartition(" ")[2] for error in answers] == ["exist", "latest"]
+
+
+def test_a_message_sent_back_comes_after_the_delay_of_its_tries_and_16_times_at_most(cluster):
+    client, broker = cluster.clients["c-1"], cluster.brokers["broker-a"]
+    now = cluster.world.scheduler.now
+    for tries in (0, 1, 15, 16):
+        asked(cluster, client.brokers.send_to_retry_topic("g", MQ, Message(0, reconsume_times=tries)), 0)
+    for level in (3, -1):
+        asked(cluster, client.brokers.send_message_back("g", MQ, Message(0), level), 0)
+    cluster.run_until(cluster.seconds + 1)
+    log = broker.logs[MessageQueue("%RETRY%g", "broker-a", 0)]
+    delays = [round((log.arrival(offset) - now) / 1_000_000) for offset in range(4)]
+    assert delays == [10, 10, 30, 7200]
+    assert log.arrival(4) is None
+
+
+def test_a_frozen_client_that_nobody_asks_falls_to_the_idle_connection_and_the_others_are_told_at_once():
+    told = tell(small({"at": 65, "do": "freeze", "who": "c-3"}), until=200.0, hook=False, poll=False)
+    taken = [
+        one.begin for one in told.cluster.world.truth.records if isinstance(one, Owned) and one.queue.queue_id == 6
+    ]
+    assert len(taken) == 2
+    heir = (taken[1] - START) / 1000
+    assert 185 <= heir <= 189, "120 s after the last byte; by the scan it would be 190 s and up to 20 s more"
