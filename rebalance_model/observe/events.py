@@ -260,10 +260,15 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
 
 
 class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
-    """A client asked who the members are, to rebalance with that view (GET_CONSUMER_LIST_BY_GROUP, 38)."""
+    """A client asked who the members are, to rebalance with that view (GET_CONSUMER_LIST_BY_GROUP, 38).
+
+    ``asked`` is when the broker began with the question, by its own clock (0: not said): a heartbeat that it took
+    between then and ``time`` may be missing from the answer.
+    """
 
     channel: str
     code: Int32 = 0
+    asked: Natural = 0
     consumer_ids: tuple[str, ...]
 
 
