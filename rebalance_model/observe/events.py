@@ -240,6 +240,18 @@ class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag=
     offset: Offset
 
 
+class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
+    """A client asks where to begin (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
+
+    Of a concurrent group it is the only call that says when a client takes a queue.
+    """
+
+    channel: str
+    code: Int32 = 0
+    topic: Name
+    queue_id: Natural
+
+
 class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
@@ -303,6 +315,18 @@ class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     BROADCAST = True
 
 
+HookEvent = (
+    HeartBeat
+    | UnregisterClient
+    | LockBatchMq
+    | UnlockBatchMq
+    | UpdateConsumerOffset
+    | QueryConsumerOffset
+    | PullMessage
+    | GetConsumerListByGroup
+)
+"""What a broker's hook says of one group."""
+
 PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute
 """What a poll says of one group."""
 
@@ -312,6 +336,7 @@ AnyEvent = (
     | LockBatchMq
     | UnlockBatchMq
     | UpdateConsumerOffset
+    | QueryConsumerOffset
     | PullMessage
     | GetConsumerListByGroup
     | ConsumerConnection
