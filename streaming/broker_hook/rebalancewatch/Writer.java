@@ -1,0 +1,112 @@
+package rebalancewatch;
+
+import java.util.concurrent.TimeUnit;
+
+/** The thread that takes the calls from the queue, tells them, and lets the clock tick. Nothing ends it but the JVM. */
+final class Writer implements Runnable {
+    private static final String NAME = "rebalance-watch-hook";
+    private static final long ROUND_MS = 50;
+    private static final long TICK = TimeUnit.SECONDS.toNanos(1);
+    private static final long END_MS_MAX = 2_000;
+
+    private final CallQueue queue;
+    private final Losses losses = new Losses();
+    private final Spool spool;
+    private final Telemetry telemetry;
+    private long ticked = System.nanoTime();
+    /** Whether the start of the broker is on disk; told anew after every trouble. */
+    private boolean announced;
+    private boolean failing;
+
+    private volatile boolean ending;
+    private volatile Thread thread;
+
+    Writer(Settings settings, CallQueue queue) {
+        this.queue = queue;
+        this.spool = new Spool(settings, losses);
+        this.telemetry = new Telemetry(settings, spool, losses);
+        Runtime.getRuntime().addShutdownHook(new Thread(this::end, NAME + "-end"));
+    }
+
+    /** Start the thread, or another if something killed it; costs an RPC no more than a look at it. */
+    void ensureAlive() {
+        if (!isAlive() && !ending) {
+            revive();
+        }
+    }
+
+    private boolean isAlive() {
+        Thread current = thread;
+        return current != null && current.isAlive();
+    }
+
+    private synchronized void revive() {
+        if (!isAlive()) {
+            Thread next = new Thread(this, NAME);
+            next.setDaemon(true);
+            next.start();
+            thread = next;
+        }
+    }
+
+    @Override
+    public void run() {
+        while (!ending) {
+            try {
+                Thread.sleep(ROUND_MS);
+                round(false);
+                failing = false;
+            } catch (InterruptedException error) {
+                // nobody's business here: the next round comes
+            } catch (Throwable error) {
+                if (!failing) {
+                    Log.say("telemetry is lost: " + error);
+                }
+                failing = true;
+            }
+        }
+    }
+
+    /** One round; only one thread is ever in it. */
+    private synchronized void round(boolean last) {
+        CallQueue.Batch batch = queue.take();
+        boolean told = false;
+        try {
+            telemetry.tell(batch);
+            told = true;
+        } finally {
+            queue.release(batch);
+            if (!told) {
+                telemetry.gap(Losses.WRITER_FAILED, batch.from(), batch.until, batch.calls.size() + batch.lost);
+            }
+        }
+        long now = System.nanoTime();
+        boolean due = last || now - ticked >= TICK;
+        if (due) {
+            ticked = now - ticked < 2 * TICK ? ticked + TICK : now; // a second each, without drift
+            if (!announced) {
+                telemetry.booted(batch.until);
+            }
+            telemetry.tick(batch.until);
+        }
+        boolean written = spool.flush();
+        announced = written && (announced || due);
+    }
+
+    /** The JVM ends: tell what is left. */
+    private void end() {
+        ending = true;
+        try {
+            Thread current = thread;
+            if (current != null) {
+                current.join(END_MS_MAX);
+            }
+            if (!isAlive()) {
+                round(true);
+                spool.close();
+            }
+        } catch (Throwable error) {
+            Log.say("the last events are lost: " + error);
+        }
+    }
+}
