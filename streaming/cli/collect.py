@@ -1,10 +1,13 @@
 """`rebalance-watch collect`: telemetry of a real cluster into the log, or into a recording."""
 
 import asyncio
+import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from threading import Event, Thread
+from typing import Annotated, Any
 
 import structlog
 import typer
@@ -14,9 +17,10 @@ from streaming.settings import load_settings
 app = typer.Typer(help="Collect the telemetry of a RocketMQ cluster.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps `poll` a word of its own while it is the only one."""
+SpoolOption = Annotated[
+    list[Path] | None,
+    typer.Option("--spool", help="Ship the broker hooks' spools below this folder, too; may be given more than once."),
+]
 
 
 @app.command()
@@ -27,6 +31,7 @@ def poll(
     to: Annotated[
         Path | None, typer.Option(help="Record into this .jsonl or .jsonl.gz file instead of the log.")
     ] = None,
+    spools: SpoolOption = None,
 ) -> None:
     """Ask every broker and every consumer what they see, every collector.interval_ms; only read-only questions.
 
@@ -34,10 +39,52 @@ def poll(
     """
     from streaming.collector.collect import collect
     from streaming.collector.poll import Summary
+    from streaming.collector.shipper import LogOutlet, RecordingOutlet, Shipper
+    from streaming.log.kafka import DELIVERY_MS
     from streaming.log.open import open_publisher
     from streaming.log.recording import Recorder
     from streaming.log.rows import publish
 
+    log = _log()
+
+    def report(round_: Summary) -> None:
+        log.info("round", **{name: getattr(round_, name) for name in round_.__struct_fields__})
+
+    settings = load_settings()
+    rounds = 1 if once else rounds
+    with Shipper(spools or []) as shipper:
+        if to is not None:
+            with Recorder(to) as recorder:
+                shipper.send_to(RecordingOutlet(recorder))
+                asyncio.run(collect(settings, shipper.beside(recorder.publish), rounds=rounds, report=report))
+                shipper.drain()
+        else:
+            resend_after_ms = DELIVERY_MS if spools else None
+            with open_publisher(settings, settings.source.kind, resend_after_ms=resend_after_ms) as publisher:
+                shipper.send_to(LogOutlet(publisher))
+                sink = shipper.beside(partial(publish, publisher))
+                asyncio.run(collect(settings, sink, rounds=rounds, report=report))
+                shipper.drain()
+        shipper.finish()
+
+
+@app.command()
+def spool(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Where the broker hooks write.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Ship what is there, then end.")] = False,
+) -> None:
+    """Ship the spools of broker hooks into the log, as they grow; what is safely sent is deleted.
+
+    One process takes the spools of many brokers. While Kafka is away it waits; started again, it goes on where it was.
+    """
+    from streaming.collector.shipper import ship
+
+    _log()
+    ship(load_settings(), folders, _interruption(), once=once)
+
+
+def _log() -> Any:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -46,16 +93,23 @@ def poll(
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    log = structlog.get_logger()
+    return structlog.get_logger()
 
-    def report(round_: Summary) -> None:
-        log.info("round", **{name: getattr(round_, name) for name in round_.__struct_fields__})
 
-    settings = load_settings()
-    rounds = 1 if once else rounds
-    if to is not None:
-        with Recorder(to) as recorder:
-            asyncio.run(collect(settings, recorder.publish, rounds=rounds, report=report))
-    else:
-        with open_publisher(settings, settings.source.kind) as publisher:
-            asyncio.run(collect(settings, partial(publish, publisher), rounds=rounds, report=report))
+def _interruption() -> Event:
+    """Set by the first SIGINT or SIGTERM; the second one ends the process at once.
+
+    A thread waits for them: a handler would run inside of whatever the main thread is doing, the event's own lock
+    included.
+    """
+    interruption = Event()
+    signals = {signal.SIGINT, signal.SIGTERM}
+
+    def wait() -> None:
+        signal.sigwait(signals)
+        interruption.set()
+        os._exit(128 + signal.sigwait(signals))
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    Thread(target=wait, daemon=True).start()
+    return interruption

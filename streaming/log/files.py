@@ -73,9 +73,10 @@ class FilePublisher:
             UserError: another writer has the log, or it has another number of partitions.
         """
         self.partitions = partitions
+        self.flush_seconds = roll_seconds
+        self.flushes = 0
         self._root = root
         self._suffix = ".jsonl.gz" if compress else ".jsonl"
-        self._roll_seconds = roll_seconds
         self._file_bytes_max = file_bytes_max
         self._lock = _lock(root)
         try:
@@ -97,7 +98,7 @@ class FilePublisher:
                 self._append(row)
         except OSError as error:
             raise self._unwritable(error) from error
-        if self._open and time.monotonic() - self._opened_at >= self._roll_seconds:
+        if self._open and time.monotonic() - self._opened_at >= self.flush_seconds:
             self.flush()
 
     def flush(self) -> None:
@@ -107,6 +108,7 @@ class FilePublisher:
                 self._finish(partition)
         except OSError as error:
             raise self._unwritable(error) from error
+        self.flushes += 1
 
     def close(self) -> None:
         """Flush, and let another writer have the log."""

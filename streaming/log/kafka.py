@@ -17,22 +17,40 @@ own limit (1 MB) with a reason, and can do so only if it gets it."""
 _TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
 """How long a row may wait for Kafka's acknowledgement before the publisher gives up, aloud."""
+_NEVER_MS = 2**31 - 1
 
 
 class KafkaPublisher:
     """Appends rows to the topic: acks=all, idempotent (so retries neither double nor reorder), explicit partition."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+    flush_seconds = 1.0
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, partitions: int, *, resend_after_ms: int | None = None
+    ) -> None:
         """Connect, and check the topic's partition count.
+
+        Args:
+            bootstrap_servers: where Kafka is.
+            topic: which must be there.
+            partitions: which it must have.
+            resend_after_ms: for a writer that flushes often, keeps what is not acknowledged, and sends it again
+                through a new publisher when a flush has waited for so long. Then no row expires on its own while a
+                later one of its partition may still arrive: what Kafka has of a partition when `flush` gives up is a
+                beginning of what was written. Otherwise the earlier row, sent again after the later one, would look
+                like a duplicate.
 
         Raises:
             UserError: Kafka can't be reached, or the topic is not there or has another count.
         """
         self.partitions = partitions
+        self.flushes = 0
         self._topic = topic
         self._servers = bootstrap_servers
         self._failure: BaseException | None = None
         self._closed = False
+        self._resends = resend_after_ms is not None
+        self._flush_seconds_max = (resend_after_ms or DELIVERY_MS) / 1000
         there = partition_count(bootstrap_servers, topic)
         if there is None:
             raise UserError(
@@ -45,7 +63,7 @@ class KafkaPublisher:
             acks="all",
             enable_idempotence=True,
             linger_ms=20,
-            delivery_timeout_ms=DELIVERY_MS,
+            delivery_timeout_ms=_NEVER_MS if self._resends else DELIVERY_MS,
             max_request_size=ROW_BYTES_MAX,
             allow_auto_create_topics=False,
         )
@@ -65,25 +83,34 @@ class KafkaPublisher:
     def flush(self) -> None:
         """Wait until Kafka has acknowledged every row."""
         try:
-            self._producer.flush(timeout=DELIVERY_MS / 1000)
+            self._producer.flush(timeout=self._flush_seconds_max)
         except KafkaError as error:
             self._failed(error)
         self._raise_failure()
+        self.flushes += 1
 
     def close(self) -> None:
-        """Flush and disconnect."""
+        """Flush and disconnect; what failed before and will be sent again is not waited for."""
         if not self._closed:
             self._closed = True
             try:
-                self.flush()
+                if not self._resends or self._failure is None:
+                    self.flush()
             finally:
-                self._producer.close(timeout=5)
+                self._disconnect()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _disconnect(self) -> None:
+        try:
+            self._producer.close(timeout=0 if self._failure else 5)
+        except KafkaError:  # kafka-python 3.0.12 flushes there first, and raises before it has ended its thread
+            self._producer._sender.force_close()  # noqa: SLF001
+            self._producer.close(timeout=5)
 
     def _failed(self, error: BaseException) -> None:
         if self._failure is None:

@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
-from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import Event
 from streaming.errors import UserError
-from streaming.log.rows import Row, encode, rows_of
+from streaming.log.rows import Row, encode, rows_of_line
 
 
 class Recorder:
@@ -23,23 +21,32 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         """Start a new recording; a name that ends in ``.gz`` is compressed."""
         self._path = path
-        self._events = 0
+        self._lines = 0
         self._temporary = path.with_name(f".{path.name}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._out: BinaryIO = _open(self._temporary, "wb", compressed=path.suffix == ".gz")
 
     def publish(self, events: Iterable[Event]) -> None:
         """Append events."""
-        for event in events:
-            self._out.write(encode(event) + b"\n")
-            self._events += 1
+        self.append(map(encode, events))
+
+    def append(self, lines: Iterable[bytes]) -> None:
+        """Append lines that another wrote, each without its end."""
+        for line in lines:
+            self._out.write(line + b"\n")
+            self._lines += 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether everything that was appended can be seen under the recording's own name."""
+        return self._out.closed
 
     def close(self) -> None:
         """Make the recording visible; one without an event leaves nothing behind, nor replaces another."""
         if self._out.closed:
             return
         self._out.close()
-        if self._events:
+        if self._lines:
             self._temporary.rename(self._path)
         else:
             self._temporary.unlink()
@@ -54,19 +61,13 @@ class Recorder:
 def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
     """The rows of each line of a recording.
 
-    Lines end at a line feed alone. A line that is no event goes, as it is and without a key, to partition 0: the job is
-    to see it and to reject it.
+    Lines end at a line feed alone; what is no event is among them (see `rows_of_line`).
 
     Raises:
         UserError: the file is not there, or is compressed and torn.
     """
     for line in _lines(path):
-        try:
-            event = decode(line, key=None, stamp=INT64_MAX, keyed=False)
-        except RejectedError:
-            yield [Row(0, None, line)]
-        else:
-            yield rows_of(event, line, partitions)
+        yield rows_of_line(line, partitions)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol, Self
 import msgspec
 from kafka.partitioner.default import murmur2
 
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import Event, key_of
 
 
@@ -40,10 +42,26 @@ def rows_of(event: Event, value: bytes, partitions: int) -> list[Row]:
     return [Row(partition_of(key, partitions), key.encode(), value)]
 
 
+def rows_of_line(line: bytes, partitions: int) -> list[Row]:
+    """The rows of a line that another wrote, its bytes unchanged.
+
+    A line that is no event goes, as it is and without a key, to partition 0: the job is to see it and to reject it.
+    """
+    try:
+        event = decode(line, key=None, stamp=INT64_MAX, keyed=False)
+    except RejectedError:
+        return [Row(0, None, line)]
+    return rows_of(event, line, partitions)
+
+
 class Publisher(Protocol):
     """Somewhere that rows are appended to, in order. Used as a context manager, it closes itself."""
 
     partitions: int
+    flush_seconds: float
+    """How often a flush is worth while, for one who needs to know that rows are safe."""
+    flushes: int
+    """How many times everything written until then was made safe, by a call of `flush` or by itself."""
 
     def write(self, rows: Iterable[Row]) -> None:
         """Append rows; each partition keeps the order in which they are given.

@@ -1,0 +1,282 @@
+"""`rebalance-watch collect spool`: follows the spools of many sources and brings their lines into the log.
+
+A round acknowledges what is safe, then sends a chunk of each source; only what the log has acknowledged is forgotten.
+A crash anywhere between the two repeats lines, in order, and the repeated ``seq`` shows it to every reader.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event as Flag
+from typing import Protocol, Self
+
+import structlog
+from kafka.errors import KafkaError
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_when_event_set, wait_exponential_jitter
+from tenacity.nap import sleep_using_event
+
+from rebalance_model.observe.events import Event
+from streaming.collector.emitter import Sink
+from streaming.collector.spool import QUIET_SECONDS, Position, Spool
+from streaming.errors import UserError
+from streaming.log.open import open_publisher
+from streaming.log.recording import Recorder
+from streaming.log.rows import Publisher, rows_of_line
+from streaming.settings import Settings
+
+POLL_SECONDS = 0.2
+BATCH_BYTES = 2**24
+"""16 MiB of lines at most wait for an acknowledgement (and a chunk of the source that came last)."""
+REPORT_SECONDS = 10.0
+TURN_SECONDS = 0.5
+"""How long a poll's events may have to wait, at most, while spools are far behind."""
+RESEND_MS = 10_000
+"""A flush that waits for longer is given up: the rows stay on disk, and a signal is not kept waiting."""
+_RETRY_SECONDS_MAX = 5.0
+
+log = structlog.get_logger()
+
+
+class Outlet(Protocol):
+    """Where lines go."""
+
+    def send(self, lines: list[bytes]) -> None:
+        """Hand over lines of one source, in order."""
+
+    def is_safe(self) -> bool:
+        """Whether all that was sent is safe; it is flushed when it is time."""
+
+
+class LogOutlet:
+    """Into the log, whose publisher may have another writer beside this one."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._unsafe_bytes = 0
+        self._unsafe_since = 0.0
+        self._flushes = 0
+
+    def send(self, lines: list[bytes]) -> None:
+        """Hand over lines, each to its partition."""
+        if not self._unsafe_bytes:
+            self._unsafe_since = time.monotonic()
+        self._flushes = self._publisher.flushes
+        self._publisher.write(row for line in lines for row in rows_of_line(line, self._publisher.partitions))
+        self._unsafe_bytes += sum(map(len, lines)) + len(lines)
+
+    def is_safe(self) -> bool:
+        """A file log flushes itself when it rolls, and mostly that is early enough: no file is made for us alone."""
+        if self._unsafe_bytes and self._publisher.flushes == self._flushes:
+            age = time.monotonic() - self._unsafe_since
+            if self._unsafe_bytes < BATCH_BYTES and age < self._publisher.flush_seconds:
+                return False
+            self._publisher.flush()
+        self._unsafe_bytes = 0
+        return True
+
+
+class RecordingOutlet:
+    """Into a recording: nothing is safe before it is closed, and nothing is deleted before."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def send(self, lines: list[bytes]) -> None:
+        """Append lines."""
+        self._recorder.append(lines)
+
+    def is_safe(self) -> bool:
+        """Whether the recording can be seen."""
+        return self._recorder.closed
+
+
+class Shipper:
+    """Every source below the folders, those that come later too."""
+
+    def __init__(self, folders: Sequence[Path], *, quiet_seconds: float = QUIET_SECONDS) -> None:
+        """Take the sources that are there; each goes on where an earlier shipper ended.
+
+        Raises:
+            UserError: a folder is not there, or another process ships one of the sources.
+        """
+        for folder in folders:
+            if not folder.is_dir():
+                raise UserError(f"The spool folder {folder} is not there: make it, or name the one that the hook has.")
+        self._folders = sorted({folder.resolve() for folder in folders})
+        self._quiet_seconds = quiet_seconds
+        self._spools: dict[Path, Spool] = {}
+        self._sent: dict[Path, int] = {}
+        self._told: set[tuple[Path, str]] = set()
+        self._report_due = time.monotonic() + REPORT_SECONDS
+        self._find()
+
+    def send_to(self, outlet: Outlet) -> None:
+        """From now on to this outlet; what the last one has not acknowledged is sent again."""
+        self._outlet = outlet
+        for spool in self._spools.values():
+            spool.rewind()
+
+    def step(self) -> bool:
+        """Acknowledge what is safe, then send the next lines of each source. Whether there were any."""
+        self._find()
+        sent = False
+        for folder, spool in list(self._spools.items()):
+            self._settle()
+            lines: list[bytes] = []
+            with self._telling(folder):
+                lines = spool.take()
+            if lines:
+                self._outlet.send(lines)
+                self._sent[folder] = self._sent.get(folder, 0) + len(lines)
+                sent = True
+        self._settle()
+        self._remove_what_is_done()
+        if time.monotonic() >= self._report_due:
+            self.report()
+        return sent
+
+    def follow(self, stop: Flag) -> None:
+        """Send lines as they come, until the event is set."""
+        while not stop.is_set():
+            if not self.step():
+                stop.wait(POLL_SECONDS)
+
+    def drain(self, seconds_max: float = float("inf"), stop: Flag | None = None) -> None:
+        """Send what is there now; what comes meanwhile may wait."""
+        deadline = time.monotonic() + seconds_max
+        ends: dict[Path, Position] = {}
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                ends[folder] = spool.end()
+        while self.step() and time.monotonic() < deadline and not (stop and stop.is_set()):
+            if all(spool.at >= ends.get(folder, Position()) for folder, spool in self._spools.items()):
+                return
+
+    def beside(self, sink: Sink) -> Sink:
+        """A sink that gives the spools a turn after each batch of another source's events: one writer, one thread."""
+
+        def both(events: list[Event]) -> None:
+            sink(events)
+            self.drain(TURN_SECONDS)
+
+        return both
+
+    def finish(self) -> None:
+        """The outlet is closed, so what was sent is safe: acknowledge it, and say what is left."""
+        self._settle()
+        self._remove_what_is_done()
+        self.report()
+
+    def report(self) -> None:
+        """Log how far each source is behind."""
+        self._report_due = time.monotonic() + REPORT_SECONDS
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                lag = spool.lag()
+                log.info(
+                    "spool",
+                    source=folder.name,
+                    lines_sent=self._sent.pop(folder, 0),
+                    bytes_behind=lag.bytes,
+                    files_behind=lag.files,
+                    oldest_seconds=lag.age_seconds,
+                )
+
+    def close(self) -> None:
+        """Let another process have the sources."""
+        for spool in self._spools.values():
+            spool.close()
+        self._spools.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _settle(self) -> None:
+        if self._outlet.is_safe():
+            for spool in self._spools.values():
+                spool.acknowledge()
+
+    def _find(self) -> None:
+        """Take sources that are new, and see whose writer is gone."""
+        for parent in self._folders:
+            with self._telling(parent):
+                for folder in sorted(parent.iterdir()):
+                    if folder not in self._spools and folder.name[0] != "." and folder.is_dir():
+                        with self._telling(folder):
+                            self._spools[folder] = Spool(folder)
+        newest: dict[tuple[Path, str], int] = {}
+        for folder, spool in self._spools.items():
+            source = folder.parent, spool.instance
+            newest[source] = max(newest.get(source, 0), spool.start)
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                spool.see_whether_finished(newest[folder.parent, spool.instance], self._quiet_seconds)
+
+    def _remove_what_is_done(self) -> None:
+        for folder, spool in list(self._spools.items()):
+            with self._telling(folder):
+                if spool.remove_if_done():
+                    del self._spools[folder]
+                    log.info("a spool is sent to its end and removed", source=folder.name)
+
+    @contextmanager
+    def _telling(self, folder: Path) -> Iterator[None]:
+        """What can't be read is told of once and tried again; the other sources go on."""
+        try:
+            yield
+        except OSError as error:
+            if (folder, str(error)) not in self._told:
+                self._told.add((folder, str(error)))
+                log.warning("a spool can't be read; it is tried again", path=str(folder), error=str(error))
+
+
+def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool = False) -> None:
+    """Ship spools into the log until the event is set, or (``once``) what is there now.
+
+    While Kafka is away this waits; nothing is lost meanwhile, as nothing is deleted that it has not acknowledged.
+
+    Raises:
+        UserError: what waiting doesn't mend.
+    """
+    with Shipper(folders) as shipper:
+        retrying = Retrying(
+            retry=retry_if_exception(_may_pass),
+            wait=wait_exponential_jitter(initial=0.5, max=_RETRY_SECONDS_MAX),
+            stop=stop_when_event_set(stop),
+            sleep=sleep_using_event(stop),
+            before_sleep=_say,
+            reraise=True,
+        )
+        try:
+            retrying(_ship, shipper, settings, stop, once=once)
+        except (UserError, KafkaError) as error:
+            if not (stop.is_set() and _may_pass(error)):
+                raise
+            log.warning("ended while Kafka is away: what is left is sent at the next start", error=str(error))
+            shipper.report()
+
+
+def _ship(shipper: Shipper, settings: Settings, stop: Flag, *, once: bool) -> None:
+    with open_publisher(settings, settings.source.kind, resend_after_ms=RESEND_MS) as publisher:
+        shipper.send_to(LogOutlet(publisher))
+        if once:
+            shipper.drain(stop=stop)
+        else:
+            shipper.follow(stop)
+    shipper.finish()
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether Kafka said so, not our settings: then it may be another time."""
+    return isinstance(error, KafkaError) or (isinstance(error, UserError) and isinstance(error.__cause__, KafkaError))
+
+
+def _say(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    log.warning("waits for Kafka", seconds=round(state.upcoming_sleep, 1), error=str(error))
+    shipper: Shipper = state.args[0]
+    shipper.report()
