@@ -150,7 +150,7 @@ class Shipper:
             with self._telling(folder):
                 ends[folder] = spool.end()
         while self.step() and time.monotonic() < deadline and not (stop and stop.is_set()):
-            if all(spool.at >= ends.get(folder, Position()) for folder, spool in self._spools.items()):
+            if all(spool.at >= ends.get(folder, spool.at) for folder, spool in self._spools.items()):
                 return
 
     def beside(self, sink: Sink) -> Sink:

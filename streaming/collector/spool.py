@@ -11,7 +11,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -37,8 +37,11 @@ log = structlog.get_logger()
 class Position(msgspec.Struct, frozen=True, order=True):
     """Everything before this byte of this file, and all files before it."""
 
-    file: Natural = 0
-    offset: Natural = 0
+    file: Natural
+    offset: Natural
+
+
+_START = Position(0, 0)
 
 
 class Lag(NamedTuple):
@@ -66,19 +69,19 @@ class Spool:
         self.folder = folder
         self.instance, self.start = instance_of(unquote(folder.name))
         self._finished = False
-        self._cannot_keep: str | None = None
+        self._told: set[str] = set()
         self._lock = _lock(folder)
         try:
-            self._safe = self._stored()
+            self._at = self._safe = self._stored()
+            self._delete_sent()  # a crash may have come between the position and this
         except BaseException:
-            os.close(self._lock)
+            self.close()
             raise
-        self._at = self._safe
 
     @property
     def at(self) -> Position:
         """How far lines have been taken."""
-        return self._at or Position()
+        return self._at or _START
 
     def see_whether_finished(self, newest_start: int, quiet_seconds: float) -> None:
         """Its writer is gone if the instance has started anew at ``newest_start`` and nothing is written here."""
@@ -88,24 +91,36 @@ class Spool:
             self._finished = time.time() - newest.stat().st_mtime >= quiet_seconds
 
     def take(self) -> list[bytes]:
-        """The next lines without their ends, about `CHUNK_BYTES` of them at most; none if there is nothing new.
+        """The next lines without their ends, about `CHUNK_BYTES` of them; none if there is nothing new.
 
         The end of a complete file is taken as it is, torn or not: the log's reader rejects it where all can see it.
+
+        Raises:
+            OSError: a file can't be read; what is before it has been taken by earlier calls.
         """
-        while (found := self._next()) is not None:
-            at, is_complete = found
-            chunk = self._read(at)
-            ends = len(chunk) < CHUNK_BYTES
-            taken = chunk.rfind(b"\n") + 1
-            if (ends and is_complete) or not (ends or taken):
-                taken = len(chunk)
-            if taken:
-                self._at = Position(at.file, at.offset + taken)
-                return chunk[:taken].removesuffix(b"\n").split(b"\n")
-            if not is_complete:
+        lines: list[bytes] = []
+        size = 0
+        following = self._following()  # listed before a file is read: what has a successor here can be read to its end
+        for number in following:
+            is_complete = self._finished or number < following[-1]
+            while size < CHUNK_BYTES:
+                try:
+                    at = self._begin(number)
+                    taken, ends = self._read(at, is_complete=is_complete)
+                except OSError:
+                    if not lines:
+                        raise
+                    return lines
+                if taken:
+                    lines += taken.removesuffix(b"\n").split(b"\n")
+                    size += len(taken)
+                    self._at = Position(number, at.offset + len(taken))
+                if ends:
+                    break
+            if size >= CHUNK_BYTES or not is_complete:
                 break
-            self._at = Position(at.file + 1)
-        return []
+            self._at = Position(number + 1, 0)
+        return lines
 
     def rewind(self) -> None:
         """Take again what is not acknowledged."""
@@ -118,7 +133,7 @@ class Spool:
         try:
             self._store(self._at)
         except OSError as error:  # a full disk, for instance: then deleting is what helps
-            self._warn_once("its position can't be kept: after a restart lines are sent again", error)
+            self._tell("its position can't be kept: after a restart lines are sent again", error=error.strerror)
         self._safe = self._at
         self._delete_sent()
 
@@ -129,7 +144,7 @@ class Spool:
 
     def lag(self) -> Lag:
         """How far what is safe lies behind what is written."""
-        safe = self._safe or Position()
+        safe = self._safe or _START
         unsent = {number: self._size(number) for number in self._from(safe)}
         if safe.file in unsent:
             unsent[safe.file] -= safe.offset
@@ -148,7 +163,7 @@ class Spool:
                 (self.folder / left).unlink(missing_ok=True)
             self.folder.rmdir()
         except OSError as error:
-            self._warn_once("all of it is sent, but its folder can't be removed", error)
+            self._tell("all of it is sent, but its folder can't be removed", error=error.strerror)
             return False
         self.close()
         return True
@@ -158,12 +173,6 @@ class Spool:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _numbers(self) -> list[int]:
         names = os.listdir(self.folder)  # noqa: PTH208  five times a second: without a Path for each name
@@ -175,53 +184,51 @@ class Spool:
     def _size(self, number: int) -> int:
         return self._path(number).stat().st_size
 
-    def _read(self, at: Position) -> bytes:
+    def _read(self, at: Position, *, is_complete: bool) -> tuple[bytes, bool]:
+        """Complete lines from there on, and whether nothing but the beginning of a line is left behind them."""
         with self._path(at.file).open("rb", buffering=0) as file:
             file.seek(at.offset)
-            return file.read(CHUNK_BYTES)
+            chunk = file.read(CHUNK_BYTES)
+        if len(chunk) < CHUNK_BYTES:
+            return (chunk if is_complete else chunk[: chunk.rfind(b"\n") + 1]), True
+        return chunk[: chunk.rfind(b"\n") + 1] or chunk, False
 
-    def _next(self) -> tuple[Position, bool] | None:
-        """Where to read on and whether that file is complete; a file that is not as expected is told of.
+    def _following(self) -> list[int]:
+        """The files from the position on."""
+        following = self._from(self._at)
+        if following and following != list(range(self._at.file if self._at else following[0], following[-1] + 1)):
+            return self._from(self._at)  # a listing may miss a file that came during it, but not twice
+        return following
 
-        The folder is listed before a file is read: what has a successor then can be read to its very end.
-        """
-        at = self._at
-        following = self._from(at)
-        if at is not None and following and following[0] > at.file:
-            following = self._from(at)  # a listing may miss a file that came during it, but not twice
-        if not following:
-            return None
-        first = following[0]
-        if at is None:
-            at = Position(first)
-        elif first > at.file:
-            log.warning(
-                "files of a spool are missing", spool=str(self.folder), first=at.file, last=first - 1, goes_on_at=first
-            )
-            at = Position(first)
-        elif at.offset > self._size(first):
-            log.warning(
-                "a file of a spool is shorter than what was sent of it: it is sent anew", path=str(self._path(first))
-            )
-            at = Position(first)
+    def _begin(self, number: int) -> Position:
+        """Where to read on in a file; what is not as it was left is told of."""
+        begin = Position(number, 0)
+        at = self._at or begin
+        if number > at.file:
+            self._tell(f"files {at.file} to {number - 1} of a spool are missing; it goes on behind them")
+            at = begin
+        elif at.offset > self._size(number):
+            self._tell(f"file {number} of a spool is shorter than what was sent of it; it is sent anew")
+            at = begin
         self._at = at
-        return at, self._finished or len(following) > 1
+        return at
 
     def _from(self, at: Position | None) -> list[int]:
         return [number for number in self._numbers() if at is None or number >= at.file]
 
     def _stored(self) -> Position | None:
+        numbers = self._numbers()
         try:
-            return msgspec.json.decode((self.folder / _POSITION).read_bytes(), type=Position)
+            stored = msgspec.json.decode((self.folder / _POSITION).read_bytes(), type=Position)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            log.warning(
-                "a spool's position can't be read: all that is there is sent again, which does no harm",
-                path=str(self.folder / _POSITION),
-                error=str(error),
-            )
+            self._tell("the position of a spool makes no sense; all that is there is sent again", error=str(error))
             return None
+        if numbers and stored.file > numbers[-1] + 1:
+            self._tell("the position of a spool is behind its end; all that is there is sent again", file=stored.file)
+            return None
+        return stored
 
     def _store(self, position: Position) -> None:
         # Without fsync: what a power failure makes of it is an older position or none, and lines are sent again.
@@ -235,12 +242,12 @@ class Spool:
                 if number < self.at.file:
                     self._path(number).unlink(missing_ok=True)
         except OSError as error:
-            self._warn_once("what is sent can't be deleted", error)
+            self._tell("what is sent can't be deleted", error=error.strerror)
 
-    def _warn_once(self, what: str, error: OSError) -> None:
-        if self._cannot_keep != what:
-            self._cannot_keep = what
-            log.warning(what, spool=str(self.folder), error=error.strerror)
+    def _tell(self, what: str, **more: object) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            log.warning(what, spool=str(self.folder), **more)
 
 
 def _lock(folder: Path) -> int:
