@@ -152,10 +152,11 @@ class Broker:
                 self.world.truth.unlocks(self.world.true_ms, group, queue)
         self.hook.unlock_batch_mq(channel, group, client_id, queues)
 
-    def query_consumer_offset(self, _: Channel, group: str, queue: MessageQueue) -> int:
+    def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue) -> int:
         """QUERY_CONSUMER_OFFSET; what a queue ever got is still there, and in memory."""
         self.pulls.catch_up_with(group, queue)
         response = self._consumers.query_consumer_offset(group, queue, min_offset=0, zero_in_memory=True)
+        self.hook.query_consumer_offset(channel, group, queue, response.code)
         if response.offset is None:
             raise (OffsetNotFoundError if response.code == QUERY_NOT_FOUND else RefusedError)(response.remark)
         return response.offset

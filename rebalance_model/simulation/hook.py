@@ -49,5 +49,8 @@ class BrokerHook:
     ) -> None:
         """UPDATE_CONSUMER_OFFSET."""
 
+    def query_consumer_offset(self, channel: "Channel", group: str, queue: MessageQueue, code: int) -> None:
+        """QUERY_CONSUMER_OFFSET."""
+
     def pull_message(self, channel: "Channel", group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
         """PULL_MESSAGE; the code of an answer that was an immediate error, else None."""

@@ -16,6 +16,7 @@ from rebalance_model.observe.events import (
     HeartBeat,
     LockBatchMq,
     PullMessage,
+    QueryConsumerOffset,
     Tick,
     UnlockBatchMq,
     UnregisterClient,
@@ -153,6 +154,22 @@ class HookCollector(BrokerHook):
                 topic=queue.topic,
                 queue_id=queue.queue_id,
                 offset=offset,
+            )
+        )
+
+    def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, code: int) -> None:
+        """A member makes a process queue."""
+        self._close_sums(group, (queue,))
+        stamp = self._emitter.stamp(group)
+        self._emitter.emit(
+            QueryConsumerOffset(
+                **stamp,
+                broker=self._broker,
+                group=group,
+                channel=channel.name,
+                code=code,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
             )
         )
 

@@ -104,7 +104,7 @@ class PullHold:
         else:
             waiting = self._unforeseen.get(held.queue, ())
             self._unforeseen[held.queue] = [*(one for one in waiting if not one.ended), held]
-        self._scheduler.at(due, partial(self._end, held))
+        self._scheduler.put(max(due, self.now), held.since, partial(self._end, held))
 
     # What a queue at rest needs
 
@@ -126,7 +126,7 @@ class PullHold:
 
     def play(self, held: Held, since: int) -> None:
         """Make up for a round that has begun."""
-        self._scheduler.alone(since, partial(self._end, held))
+        self._scheduler.alone(since, held.since, partial(self._end, held))
 
     def note(self, held: Held) -> None:
         """A pull was answered; the next one begins where this one now does."""
@@ -137,14 +137,14 @@ class PullHold:
         """A commit has arrived."""
         self._broker.offsets.commit_offset(held.group, held.queue.topic, held.queue.queue_id, offset)
 
-    def commit_at(self, time: int, held: Held, offset: int) -> None:
-        """A commit will arrive, if its connection is still there then."""
+    def commit_later(self, sent: int, held: Held, offset: int) -> None:
+        """A commit that is on its way will arrive, if its connection is still there then."""
 
         def arrive() -> None:
             if held.channel.open_at_broker:
                 self.commit(held, offset)
 
-        self._scheduler.at(time, arrive)
+        self._scheduler.put(sent + held.channel.latency, sent, arrive)
 
     def catch_up(self, group: str) -> None:
         """Somebody looks at a group's offsets."""

@@ -73,8 +73,8 @@ class QuietQueue:
         now = self._scheduler.now
         moved = False
         while self._next <= now and self._resting:
-            if self._ends > now:
-                self._tell_broker(now, moved=moved)
+            if self._ends >= now:  # the real parts know what comes first of what happens in one microsecond
+                self._tell_broker(moved=moved)
                 self._stop(self._next)
                 self._pulls.play(self._pull, self._next)
             elif self._next == self._arrives:
@@ -84,7 +84,7 @@ class QuietQueue:
                 self._ask_again()
                 moved = True
         if self._resting and (moved or self._persisted < self._client.left_out[-1]):
-            self._tell_broker(now, moved=moved)
+            self._tell_broker(moved=moved)
 
     def wake(self) -> None:
         """Simulate the queue from now on."""
@@ -127,10 +127,10 @@ class QuietQueue:
         del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
         for sent in self._client.left_out:
             if sent > self._persisted:
-                counted = self._counted_at(sent) + (sent >= found + self._consumed_in)
-                self._pulls.commit_at(sent + self._latency, self._pull, counted)
+                counted = self._counted_at(sent) + (sent > found + self._consumed_in)
+                self._pulls.commit_later(sent, self._pull, counted)
 
-    def _tell_broker(self, now: int, *, moved: bool) -> None:
+    def _tell_broker(self, *, moved: bool) -> None:
         """What the broker has of it all by now: the last commit counts, a pull's or the timer's.
 
         The client leaves its timer's commits to its queues at rest (`Client.left_out`).
@@ -138,7 +138,7 @@ class QuietQueue:
         committed = self._counted if moved else 0  # a pull carries no 0
         for sent in self._client.left_out:
             arrives = sent + self._latency
-            if self._persisted < sent and arrives <= now:
+            if self._persisted < sent and self._scheduler.has_run(arrives, sent):
                 self._persisted = sent
                 if arrives > self._pull.since or self._counted == 0:
                     self._pulls.commit(self._pull, self._counted_at(sent))
@@ -149,8 +149,11 @@ class QuietQueue:
             self._pulls.note(self._pull)
 
     def _counted_at(self, sent: int) -> int:
-        """What the client had counted when it sent a commit, if that was after the last message but one."""
-        return self._pull.offset - (sent < self._done)
+        """What the client had counted when it sent a commit, if that was after the last message but one.
+
+        In the microsecond in which a message is done with, the timer comes first: it was set before the message came.
+        """
+        return self._pull.offset - (sent <= self._done)
 
     def _wait(self, since: int) -> None:
         """A pull has arrived, and waits."""
@@ -170,7 +173,7 @@ class QuietQueue:
         first = last = self._pull.offset
         found = self._arrives
         if self._often:
-            newest = self._log.max_offset(now - self._round) - 1
+            newest = self._log.max_offset(now - self._round - 1) - 1
             if newest > first:
                 last, found = newest, self._log.arrival(newest) or 0
         self._done = done = found + self._consumed_in

@@ -19,40 +19,54 @@ class Scheduler:
 
     def __init__(self, now: int) -> None:
         self.now = now
-        self._due: list[tuple[int, int, Call]] = []
+        self._since = now
+        """When what runs now was put in."""
+        self._due: list[tuple[int, int, int, Call]] = []
         self._count = 0
 
     def at(self, time: int, call: Call) -> None:
         """Run a call at a time; one that has passed counts as now."""
-        self._count += 1
-        heapq.heappush(self._due, (time if time > self.now else self.now, self._count, call))
+        self.put(time if time > self.now else self.now, self.now, call)
 
     def after(self, delay: int, call: Call) -> None:
         """Run a call after a delay."""
         self._count += 1
-        heapq.heappush(self._due, (self.now + delay, self._count, call))
+        heapq.heappush(self._due, (self.now + delay, self.now, self._count, call))
+
+    def put(self, time: int, since: int, call: Call) -> None:
+        """Run a call at a time, as if it had been put in at an earlier one: what was computed meanwhile goes on."""
+        self._count += 1
+        heapq.heappush(self._due, (time, since, self._count, call))
 
     def run_until(self, end: int) -> None:
         """Let time pass."""
-        due, pop = self._due, heapq.heappop
-        while due and due[0][0] <= end:
-            self.now, _, call = pop(due)
-            call()
-        self.now = end
+        self._run((end + 1,))
+        self.now = self._since = end
 
-    def alone(self, since: int, call: Call) -> None:
+    def has_run(self, time: int, since: int) -> bool:
+        """Whether a call that was put in for a time had its turn before what runs now."""
+        return (time, since) < (self.now, self._since)
+
+    def alone(self, time: int, since: int, call: Call) -> None:
         """Make up for what a part did by itself since a time that has passed.
 
         The call, and what it leads to up to now, runs with the clock set back; what is still to come then is put in
         with the rest. Only for what nobody else could have noticed.
         """
-        now, others = self.now, self._due
-        self._due = [(since, self._count, call)]
-        self.now = since
-        self.run_until(now)
+        now, others = (self.now, self._since), self._due
+        self._due = []
+        self.put(time, since, call)
+        self._run(now)
+        self.now, self._since = now
         left, self._due = self._due, others
         for entry in left:
             heapq.heappush(others, entry)
+
+    def _run(self, end: tuple[int, ...]) -> None:
+        due, pop = self._due, heapq.heappop
+        while due and due[0] < end:
+            self.now, self._since, _, call = pop(due)
+            call()
 
 
 class Clock:

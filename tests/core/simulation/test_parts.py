@@ -50,10 +50,36 @@ def test_what_was_missed_is_played_in_the_past_and_goes_on_in_the_present():
         scheduler.after(2, lambda: seen.append(("then", scheduler.now)))
         scheduler.after(5, lambda: seen.append(("later", scheduler.now)))
 
-    scheduler.alone(3, missed)
+    scheduler.alone(3, 0, missed)
     assert (seen, scheduler.now) == ([("missed", 3), ("then", 5)], 6)
     scheduler.run_until(10)
     assert seen[2:] == [("later", 8), ("other", 9)]
+
+
+def test_what_is_made_up_for_keeps_its_place_among_what_happens_at_the_same_time():
+    scheduler, seen = Scheduler(0), []
+
+    def look():
+        scheduler.alone(3, 0, missed)
+        seen.append("look")
+
+    def missed():
+        scheduler.after(3, lambda: seen.append("late"))
+
+    scheduler.run_until(2)
+    scheduler.at(6, look)  # before the missed call put in its own
+    scheduler.run_until(10)
+    assert seen == ["look", "late"]
+    seen.clear()
+    scheduler.at(20, lambda: scheduler.at(26, look_again))
+
+    def look_again():
+        scheduler.alone(13, 0, lambda: scheduler.after(13, lambda: seen.append("early")))
+        seen.append("look")
+
+    scheduler.run_until(30)
+    assert seen == ["early", "look"]
+    assert (scheduler.has_run(29, 0), scheduler.has_run(31, 0)) == (True, False)
 
 
 def test_a_wrong_clock_shows_a_stamp_first_when_it_says_so():
