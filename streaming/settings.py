@@ -96,7 +96,7 @@ class Acl(_Section):
 
 
 class LabGroup(_Section):
-    """A consumer group of the lab and its topic."""
+    """A consumer group of the lab and its topic, which has so many queues on each broker."""
 
     group: str = Field(min_length=1)
     topic: str = Field(min_length=1)
@@ -108,6 +108,8 @@ class LabGroup(_Section):
 class Lab(_Section):
     """The lab; a group's key begins the names of its consumers."""
 
+    brokers: int = Field(ge=1, le=8)
+    hook: bool
     kafka: bool
     messages_per_second: float = Field(gt=0, le=100)
     groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)

@@ -1,6 +1,7 @@
 """`rebalance-watch lab`: a real cluster on this machine, and faults to put on it."""
 
 import shlex
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,14 +24,16 @@ _COLOURS = {"running": "green", "frozen": "yellow", "down": "red"}
 
 @app.command()
 def up(
-    *, kafka: Annotated[bool | None, typer.Option(help="With a Kafka node; lab.kafka if not given.")] = None
+    *,
+    kafka: Annotated[bool | None, typer.Option(help="With a Kafka node; lab.kafka if not given.")] = None,
+    hook: Annotated[bool | None, typer.Option(help="With the broker hook; lab.hook if not given.")] = None,
 ) -> None:
     """Start the lab, or what is missing of it."""
     from streaming.lab.lab import Lab
 
     console = Console(stderr=True)
     with console.status("lab: looking") as shown:
-        lab = Lab.up(load_settings(), kafka=kafka, say=lambda what: shown.update(f"lab: starting {what}"))
+        lab = Lab.up(load_settings(), kafka=kafka, hook=hook, say=lambda what: shown.update(f"lab: starting {what}"))
     members = lab.status()
     running = sum(member.state != "down" for member in members)
     console.print(f"The lab is up: {running} of {len(members)} processes run.", highlight=False)
@@ -47,7 +50,8 @@ def status(
     lab = Lab(load_settings())
     members = lab.status()
     if output == "json":
-        shown = {"name_server": lab.name_server, "kafka": lab.kafka_bootstrap, "members": members}
+        spool = str(lab.spool) if lab.spool else None
+        shown = {"name_server": lab.name_server, "kafka": lab.kafka_bootstrap, "spool": spool, "members": members}
         typer.echo(msgspec.json.format(msgspec.json.encode(shown)).decode())
     else:
         console = Console()
@@ -98,36 +102,55 @@ def fault(
     name: Annotated[str | None, typer.Argument(help="Which; none: list them.")] = None,
     *,
     cure: Annotated[bool, typer.Option("--cure", help="Take it off again.")] = False,
-    client: Annotated[str | None, typer.Option(help="The consumer's name; by default the first healthy one.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, help="hang, poison: only on this queue.")] = None,
+    client: Annotated[
+        str | None,
+        typer.Option("--client", "--broker", help="Whom; by default the first healthy consumer, the last broker."),
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="[BROKER:]NUMBER", help="hang, poison: only on this queue.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, max=64, help="add-queues: how many.")] = None,
 ) -> None:
     """Put a fault on the cluster, or cure it; both are logged with what should be seen."""
-    from streaming.lab.faults import CURES, NEW_QUEUES
+    from streaming.lab.deeds import NEW_QUEUES
+    from streaming.lab.faults import CURES
     from streaming.lab.lab import Lab
 
     if name is None:
         _print_catalogue(Console())
         return
+    broker, queue_id = _place(queue)
     lab = Lab(load_settings())
     done = (
         lab.cure(name, client=client)
         if cure or name in CURES
-        else lab.fault(name, client=client, queue_id=queue, count=count or NEW_QUEUES)
+        else lab.fault(name, client=client, broker=broker, queue_id=queue_id, count=count or NEW_QUEUES)
     )
     typer.echo(f"{done.kind}{' cured' if done.cure else ''}: {done.expect}.")
+
+
+def _place(queue: str | None) -> tuple[str | None, int | None]:
+    broker, _, number = (queue or "").rpartition(":")
+    if queue is not None and not number.isdecimal():
+        raise typer.BadParameter(f"{queue!r} is no queue: say 3, or broker-a:3.", param_hint="--queue")
+    return broker or None, int(number) if number else None
 
 
 def _print_addresses(console: Console, lab: "Lab") -> None:
     console.print(f"name server {lab.name_server}", highlight=False)
     if lab.kafka_bootstrap:
         console.print(f"Kafka       {lab.kafka_bootstrap}", highlight=False)
+    if lab.spool:
+        console.print(f"hook spool  {lab.spool}", highlight=False, soft_wrap=True)
 
 
 def _table(members: "list[MemberStatus]") -> Table:
     table = Table("name", "role", "state", "pid", "group", "fault", "owns", box=None, pad_edge=False)
     for member in members:
-        owns = " ".join(str(queue.queue_id) for queue in member.owns)
+        owns = "  ".join(
+            " ".join([f"{broker}:", *(str(queue.queue_id) for queue in queues)])
+            for broker, queues in groupby(member.owns, lambda queue: queue.broker)
+        )
         state = f"[{_COLOURS[member.state]}]{member.state}[/]"
         table.add_row(member.name, member.role, state, str(member.pid), member.group, member.fault, owns)
     return table

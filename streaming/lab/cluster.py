@@ -1,13 +1,14 @@
 """The lab's processes as a cluster: start what is missing, tell a client something, hear what it says."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from streaming import jars
+from streaming.broker_hook.build import JAR, build
 from streaming.errors import UserError
 from streaming.java import java_home
 from streaming.lab import servers
@@ -19,10 +20,10 @@ from streaming.settings import LabGroup
 T = TypeVar("T")
 
 PRODUCER = "producer"
-_NAME_SERVER, _BROKER, _KAFKA = "namesrv", "broker", "kafka"
+_NAME_SERVER, _KAFKA = "namesrv", "kafka"
 _SERVER_JARS = ("rocketmq-broker-", "rocketmq-namesrv-", "rocketmq-controller-")
 _START_SECONDS_MAX = 90.0  # 8 s on a quiet machine; many JVMs on few cores may take much longer
-_LEAVE_SECONDS_MAX = 15.0
+_LEAVE_SECONDS_MAX = 30.0  # a broker stops some twenty services one by one
 
 
 class Cluster:
@@ -44,18 +45,17 @@ class Cluster:
         """Address of Kafka; None: the lab has none."""
         return f"{servers.LOOPBACK}:{self.state.kafka.broker}" if self.state.kafka else None
 
-    @property
-    def broker(self) -> str:
-        """Address of the broker."""
-        return f"{servers.LOOPBACK}:{self.state.broker_port}"
+    def brokers(self) -> dict[str, str]:
+        """Addresses of the brokers that run, by name."""
+        return {name: f"{servers.LOOPBACK}:{port}" for name, port in self.state.brokers.items() if self.runs(name)}
 
     def runs(self, name: str) -> bool:
         """Whether a process is there, frozen or not."""
         member = self.state.members.get(name)
         return member is not None and state(member.process) != "down"
 
-    def start_servers(self) -> None:
-        """Start those servers that do not run, and wait until all can be used."""
+    def start_servers(self, away: Container[str]) -> None:
+        """Start those servers that do not run, but for brokers that are away on purpose; wait until all can be used."""
         launched = not self.runs(_NAME_SERVER)
         if launched:
             self._launch_name_server()
@@ -63,9 +63,11 @@ class Cluster:
             self._launch_kafka(self.state.kafka)  # formats its storage while the name server boots
         if launched:
             self._wait_line(_NAME_SERVER)
-        if not self.runs(_BROKER):
-            self._launch_broker()
-            self._wait_line(_BROKER)
+        missing = [name for name in self.state.brokers if name not in away and not self.runs(name)]
+        for name in missing:
+            self._launch_broker(name)
+        for name in missing:
+            self._wait_line(name)
         if bootstrap := self.kafka_bootstrap:
             self._wait(_KAFKA, lambda: servers.kafka_answers(bootstrap))
 
@@ -76,7 +78,7 @@ class Cluster:
             name=PRODUCER,
             jars=self._client_jars(),
             name_server=self.name_server,
-            broker=self.broker,
+            brokers=self.brokers(),
             topics=self.state.topics,
             messages_per_second=messages_per_second,
         )
@@ -84,22 +86,32 @@ class Cluster:
         self._launch(PRODUCER, "producer", [sys.executable, "-m", "streaming.lab.producer", path])
         self.await_report(PRODUCER, lambda said: said.topics == self.state.topics or None)
 
-    def launch_consumer(self, name: str, group: LabGroup, *, pull_interval_ms: int = 0) -> None:
-        """Start a new consumer; wait for it with `await_start`."""
-        orders = ConsumerOrders(
+    def start_broker(self, name: str) -> None:
+        """Start a broker that is down, and wait until the name server gives out its queues."""
+        self._launch_broker(name)
+        self._wait_line(name)
+        if self.runs(PRODUCER):
+            self.tell_topics(self.state.topics)
+
+    def new_consumer(self, name: str, group: LabGroup) -> ConsumerOrders:
+        """What a well-behaved consumer of a group is told."""
+        return ConsumerOrders(
             name=name,
             jars=self._client_jars(),
             name_server=self.name_server,
             group=group.group,
             topic=group.topic,
             ordered=group.ordered,
-            pull_interval_ms=pull_interval_ms,
+            instance=name,
         )
-        self._launch_consumer(orders)
 
-    def relaunch_consumer(self, name: str) -> None:
-        """Start a consumer again that was there before, with the orders that it had."""
-        self._launch_consumer(self.consumer(name))
+    def launch_consumer(self, orders: ConsumerOrders) -> None:
+        """Start a consumer; wait for it with `await_start`."""
+        path = self.home.orders(orders.name)
+        tell(path, orders)
+        command = [sys.executable, "-m", "streaming.lab.consumer", str(path)]
+        client_id = f"{servers.LOOPBACK}@{orders.instance}"
+        self._launch(orders.name, "consumer", command, group=orders.group, client_id=client_id)
 
     def await_start(self, name: str) -> None:
         """Wait until a consumer is in its group."""
@@ -118,19 +130,23 @@ class Cluster:
         """What a consumer was told last."""
         return told(self.home.orders(name), ConsumerOrders)
 
-    def tell_consumer(
-        self, name: str, *, hang: bool = False, poison: bool = False, queue_id: int | None = None
-    ) -> None:
+    def tell_consumer(self, orders: ConsumerOrders) -> None:
         """Tell a consumer how to behave from now on."""
-        self._mark(name)
-        orders = self.consumer(name)
-        tell(self.home.orders(name), msgspec.structs.replace(orders, hang=hang, poison=poison, queue_id=queue_id))
+        self._mark(orders.name)
+        tell(self.home.orders(orders.name), orders)
 
     def tell_topics(self, topics: dict[str, int]) -> None:
-        """Bring topics to another number of queues and wait until the name server gives it out."""
+        """Bring topics to a number of queues on every broker that runs; wait until the name server gives it out.
+
+        Raises:
+            UserError: there is no producer to do it, no broker to do it on, or it did not come about.
+        """
+        brokers = self.brokers()
+        if not brokers or not self.runs(PRODUCER):
+            raise UserError("Topics need a broker and the producer, who changes them: run `rebalance-watch lab up`.")
         self._mark(PRODUCER)
         path = self.home.orders(PRODUCER)
-        tell(path, msgspec.structs.replace(told(path, ProducerOrders), topics=topics))
+        tell(path, msgspec.structs.replace(told(path, ProducerOrders), topics=topics, brokers=brokers))
         self.await_report(PRODUCER, lambda said: said.topics == topics or None)
         self.state.topics = topics
         self.home.save(self.state)
@@ -159,13 +175,6 @@ class Cluster:
                 queues = said.queues
         return queues
 
-    def _launch_consumer(self, orders: ConsumerOrders) -> None:
-        path = self.home.orders(orders.name)
-        tell(path, orders)
-        command = [sys.executable, "-m", "streaming.lab.consumer", str(path)]
-        client_id = f"{servers.LOOPBACK}@{orders.name}"
-        self._launch(orders.name, "consumer", command, group=orders.group, client_id=client_id)
-
     def _launch_name_server(self) -> None:
         self._must_be_free(self.state.name_server_port)
         command = servers.name_server_command(
@@ -173,13 +182,16 @@ class Cluster:
         )
         self._launch(_NAME_SERVER, "name server", command)
 
-    def _launch_broker(self) -> None:
+    def _launch_broker(self, name: str) -> None:
+        port = self.state.brokers[name]
         for distance in servers.BROKER_PORTS_BESIDE:
-            self._must_be_free(self.state.broker_port + distance)
-        command = servers.broker_command(
-            self._jars("rocketmq"), self.home.data(_BROKER), self.state.broker_port, self.name_server
-        )
-        self._launch(_BROKER, "broker", command)
+            self._must_be_free(port + distance)
+        class_path, spool = self._jars("rocketmq"), self.home.spool if self.state.hook else None
+        if spool:
+            spool.mkdir(exist_ok=True)
+            class_path.append(build(class_path, self._jars_root / "hook" / JAR))
+        command = servers.broker_command(class_path, self.home.data(name), port, self.name_server, spool=spool)
+        self._launch(name, "broker", command)
 
     def _launch_kafka(self, ports: KafkaPorts) -> None:
         self._must_be_free(ports.broker)

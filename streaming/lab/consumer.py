@@ -23,7 +23,7 @@ class Behaviour:
 
     def __init__(self, orders: ConsumerOrders) -> None:
         self._orders = orders
-        self._poisoned: tuple[int, int] | None = None
+        self._poisoned: tuple[Queue, int] | None = None
         self._changed = Condition()
 
     def change(self, orders: ConsumerOrders) -> None:
@@ -41,13 +41,13 @@ class Behaviour:
                 report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
                 self._changed.wait_for(lambda: not self._touches(queue, hang=True))
             if self._poisoned is None and self._touches(queue, hang=False):
-                self._poisoned = (queue.queue_id, offset)
+                self._poisoned = (queue, offset)
                 report(Report("poisoned", queues=[queue], remark=f"offset {offset}"))
-            return self._poisoned != (queue.queue_id, offset)
+            return self._poisoned != (queue, offset)
 
     def _touches(self, queue: Queue, *, hang: bool) -> bool:
         wanted = self._orders.hang if hang else self._orders.poison
-        return wanted and self._orders.queue_id in (None, queue.queue_id)
+        return wanted and self._orders.queue_id in (None, queue.queue_id) and self._orders.broker in ("", queue.broker)
 
 
 def _queue(message_queue: JavaObject) -> Queue:
@@ -92,14 +92,16 @@ class ConcurrentListener:
 
 
 def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
-    """A started DefaultMQPushConsumer; its client id is 127.0.0.1@<name>."""
+    """A started DefaultMQPushConsumer."""
     consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
     consumer.setNamesrvAddr(orders.name_server)
     consumer.setClientIP("127.0.0.1")
-    consumer.setInstanceName(orders.name)
+    consumer.setInstanceName(orders.instance)
+    strategy = jpype.JClass(f"org.apache.rocketmq.client.consumer.rebalance.{orders.strategy}")
+    consumer.setAllocateMessageQueueStrategy(strategy())
     consumer.setConsumeThreadMin(_CONSUME_THREADS)
     consumer.setConsumeThreadMax(_CONSUME_THREADS)
-    consumer.subscribe(orders.topic, "*")
+    consumer.subscribe(orders.topic, orders.expression)
     listener = OrderedListener(behaviour) if orders.ordered else ConcurrentListener(behaviour)
     consumer.registerMessageListener(listener)
     consumer.start()

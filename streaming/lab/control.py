@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+TAGS = ("new", "paid")
+"""The producer's messages have the one or the other."""
+
 LOOK_SECONDS = 0.2
 """How often a client looks whether it was told something new."""
 
@@ -33,6 +36,12 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     group: str
     topic: str
     ordered: bool
+    instance: str
+    """The client id is 127.0.0.1@<instance>: two processes with the same are one client to the brokers."""
+    expression: str = "*"
+    """Which tags of the topic it subscribes."""
+    strategy: str = "AllocateMessageQueueAveragely"
+    """The class, one of RocketMQ's own, by which it works out its queues."""
     pull_interval_ms: int = 0
     hang: bool = False
     """The listener blocks until this is false again."""
@@ -40,6 +49,8 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     """The listener refuses the first message that it now gets, until this is false again."""
     queue_id: int | None = None
     """Where it hangs or is poisoned; None: everywhere, or wherever the first message comes from."""
+    broker: str = ""
+    """Only on this broker's queues; empty: on every broker's."""
 
 
 class ProducerOrders(msgspec.Struct, frozen=True):
@@ -48,8 +59,10 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     name: str
     jars: list[str]
     name_server: str
-    broker: str
+    brokers: dict[str, str]
+    """Those that run: their addresses, by name."""
     topics: dict[str, int]
+    """The queues that each shall have on every one of these brokers."""
     messages_per_second: float
 
 
@@ -61,7 +74,7 @@ class Report(msgspec.Struct, omit_defaults=True):
     queues: list[Queue] = []
     """owns: all that it owns by its own ProcessQueue table. poisoned: the message's queue."""
     topics: dict[str, int] = {}
-    """topics: the number of read queues of each, as the name server's route has it."""
+    """topics: the number of read queues that each has on every broker, as the name server's route has it."""
     remark: str = ""
 
 

@@ -1,137 +1,31 @@
-"""The faults, each with its cure: what is done to real processes, and what a watcher should then see."""
+"""The faults, each with its cure: what is done to the cluster, and what a watcher should then see."""
 
-import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from streaming.errors import UserError
-from streaming.lab.cluster import PRODUCER, Cluster
-from streaming.lab.control import Queue
-from streaming.lab.processes import send
-from streaming.lab.state import ActiveFault
-from streaming.settings import LabGroup
-
-SLOW_PULL_MS = 150_000  # over pullMaxIdleTime (120 s): between two pulls the client's own check calls the queue expired
-NEW_QUEUES = 4
-_MESSAGE_SECONDS_MAX = 20.0  # how long a client that owns queues may have to wait for its next message
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What a fault is aimed at."""
-
-    client: str
-    group: LabGroup
-    queue_id: int | None = None
-    count: int = NEW_QUEUES
-
-
-@dataclass(frozen=True)
-class Hit:
-    """What it hit."""
-
-    queue: Queue | None = None
-    former_queues: int = 0
+from streaming.lab import deeds
+from streaming.lab.deeds import NEW_QUEUES, OTHER_EXPRESSION, OTHER_STRATEGY, SLOW_PULL_MS
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault. The texts name the client, its group and topic, and the queue in braces."""
+    """One kind of fault. The texts name the client (topic, broker), its group, and the queue in braces."""
 
-    target: Literal["new consumer", "consumer", "ordered consumer", "topic"]
+    target: Literal["new consumer", "consumer", "ordered consumer", "topic", "broker"]
     does: str
     expect: str
     cure_does: str
     cure_expect: str
-    inject: Callable[[Cluster, Aim], Hit]
-    cure: Callable[[Cluster, ActiveFault], None]
+    inject: deeds.Inject
+    cure: deeds.Cure
     takes_away: bool = False
     """While it lasts the process is missing on purpose."""
 
 
-def _join(cluster: Cluster, aim: Aim, pull_interval_ms: int = 0) -> Hit:
-    cluster.launch_consumer(aim.client, aim.group, pull_interval_ms=pull_interval_ms)
-    try:
-        cluster.await_start(aim.client)
-    except UserError:
-        cluster.end(aim.client, cleanly=False)
-        cluster.forget(aim.client)
-        raise
-    return Hit()
-
-
-def _join_slowly(cluster: Cluster, aim: Aim) -> Hit:
-    return _join(cluster, aim, SLOW_PULL_MS)
-
-
-def _quit(cluster: Cluster, active: ActiveFault) -> None:
-    cluster.end(active.client, cleanly=True)
-    cluster.forget(active.client)
-
-
-def _leave(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.end(aim.client, cleanly=True)
-    return Hit()
-
-
-def _kill(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.end(aim.client, cleanly=False)
-    return Hit()
-
-
-def _return(cluster: Cluster, active: ActiveFault) -> None:
-    cluster.relaunch_consumer(active.client)
-    cluster.await_start(active.client)
-
-
-def _freeze(cluster: Cluster, aim: Aim) -> Hit:
-    send(cluster.state.members[aim.client].process, signal.SIGSTOP)
-    return Hit()
-
-
-def _thaw(cluster: Cluster, active: ActiveFault) -> None:
-    send(cluster.state.members[active.client].process, signal.SIGCONT)
-
-
-def _hang(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.tell_consumer(aim.client, hang=True, queue_id=aim.queue_id)
-    queue = _touched(cluster, aim, "hangs")
-    return Hit(queue if aim.queue_id is not None else None)
-
-
-def _poison(cluster: Cluster, aim: Aim) -> Hit:
-    cluster.tell_consumer(aim.client, poison=True, queue_id=aim.queue_id)
-    return Hit(_touched(cluster, aim, "poisoned"))
-
-
-def _touched(cluster: Cluster, aim: Aim, event: str) -> Queue:
-    try:
-        said = cluster.await_report(aim.client, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
-    except UserError:
-        cluster.tell_consumer(aim.client)
-        where = "that queue" if aim.queue_id is not None else "any queue"
-        raise UserError(
-            f"{aim.client} got no message of {where} to misbehave with: see what it owns in `lab status`."
-        ) from None
-    return said.queues[0]
-
-
-def _behave(cluster: Cluster, active: ActiveFault) -> None:
-    cluster.tell_consumer(active.client)
-
-
-def _add_queues(cluster: Cluster, aim: Aim) -> Hit:
-    if not cluster.runs(PRODUCER):
-        raise UserError("The producer, which changes topics, is down: run `rebalance-watch lab up` first.")
-    former = cluster.state.topics[aim.group.topic]
-    cluster.tell_topics({**cluster.state.topics, aim.group.topic: former + aim.count})
-    return Hit(former_queues=former)
-
-
-def _remove_queues(cluster: Cluster, active: ActiveFault) -> None:
-    cluster.tell_topics({**cluster.state.topics, active.client: active.former_queues})
-
+_BACK = (
+    "{client} is back without locks and members (a new boot time): clients see its route within 30 s and register with "
+    "their next heartbeat, at most 30 s later; its ordered queues go to whoever asks first (BROKER_LOCKS_LOST)"
+)
 
 FAULTS: dict[str, Fault] = {
     "join": Fault(
@@ -140,8 +34,8 @@ FAULTS: dict[str, Fault] = {
         expect="{client} joins {group}: one rebalance, and queues move to it",
         cure_does="it leaves",
         cure_expect="{client} leaves {group} cleanly: one rebalance gives its queues back at once",
-        inject=_join,
-        cure=_quit,
+        inject=deeds.join,
+        cure=deeds.quit_group,
     ),
     "leave": Fault(
         target="consumer",
@@ -149,8 +43,8 @@ FAULTS: dict[str, Fault] = {
         expect="{client} unlocks and unregisters from {group}: its queues move within seconds",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
-        inject=_leave,
-        cure=_return,
+        inject=deeds.stop,
+        cure=deeds.start_again,
         takes_away=True,
     ),
     "kill": Fault(
@@ -160,8 +54,8 @@ FAULTS: dict[str, Fault] = {
         "renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than stuck_after",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
-        inject=_kill,
-        cure=_return,
+        inject=deeds.kill,
+        cure=deeds.start_again,
         takes_away=True,
     ),
     "freeze": Fault(
@@ -171,18 +65,18 @@ FAULTS: dict[str, Fault] = {
         "(ORDERED_QUEUE_STUCK, OWNER_UNRESPONSIVE) until the broker drops it after 120 to 130 s",
         cure_does="it goes on (also: lab fault thaw)",
         cure_expect="{client} goes on: it renews its locks, or comes back on new channels if the broker had dropped it",
-        inject=_freeze,
-        cure=_thaw,
+        inject=deeds.freeze,
+        cure=deeds.thaw,
     ),
     "hang": Fault(
         target="consumer",
-        does="a consumer's listener blocks (--queue: on one queue only)",
+        does="a consumer's listener blocks (--queue, --broker: there only)",
         expect="{client} keeps its locks and heartbeats while no commit of {where} advances: ORDERED_QUEUE_STUCK "
         "(LISTENER_HUNG) after stuck_after",
         cure_does="the listener goes on",
         cure_expect="{client} consumes again: the commit of {where} advances",
-        inject=_hang,
-        cure=_behave,
+        inject=deeds.hang,
+        cure=deeds.behave,
     ),
     "poison": Fault(
         target="ordered consumer",
@@ -191,8 +85,8 @@ FAULTS: dict[str, Fault] = {
         "stuck_after",
         cure_does="the message is accepted",
         cure_expect="{client} accepts the message: the commit of {where} advances",
-        inject=_poison,
-        cure=_behave,
+        inject=deeds.poison,
+        cure=deeds.behave,
     ),
     "slow-pull": Fault(
         target="new consumer",
@@ -201,17 +95,82 @@ FAULTS: dict[str, Fault] = {
         "PULL_EXPIRED after 120 s, until the client's next rebalance gives each queue a new start",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: its queues move and are pulled again",
-        inject=_join_slowly,
-        cure=_quit,
+        inject=deeds.join_slowly,
+        cure=deeds.quit_group,
     ),
     "add-queues": Fault(
         target="topic",
-        does=f"the topic grows by --count queues ({NEW_QUEUES})",
+        does=f"the topic grows by --count queues ({NEW_QUEUES}) on every broker that runs",
         expect="{client} has more queues: clients see it within 30 s, each at its own time, and share them out",
         cure_does="the topic goes back to its former number",
         cure_expect="{client} has its former number of queues: the others are given up",
-        inject=_add_queues,
-        cure=_remove_queues,
+        inject=deeds.add_queues,
+        cure=deeds.remove_queues,
+    ),
+    "subscription": Fault(
+        target="new consumer",
+        does=f"a consumer joins that subscribes the tag {OTHER_EXPRESSION!r} where the others subscribe all",
+        expect="{client} joins {group}: messages of other tags in its queues reach nobody, nor those in the others' "
+        "queues while its subscription is a broker's newest (each rebalance of a member renews its own); "
+        "SUBSCRIPTION_INCONSISTENT (EXPRESSION) after 150 s",
+        cure_does="it leaves",
+        cure_expect="{client} leaves {group}: the heirs of its queues renew their subscription, and all messages reach "
+        "the group again; those that were passed over are lost",
+        inject=deeds.join_with_another_subscription,
+        cure=deeds.quit_group,
+    ),
+    "same-id": Fault(
+        target="consumer",
+        does="a second process joins with a consumer's client id",
+        expect="{client} is twice in {group}'s list of members: both take the same queues and hold the same locks "
+        "(CLIENT_ID_COLLISION), and a share of the topic is nobody's (QUEUE_UNASSIGNED)",
+        cure_does="the second process leaves",
+        cure_expect="{client} is one client again; its locks went with the other until it renews them, within 20 s",
+        inject=deeds.join_by_the_same_id,
+        cure=deeds.quit_twin,
+    ),
+    "strategy": Fault(
+        target="new consumer",
+        does=f"a consumer joins that works out its queues by {OTHER_STRATEGY}",
+        expect="{client} joins {group}: STRATEGY_MISMATCH after two answers of each member; some queues are claimed by "
+        "two, who of an ordered group get them by their locks alone, and some by nobody (QUEUE_UNASSIGNED)",
+        cure_does="it leaves",
+        cure_expect="{client} leaves {group}: every queue has one owner again",
+        inject=deeds.join_by_another_strategy,
+        cure=deeds.quit_group,
+    ),
+    "mixed": Fault(
+        target="new consumer",
+        does="a concurrent consumer joins an ordered group, or an ordered one a concurrent group",
+        expect="{client} joins {group} and takes its share without locks where the others take theirs with, or the "
+        "other way round: MIXED_CONSUME_MODE after two answers of each member",
+        cure_does="it leaves",
+        cure_expect="{client} leaves {group}: all members are of one mode again",
+        inject=deeds.join_in_another_mode,
+        cure=deeds.quit_group,
+    ),
+    "broker-restart": Fault(
+        target="broker",
+        does="a broker shuts down cleanly (SIGTERM), the first half of a restart",
+        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls); its offsets are saved, its locks and "
+        "members, in memory alone, are gone; clients see a route without it within 30 s and give its queues up",
+        cure_does="it is started again, the second half",
+        cure_expect=_BACK,
+        inject=deeds.stop,
+        cure=deeds.start_broker_again,
+        takes_away=True,
+    ),
+    "broker-kill": Fault(
+        target="broker",
+        does="a broker is killed (SIGKILL)",
+        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls); its locks and members are gone, and the "
+        "commits since it last saved offsets (every 5 s); clients see a route without it within 30 s and give its "
+        "queues up",
+        cure_does="it is started again",
+        cure_expect=f"{_BACK}; messages whose commit was lost are consumed again (DUPLICATE_CONSUMPTION)",
+        inject=deeds.kill,
+        cure=deeds.start_broker_again,
+        takes_away=True,
     ),
 }
 

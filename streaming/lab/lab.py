@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Self
 
 import msgspec
@@ -13,7 +14,8 @@ from streaming.errors import UserError
 from streaming.lab import servers
 from streaming.lab.cluster import PRODUCER, Cluster
 from streaming.lab.control import Queue
-from streaming.lab.faults import CURES, FAULTS, NEW_QUEUES, Aim, Fault
+from streaming.lab.deeds import NEW_QUEUES, Aim
+from streaming.lab.faults import CURES, FAULTS, Fault
 from streaming.lab.processes import State, end, state
 from streaming.lab.state import ActiveFault, FaultRecord, Home, KafkaPorts, LabState, Member
 from streaming.settings import LabGroup, Settings
@@ -49,12 +51,20 @@ class Lab:
         self._load()
 
     @classmethod
-    def up(cls, settings: Settings, *, kafka: bool | None = None, say: Callable[[str], None] = lambda _: None) -> Self:
-        """Start the lab, or what is missing of it; consumers that a fault took away stay away.
+    def up(
+        cls,
+        settings: Settings,
+        *,
+        kafka: bool | None = None,
+        hook: bool | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> Self:
+        """Start the lab, or what is missing of it; consumers and brokers that a fault took away stay away.
 
         Args:
-            settings: lab.groups says which consumers there shall be.
+            settings: lab.brokers and lab.groups say which brokers and consumers there shall be.
             kafka: with a Kafka node; None: as lab.kafka says.
+            hook: with the broker hook in every broker that is now started; None: as lab.hook says.
             say: hears what is being done.
 
         Raises:
@@ -70,6 +80,7 @@ class Lab:
             if home.load() is None:
                 home.save(_begin(home, settings))
             lab = cls(settings)
+            lab._cluster.state.hook = settings.lab.hook if hook is None else hook
             lab._start(with_kafka=with_kafka, say=say)
         return lab
 
@@ -93,6 +104,11 @@ class Lab:
         """One line of JSON (`FaultRecord`) for each fault and each cure since the lab was started."""
         return self._home.fault_log
 
+    @property
+    def spool(self) -> Path | None:
+        """The folder where the brokers' hook writes; None: they have none."""
+        return self._home.spool if self._cluster.state.hook else None
+
     def status(self) -> list[MemberStatus]:
         """Every process: servers, producer, consumers."""
         self._load()
@@ -108,14 +124,22 @@ class Lab:
             self._home.save(None)
 
     def fault(
-        self, kind: str, *, client: str | None = None, queue_id: int | None = None, count: int = NEW_QUEUES
+        self,
+        kind: str,
+        *,
+        client: str | None = None,
+        broker: str | None = None,
+        queue_id: int | None = None,
+        count: int = NEW_QUEUES,
     ) -> FaultRecord:
         """Put a fault on the cluster and wait until it is there.
 
         Args:
             kind: a key of `FAULTS`.
-            client: whom; by default the first healthy consumer of the ordered group, or a new one.
-            queue_id: hang and poison: only on this queue.
+            client: whom, a consumer or (broker-…) a broker; by default the first healthy consumer of the ordered group,
+                a new one, or the last broker.
+            broker: hang and poison: only on this broker's queues.
+            queue_id: hang and poison: only on queues of this number.
             count: add-queues: how many.
 
         Raises:
@@ -124,10 +148,13 @@ class Lab:
         fault = _known(kind)
         with self._home.locked():
             self._load()
-            aim = self._aim(fault, kind, client, queue_id, count)
+            aim = self._aim(kind, client, broker, queue_id, count)
             begun = _now_ms()
             hit = fault.inject(self._cluster, aim)
-            active = ActiveFault(kind, aim.client, begun, hit.queue, hit.former_queues)
+            member = self._cluster.state.members.get(aim.client)
+            active = ActiveFault(
+                kind, aim.client, member.client_id if member else "", begun, hit.queue, hit.former_queues
+            )
             self._cluster.state.faults.append(active)
             self._home.save(self._cluster.state)
             return self._record(active, aim.group, fault.expect, begun, cure=False)
@@ -143,14 +170,13 @@ class Lab:
         with self._home.locked():
             self._load()
             active = self._active(kind, client)
-            group = self._group_of(active.client)
+            group = self._first_group() if fault.target == "broker" else self._group_of(active.client)
+            before = set(self._cluster.state.members)
             begun = _now_ms()
             fault.cure(self._cluster, active)
-            left = fault.target == "new consumer"  # and took with it whatever else was wrong with it
+            left = before - set(self._cluster.state.members)  # and took with them whatever else was wrong with them
             self._cluster.state.faults = [
-                one
-                for one in self._cluster.state.faults
-                if one != active and not (left and one.client == active.client)
+                one for one in self._cluster.state.faults if one != active and one.client not in left
             ]
             self._home.save(self._cluster.state)
             return self._record(active, group, fault.cure_expect, begun, cure=True)
@@ -165,12 +191,17 @@ class Lab:
         cluster, current = self._cluster, self._cluster.state
         if with_kafka and current.kafka is None:
             current.kafka = KafkaPorts(servers.free_port(), servers.free_port())
+        for name in _broker_names(self._settings):
+            current.brokers.setdefault(name, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
+        away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
         say("servers")
-        cluster.start_servers()
+        before = set(cluster.brokers())
+        cluster.start_servers(away)
         if not cluster.runs(PRODUCER):
             say("topics and producer")
             cluster.start_producer(self._settings.lab.messages_per_second)
-        away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
+        elif set(cluster.brokers()) != before:
+            cluster.tell_topics(current.topics)
         missing = [
             name
             for name, member in current.members.items()
@@ -184,12 +215,14 @@ class Lab:
         }
         if missing or new:
             say("consumers")
-        for name in missing:
-            cluster.relaunch_consumer(name)
-        for name, group in new.items():
-            cluster.launch_consumer(name, group)
-        for name in [*missing, *new]:
-            cluster.await_start(name)
+        wanted = [
+            *(cluster.consumer(name) for name in missing),
+            *(cluster.new_consumer(name, group) for name, group in new.items()),
+        ]
+        for orders in wanted:
+            cluster.launch_consumer(orders)
+        for orders in wanted:
+            cluster.await_start(orders.name)
 
     def _status_of(self, member: Member) -> MemberStatus:
         now = state(member.process)
@@ -204,23 +237,43 @@ class Lab:
             owns=self._cluster.owned(member.name) if member.role == "consumer" and now != "down" else [],
         )
 
-    def _aim(self, fault: Fault, kind: str, client: str | None, queue_id: int | None, count: int) -> Aim:
-        if fault.target == "topic":
+    def _aim(self, kind: str, client: str | None, broker: str | None, queue_id: int | None, count: int) -> Aim:
+        target = FAULTS[kind].target
+        if target == "broker":
+            return Aim(self._broker(client), self._first_group())
+        if broker is not None:
+            self._must_be_broker(broker)
+        if target == "topic":
             group = self._group_of(client) if client else self._first_group()
             if any(one.kind == kind and one.client == group.topic for one in self._cluster.state.faults):
                 raise UserError(f"{kind} is on {group.topic} already: cure it first (lab fault {kind} --cure).")
             return Aim(group.topic, group, count=count)
-        if fault.target == "new consumer":
+        if target == "new consumer":
             name = client or self._new_name(kind)
             if name in self._cluster.state.members:
                 raise UserError(f"{name} is there already: give another name of a new consumer with --client.")
             return Aim(name, self._group_of(name))
         name = client or self._healthy()
         group = self._group_of(name)
-        if fault.target == "ordered consumer" and not group.ordered:
+        if target == "ordered consumer" and not group.ordered:
             raise UserError(f"{kind} needs an ordered consumer, and {group.group} is not ordered: name another.")
         self._must_be_healthy(name)
-        return Aim(name, group, queue_id)
+        return Aim(name, group, queue_id, broker or "")
+
+    def _broker(self, name: str | None) -> str:
+        """The broker of this name, or the last, if it runs."""
+        if name is not None:
+            self._must_be_broker(name)
+        running = self._cluster.brokers().keys()
+        if name not in running and (name is not None or not running):
+            raise UserError(
+                f"{name or 'Every broker'} is down already: cure that first (`rebalance-watch lab status`)."
+            )
+        return name or list(running)[-1]
+
+    def _must_be_broker(self, name: str) -> None:
+        if name not in (brokers := self._cluster.state.brokers):
+            raise UserError(f"There is no broker {name}: choose one of {', '.join(brokers)}.")
 
     def _healthy(self) -> str:
         group = self._first_group().group
@@ -273,17 +326,19 @@ class Lab:
     def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue
         where = f"{queue.topic} {queue.broker}:{queue.queue_id}" if queue else "any of its queues"
-        is_topic = FAULTS[active.kind].target == "topic"
+        target = FAULTS[active.kind].target
+        client = "" if target in ("topic", "broker") else active.client
         record = FaultRecord(
             time=begun,
             done=_now_ms(),
             kind=active.kind,
             cure=cure,
-            client="" if is_topic else active.client,
-            client_id="" if is_topic else f"{servers.LOOPBACK}@{active.client}",
-            group=group.group,
+            client=client,
+            client_id=active.client_id if client else "",
+            group="" if target == "broker" else group.group,
             queue=queue,
             expect=expect.format(client=active.client, group=group.group, where=where),
+            broker=active.client if target == "broker" else "",
         )
         self._home.record(record)
         return record
@@ -291,14 +346,18 @@ class Lab:
 
 def _begin(home: Home, settings: Settings) -> LabState:
     """A new lab: free ports, empty folders."""
-    for old in ("data", "logs"):
-        shutil.rmtree(home.folder / old, ignore_errors=True)
+    for old in (home.folder / "data", home.folder / "logs", home.spool):
+        shutil.rmtree(old, ignore_errors=True)
     home.fault_log.write_bytes(b"")
     return LabState(
         name_server_port=servers.free_port(),
-        broker_port=servers.free_port(beside=servers.BROKER_PORTS_BESIDE),
+        brokers={},
         topics={group.topic: group.queues for group in settings.lab.groups.values()},
     )
+
+
+def _broker_names(settings: Settings) -> list[str]:
+    return [f"broker-{letter}" for letter in ascii_lowercase[: settings.lab.brokers]]
 
 
 def _known(kind: str) -> Fault:

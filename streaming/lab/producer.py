@@ -5,19 +5,22 @@ Started by the lab as ``python -m streaming.lab.producer ORDERS.json`` (`streami
 
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.control import ProducerOrders, Report, Told, report
+from streaming.lab.control import TAGS, ProducerOrders, Report, Told, report
+from streaming.lab.jvm import JavaObject
 
 _KEYS = 64  # order numbers go round; messages of one order go to one queue, in order
 _ROUTE_SECONDS_MAX = 20.0
 
 
 class Topics:
-    """Brings the topics to the wanted number of queues."""
+    """Brings the topics to the wanted number of queues on every broker."""
 
     def __init__(self, orders: ProducerOrders) -> None:
         self._admin = jpype.JClass("org.apache.rocketmq.tools.admin.DefaultMQAdminExt")()
@@ -27,31 +30,34 @@ class Topics:
 
     def make(self, orders: ProducerOrders) -> None:
         """Create or change every topic, and wait until the name server gives out the new route."""
-        config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
-        for topic, queues in orders.topics.items():
-            self._admin.createAndUpdateTopicConfig(orders.broker, config(topic, queues, queues))
         deadline = time.monotonic() + _ROUTE_SECONDS_MAX
-        while (there := {topic: self._read_queues(topic) for topic in orders.topics}) != orders.topics:
-            if time.monotonic() > deadline:
-                report(Report("failed", remark=f"the name server's route has {there}"))
-                return
+        while time.monotonic() < deadline:
+            with suppress(jpype.JException):  # a broker is not quite there, or the name server has no route yet
+                self._configure(orders)
+                if all(self._is_routed(topic, queues, orders.brokers) for topic, queues in orders.topics.items()):
+                    report(Report("topics", topics=orders.topics))
+                    return
             time.sleep(0.1)
-        report(Report("topics", topics=there))
+        report(Report("failed", remark=f"the name server's route lacks {orders.topics} on {list(orders.brokers)}"))
 
     def shutdown(self) -> None:
         """DefaultMQAdminExt.shutdown."""
         self._admin.shutdown()
 
-    def _read_queues(self, topic: str) -> int:
-        try:
-            route = self._admin.examineTopicRouteInfo(topic)
-        except jpype.JException:  # not there yet
-            return 0
-        return sum(int(data.getReadQueueNums()) for data in route.getQueueDatas())
+    def _configure(self, orders: ProducerOrders) -> None:
+        config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
+        for topic, queues in orders.topics.items():
+            for address in orders.brokers.values():
+                self._admin.createAndUpdateTopicConfig(address, config(topic, queues, queues))
+
+    def _is_routed(self, topic: str, queues: int, brokers: Iterable[str]) -> bool:
+        route = self._admin.examineTopicRouteInfo(topic)
+        there = {str(data.getBrokerName()): int(data.getReadQueueNums()) for data in route.getQueueDatas()}
+        return all(there.get(broker) == queues for broker in brokers)
 
 
 class Sender:
-    """Sends to every topic in turn; a broker that is away is waited for."""
+    """Sends to every topic in turn, and goes on whatever brokers do."""
 
     def __init__(self, orders: ProducerOrders) -> None:
         self._producer = jpype.JClass("org.apache.rocketmq.client.producer.DefaultMQProducer")("lab-producer")
@@ -66,16 +72,24 @@ class Sender:
 
     def send(self, topics: dict[str, int]) -> None:
         """One message to each topic."""
-        key = f"order-{self._sent % _KEYS}"
-        body = jpype.JString(f'{{"order":"{key}","step":{self._sent // _KEYS}}}').getBytes()
+        step, number = divmod(self._sent, _KEYS)
+        key, tag = f"order-{number}", TAGS[(step + number) % len(TAGS)]
+        body = jpype.JString(f'{{"order":"{key}","step":{step}}}').getBytes()
         self._sent += 1
         for topic in topics:
             try:
-                self._producer.send(self._message(topic, "*", key, body), self._by_key, jpype.JString(key))
+                self._send(self._message(topic, tag, key, body), key)
             except jpype.JException as error:
                 self._say_once(failing=True, remark=str(error))
             else:
                 self._say_once(failing=False)
+
+    def _send(self, message: JavaObject, key: str) -> None:
+        """To the queue of its order; if that one's broker is away, to any: RocketMQ then tries the other brokers."""
+        try:
+            self._producer.send(message, self._by_key, jpype.JString(key))
+        except jpype.JException:
+            self._producer.send(message)
 
     def shutdown(self) -> None:
         """DefaultMQProducer.shutdown."""

@@ -16,7 +16,6 @@ from streaming.java import java_executable
 from streaming.lab.jvm import JVM_FRUGAL
 
 LOOPBACK = "127.0.0.1"
-BROKER_NAME = "broker-a"
 Command: TypeAlias = list[str | Path]
 ROCKETMQ_READY = "boot success"  # the line of NamesrvStartup and BrokerStartup
 
@@ -109,14 +108,25 @@ def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
     return [*_rocketmq(jars, home, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
 
-def broker_command(jars: Sequence[Path], home: Path, port: int, name_server: str) -> Command:
-    """BrokerStartup, heap 512 MB and as much again outside of it."""
+def broker_command(
+    jars: Sequence[Path], home: Path, port: int, name_server: str, *, spool: Path | None = None
+) -> Command:
+    """BrokerStartup, heap 512 MB and as much again outside of it.
+
+    Args:
+        jars: RocketMQ's, with the broker hook's if there is a spool.
+        home: its folder, which is called as the broker is.
+        port: where it listens; see `BROKER_PORTS_BESIDE`.
+        name_server: the name server's address.
+        spool: where the broker hook writes; None: without it.
+    """
     text = _BROKER_CONF.format(
-        name=BROKER_NAME, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
+        name=home.name, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
     )
     conf = _write(home / "broker.conf", text)
     java = _rocketmq(jars, home, "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
-    return [*java, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
+    hook = [f"-Drebalance.watch.spool={spool}"] if spool else []
+    return [*java, *hook, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
 
 
 def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> Command:

@@ -30,7 +30,8 @@ class ActiveFault(msgspec.Struct, frozen=True):
 
     kind: str
     client: str
-    """The consumer's name; for faults of a topic the topic's."""
+    """The consumer's name; for faults of a topic or a broker the name of that."""
+    client_id: str
     time: int
     queue: Queue | None = None
     former_queues: int = 0
@@ -48,9 +49,13 @@ class LabState(msgspec.Struct):
     """The whole of `lab.json`."""
 
     name_server_port: int
-    broker_port: int
+    brokers: dict[str, int]
+    """Their ports, by name."""
+    hook: bool = False
+    """Whether brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
     topics: dict[str, int] = {}
+    """The queues that each has on every broker."""
     members: dict[str, Member] = {}
     faults: list[ActiveFault] = []
 
@@ -69,6 +74,7 @@ class FaultRecord(msgspec.Struct, frozen=True):
     group: str
     queue: Queue | None
     expect: str
+    broker: str = ""
 
 
 class Home:
@@ -77,6 +83,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.fault_log = folder / "faults.jsonl"
+        self.spool = folder / "spool"
         self._file = folder / "lab.json"
 
     def log(self, name: str) -> Path:

@@ -23,6 +23,7 @@ from streaming.lab.state import FaultRecord, Home, LabState, Member
 from streaming.settings import load_settings
 
 SLEEP = shutil.which("sleep")
+BROKERS = {"broker-a": 2, "broker-b": 3}
 
 
 @pytest.fixture
@@ -47,14 +48,22 @@ def settings(tmp_path):
 @pytest.fixture
 def lab(settings, sleeper):
     """A lab whose processes are sleepers: everything but RocketMQ is as it would be."""
-    names = {"namesrv": "", "orders-1": "orders-group", "orders-2": "orders-group", "audit-1": "audit-group"}
+    names = {
+        "namesrv": "",
+        **dict.fromkeys(BROKERS, ""),
+        "orders-1": "orders-group",
+        "orders-2": "orders-group",
+        "audit-1": "audit-group",
+    }
     members = {
-        name: Member(name, "consumer" if group else "name server", sleeper(name), group)
+        name: Member(name, "consumer", sleeper(name), group, f"127.0.0.1@{name}")
+        if group
+        else Member(name, "broker" if name in BROKERS else "name server", sleeper(name))
         for name, group in names.items()
     }
     home = Home(settings.runtime.lab)
     home.folder.mkdir()
-    home.save(LabState(name_server_port=1, broker_port=2, topics={"Orders": 8}, members=members))
+    home.save(LabState(name_server_port=1, brokers=BROKERS, topics={"Orders": 8}, members=members))
     return Lab(settings)
 
 
@@ -97,9 +106,9 @@ def test_down_ends_all_frozen_ones_too_but_no_stranger_and_can_be_said_twice(lab
     lab.fault("freeze", client="orders-2")
     home, stranger = Home(settings.runtime.lab), sleeper("stranger")
     state = home.load()
-    state.members["broker"] = Member("broker", "broker", ProcessId(stranger.pid, "another boot:1"))
+    state.members["broker-c"] = Member("broker-c", "broker", ProcessId(stranger.pid, "another boot:1"))
     home.save(state)
-    ours = [member.process for name, member in state.members.items() if name != "broker"]
+    ours = [member.process for name, member in state.members.items() if name != "broker-c"]
     lab.down()
     lab.down()
     assert {processes.state(process) for process in ours} == {"down"}
@@ -115,11 +124,22 @@ def test_a_fault_takes_the_first_healthy_consumer_of_the_ordered_group(lab):
         lab.fault("freeze")
     with pytest.raises(UserError, match="orders-1 has a fault already"):
         lab.fault("kill", client="orders-1")
-    assert _states(lab) == {
-        "namesrv": "running",
-        "orders-1": "frozen",
-        "orders-2": "frozen",
-        "audit-1": "running",
+    assert {name for name, state in _states(lab).items() if state == "frozen"} == {"orders-1", "orders-2"}
+
+
+def test_a_fault_of_a_broker_takes_the_last_that_runs_or_the_one_named(lab):
+    killed = lab.fault("broker-kill")
+    assert (killed.broker, killed.client, killed.group) == ("broker-b", "", "")
+    assert killed.expect.startswith("broker-b answers nobody")
+    with pytest.raises(UserError, match="broker-b is down already"):
+        lab.fault("broker-restart", client="broker-b")
+    assert lab.fault("broker-restart").broker == "broker-a"
+    with pytest.raises(UserError, match="Every broker is down already"):
+        lab.fault("broker-kill")
+    assert {name for name, state in _states(lab).items() if state == "down"} == BROKERS.keys()
+    assert {one.name: one.fault for one in lab.status() if one.fault} == {
+        "broker-a": "broker-restart",
+        "broker-b": "broker-kill",
     }
 
 
@@ -142,7 +162,8 @@ def test_what_a_fault_can_not_be_put_on_is_a_sentence(lab):
         ("freeze", "namesrv", "namesrv belongs to no group"),
         ("poison", "audit-1", "poison needs an ordered consumer"),
         ("join", "orders-1", "orders-1 is there already"),
-        ("add-queues", None, "The producer, which changes topics, is down"),
+        ("broker-kill", "orders-1", "There is no broker orders-1: choose one of broker-a, broker-b"),
+        ("add-queues", None, "Topics need a broker and the producer"),
     ]:
         with pytest.raises(UserError, match=sentence):
             lab.fault(kind, client=client)
@@ -168,6 +189,9 @@ def test_the_command_line_lists_the_faults_and_tells_an_unhealthy_lab_by_its_exi
     listed = runner.invoke(app, ["lab", "fault"])
     assert all(f"{name}: " in listed.output for name in FAULTS)
     assert runner.invoke(app, ["lab", "status"]).exit_code == 0
+    with pytest.raises(UserError, match="There is no broker broker-z"):
+        runner.invoke(app, ["lab", "fault", "hang", "--queue", "broker-z:1"], catch_exceptions=False)
+    assert runner.invoke(app, ["lab", "fault", "hang", "--queue", "broker-a"]).exit_code == 2
     assert "orders-1 is gone" in runner.invoke(app, ["lab", "fault", "kill"]).output
     shown = runner.invoke(app, ["lab", "status", "--format", "json"])
     assert str(shown.exception).startswith("Down: orders-1;")
@@ -183,7 +207,9 @@ def test_every_text_of_a_fault_can_be_filled_in():
     assert set(CURES.values()) <= FAULTS.keys()
 
 
-ORDERS = ConsumerOrders(name="orders-1", jars=[], name_server="", group="g", topic="T", ordered=True)
+ORDERS = ConsumerOrders(
+    name="orders-1", jars=[], name_server="", group="g", topic="T", ordered=True, instance="orders-1"
+)
 QUEUES = [Queue("T", "b", number) for number in range(2)]
 
 
@@ -201,11 +227,17 @@ def test_a_hung_listener_goes_on_at_once_when_told_and_other_queues_never_stop()
     assert accepted == [True]
 
 
+def test_a_listener_hangs_on_the_queue_of_one_broker_only():
+    behaviour = Behaviour(msgspec.structs.replace(ORDERS, hang=True, queue_id=1, broker="a"))
+    assert behaviour.accepts(QUEUES[1], 5)
+
+
 def test_a_poison_sticks_to_one_message_until_the_cure():
     behaviour = Behaviour(msgspec.structs.replace(ORDERS, poison=True))
     assert not behaviour.accepts(QUEUES[1], 5)
     assert behaviour.accepts(QUEUES[0], 5)
     assert not behaviour.accepts(QUEUES[1], 5)
+    assert behaviour.accepts(Queue("T", "another", 1), 5)
     behaviour.change(ORDERS)
     assert behaviour.accepts(QUEUES[1], 5)
 
