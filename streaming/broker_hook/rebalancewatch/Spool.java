@@ -96,7 +96,8 @@ final class Spool {
 
     private String write() {
         try {
-            if (file == null || !Files.exists(path)) {
+            boolean spoiled = trouble != null && size > 0; // whatever it was, a new file may be better off
+            if (file == null || spoiled || !Files.exists(path)) {
                 begin();
             }
             if (used + buffer.size() > settings.diskBytes) {

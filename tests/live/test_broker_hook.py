@@ -1,0 +1,206 @@
+"""The hook in a real broker: what a client asked is told, each once; and a spool that fails costs telemetry alone."""
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from rebalance_model.observe import events
+from tests import hooked
+
+pytestmark = pytest.mark.live
+CLIENT = "192.0.2.1@7"
+MOST_BYTES, FILE_BYTES = 1_500_000, 100_000
+
+
+@pytest.fixture(scope="module")
+def spool(tmp_path_factory):
+    return tmp_path_factory.mktemp("spool")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory, spool):
+    """A broker whose hook may fill little disk, in small files."""
+    home = tmp_path_factory.mktemp("hooked")
+    with hooked.broker(home, spool=spool, diskBytes=MOST_BYTES, fileBytes=FILE_BYTES, fileSeconds=2) as running:
+        with hooked.Client(running.address) as client:
+            client.make("Orders", "g1", "g2", "g3", "g4")
+        yield running
+
+
+def ticks(found):
+    return [event.time for event in found if isinstance(event, events.Tick)]
+
+
+def after_a_tick(spool, eventually):
+    """What was told, once the calls made until now are in it."""
+    now = time.time_ns() // 1_000_000
+
+    def ticked():
+        found = hooked.told(spool)
+        return found if any(time > now for time in ticks(found)) else None
+
+    return eventually(ticked, 10)
+
+
+def of(found, group, *, pulls=False):
+    """What was told of a group."""
+    mine = [event for event in found if getattr(event, "group", None) == group]
+    return [event for event in mine if pulls or not isinstance(event, events.PullMessage)]
+
+
+def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, eventually):
+    with hooked.Client(broker.address) as client, hooked.Client(broker.address) as other:
+        begin = time.time_ns() // 1_000_000
+        more = {"heartbeatFingerprint": 5, "withoutSub": False}
+        client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g1", "g2", producers=["makers"], **more))
+        client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": "g1"})
+        client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": "nobody"})
+        client.ask(hooked.LOCK, body=hooked.locks(CLIENT, "g1", 0, 1))
+        other.ask(hooked.LOCK, body=hooked.locks("192.0.2.2@8", "g1", 1, 2))
+        client.ask(hooked.QUERY_OFFSET, {"consumerGroup": "g1", "topic": "Orders", "queueId": 1})
+        client.tell(hooked.UPDATE_OFFSET, hooked.commit("g1", 1, 12))
+        client.ask(hooked.UPDATE_OFFSET, hooked.commit("nobody", 1, 12))
+        client.tell(hooked.UNLOCK, body=hooked.locks(CLIENT, "g1", 0))
+        client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "producerGroup": "makers"})
+        client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "consumerGroup": "g1"})
+        found = after_a_tick(spool, eventually)
+
+    assert hooked.is_whole(found)
+    assert Counter(type(event).__name__ for event in of(found, "g1")) == {
+        "HeartBeat": 1,
+        "GetConsumerListByGroup": 1,
+        "LockBatchMq": 2,
+        "QueryConsumerOffset": 1,
+        "UpdateConsumerOffset": 1,
+        "UnlockBatchMq": 1,
+        "UnregisterClient": 1,
+    }
+    told = {type(event): event for event in of(found, "g1") if event.channel == client.channel}
+    beat, asked, lock = (told[kind] for kind in (events.HeartBeat, events.GetConsumerListByGroup, events.LockBatchMq))
+    assert (beat.client_id, beat.language, beat.version) == (CLIENT, "PYTHON", 493)
+    assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert beat.subscriptions == (events.Subscription(topic="Orders", sub_string="*", sub_version=7),)
+    assert (beat.heartbeat_fingerprint, beat.without_sub) == (5, False)
+    assert beat.cluster == "lab"
+    assert (beat.broker, beat.broker_id, beat.source) == (hooked.NAME, 0, "hook")
+    assert asked.consumer_ids == (CLIENT,)
+    assert begin <= beat.time <= asked.asked <= asked.time
+    assert set(lock.requested) == set(lock.granted)
+    assert {queue.queue_id for queue in lock.granted} == {0, 1}
+    assert told[events.UpdateConsumerOffset].offset == 12
+    assert told[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
+    (refused,) = [event for event in of(found, "g1") if event.channel == other.channel]
+    assert [queue.queue_id for queue in refused.granted] == [2]
+    assert [(event.code, type(event)) for event in of(found, "nobody")] == [
+        (1, events.GetConsumerListByGroup),
+        (26, events.UpdateConsumerOffset),  # SUBSCRIPTION_GROUP_NOT_EXIST
+    ]
+    assert [type(event) for event in of(found, "g2")] == [events.HeartBeat]
+    assert of(found, "makers") == []
+
+
+def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, eventually):
+    with hooked.Client(broker.address) as client:
+        client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g3"))
+        for offset in range(3):
+            client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
+        client.ask(hooked.LITE_PULL, hooked.pull("g3", 3, 40))
+        client.tell(hooked.UPDATE_OFFSET, hooked.commit("g3", 2, 3))
+        client.ask(hooked.PULL, hooked.pull("g3", 2, 3))
+        found = of(after_a_tick(spool, eventually), "g3", pulls=True)
+
+    pulls = [event for event in found if isinstance(event, events.PullMessage)]
+    before, after = [sum_ for sum_ in pulls if sum_.queue_id == 2]
+    (lite,) = [sum_ for sum_ in pulls if sum_.queue_id == 3]
+    assert (before.count, before.first_offset, before.last_offset, before.commit_offset) == (3, 0, 2, 2)
+    assert (after.count, after.first_offset, after.commit_offset) == (1, 3, -1)
+    assert (lite.count, lite.first_offset, lite.code) == (1, 40, None)
+    committed = next(event for event in found if isinstance(event, events.UpdateConsumerOffset))
+    assert before.seq < committed.seq < after.seq
+
+
+def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eventually):
+    rounds, clients = 60, 6
+
+    def work(number):
+        with hooked.Client(broker.address) as client:
+            for step in range(rounds):
+                client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(f"c{number}", "g4"))
+                client.tell(hooked.UPDATE_OFFSET, hooked.commit("g4", number % 4, step))
+                client.ask(hooked.LOCK, body=hooked.locks(f"c{number}", "g4", number))
+                client.ask(hooked.PULL, hooked.pull("g4", number, step))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = after_a_tick(spool, eventually)
+    mine = of(found, "g4", pulls=True)
+
+    assert hooked.is_whole(found)
+    kinds = Counter(type(event) for event in mine)
+    assert {kinds[kind] for kind in (events.HeartBeat, events.LockBatchMq, events.UpdateConsumerOffset)} == {
+        rounds * clients
+    }
+    assert sum(event.count for event in mine if isinstance(event, events.PullMessage)) == rounds * clients
+    assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
+
+
+def test_a_full_disk_costs_telemetry_which_says_how_much_and_goes_on_when_there_is_room(broker, spool, eventually):
+    with hooked.Client(broker.address) as client:
+        body = hooked.heartbeat("c" * 2_000, "g1")
+        deadline = time.monotonic() + 15
+        while b"disk full" not in broker.log.read_bytes():
+            assert time.monotonic() < deadline
+            assert client.ask(hooked.HEART_BEAT, body=body).code == 0
+        for _ in range(20):
+            assert client.ask(hooked.HEART_BEAT, body=body).code == 0  # the broker does its work
+        files = sorted(spool.glob("*/*.jsonl"))
+        assert sum(file.stat().st_size for file in files) <= MOST_BYTES
+        assert files[-1].stat().st_size == 0  # so that every other one is complete, and may go
+        kept = hooked.told(spool)
+        for file in files[:-1]:
+            file.unlink()
+        eventually(lambda: ticks(hooked.told(spool)), 10)
+        client.ask(hooked.HEART_BEAT, body=body)  # the next number of this group shows how many there were
+        found = after_a_tick(spool, eventually)
+
+    (lost,) = [event for event in found if isinstance(event, events.TelemetryLost)]
+    assert lost.reason == "disk full"
+    assert lost.count >= 20
+    assert hooked.missing(kept + found) == lost.count
+    assert max(event.time for event in kept) <= lost.from_time <= lost.to_time <= lost.time
+    assert isinstance(found[0], events.BrokerStatus)  # told again after every trouble
+
+
+def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually):
+    spool = tmp_path / "spool"
+    spool.write_text("a file, no folder")
+    with hooked.broker(tmp_path, spool=spool, queueCapacity=100) as broker, hooked.Client(broker.address) as client:
+        client.make("Orders", "g1")
+        assert client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g1")).code == 0
+        eventually(lambda: b"telemetry is lost: spool can't be written" in broker.log.read_bytes(), 5)
+        spool.unlink()
+        found = after_a_tick(spool, eventually)
+        (lost,) = [event for event in found if isinstance(event, events.TelemetryLost)]
+        assert lost.reason == "spool can't be written"
+        assert any(isinstance(event, events.BrokerStatus) for event in found)
+
+        sent = 3_000
+        frames = b"".join(client.frame(hooked.UPDATE_OFFSET, hooked.commit("g1", 0, n), flag=2) for n in range(sent))
+        client.send(frames)
+        assert client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": "g1"}).code == 0
+
+        def all_accounted():
+            found = hooked.told(spool)
+            commits = [event for event in found if isinstance(event, events.UpdateConsumerOffset)]
+            lost = [event for event in found if isinstance(event, events.TelemetryLost)]
+            full = sum(event.count for event in lost if event.reason == "queue full")
+            return full > 0 and len(commits) + full in (sent, sent + 1)  # the question may be among what was lost
+
+        eventually(all_accounted, 10)
+        found = after_a_tick(spool, eventually)
+    assert hooked.missing(of(found, "g1")) > 0
