@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import structlog
 from kafka.errors import KafkaError
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_when_event_set, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_when_event_set, wait_exponential
 from tenacity.nap import sleep_using_event
 
 from rebalance_model.observe.events import Event
@@ -109,7 +109,11 @@ class Shipper:
         self._sent: dict[Path, int] = {}
         self._told: set[tuple[Path, str]] = set()
         self._report_due = time.monotonic() + REPORT_SECONDS
-        self._find()
+        try:
+            self._find()
+        except BaseException:
+            self.close()
+            raise
 
     def send_to(self, outlet: Outlet) -> None:
         """From now on to this outlet; what the last one has not acknowledged is sent again."""
@@ -245,7 +249,7 @@ def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool 
     with Shipper(folders) as shipper:
         retrying = Retrying(
             retry=retry_if_exception(_may_pass),
-            wait=wait_exponential_jitter(initial=0.5, max=_RETRY_SECONDS_MAX),
+            wait=wait_exponential(multiplier=0.5, max=_RETRY_SECONDS_MAX),
             stop=stop_when_event_set(stop),
             sleep=sleep_using_event(stop),
             before_sleep=_say,

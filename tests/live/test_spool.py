@@ -1,0 +1,201 @@
+"""`rebalance-watch collect spool` into a real Kafka, while it or Kafka is killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from streaming import jars
+from streaming.java import java_home
+from streaming.lab import servers
+from streaming.lab.processes import end, spawn, wait_until
+from streaming.log.kafka import create_topic
+from streaming.settings import load_settings
+from tests.streaming.collector.spool_writer import SpoolWriter, check_delivery
+
+pytestmark = pytest.mark.live
+PARTITIONS = 3
+
+
+class Kafka:
+    """A Kafka of the test's own, which can be killed and started again."""
+
+    def __init__(self, home):
+        self._port = servers.free_port()
+        controller = servers.free_port()
+        self._log = home / "kafka.log"
+        self._command = servers.kafka_command(
+            jars.ensure("kafka", load_settings().runtime.jars), home, self._port, controller
+        )
+        self.bootstrap = f"{servers.LOOPBACK}:{self._port}"
+        self.process = None
+
+    def start(self):
+        self.process = spawn(self._command, self._log, {"JAVA_HOME": str(java_home())})
+        wait_until(lambda: servers.kafka_answers(self.bootstrap), self.process, self._log, 90)
+
+    def kill(self):
+        end(self.process)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    kafka = Kafka(tmp_path_factory.mktemp("kafka"))
+    kafka.start()
+    yield kafka
+    kafka.kill()
+
+
+@pytest.fixture
+def topic(kafka):
+    name = f"spool-{time.time_ns()}"
+    create_topic(kafka.bootstrap, name, PARTITIONS, replication=1, retention_ms=3_600_000)
+    return name
+
+
+@pytest.fixture
+def command(kafka, topic, tmp_path):
+    """Starts a shipper; what it says goes to a file, so that it never waits for a reader."""
+    environment = {
+        **os.environ,
+        "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path / "root"),
+        "REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS": kafka.bootstrap,
+        "REBALANCE_WATCH_SOURCE__TOPIC": topic,
+        "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
+    }
+    started = []
+
+    def start(*arguments):
+        with (tmp_path / "said.txt").open("ab") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streaming.cli.main", "collect", "spool", *arguments],
+                env=environment,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait(30)
+
+
+@contextmanager
+def writing(writers, *, seed):
+    """Lines come, files roll and instances start anew, until the end of the block."""
+    stop = Event()
+    choice = random.Random(seed)
+
+    def write():
+        while not stop.wait(0.01):
+            writer = choice.choice(writers)
+            writer.write(choice.randint(1, 20))
+            action = choice.random()
+            if action < 0.1:
+                writer.roll()
+            elif action < 0.2:
+                writer.write_half()
+            elif action < 0.21:
+                writer.reboot()
+
+    thread = Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def read_back(kafka, topic):
+    """The values of each partition."""
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    values = [[] for _ in places]
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    try:
+        consumer.assign(places)
+        left = sum(consumer.end_offsets(places).values())
+        while left > 0:
+            for place, some in consumer.poll(timeout_ms=5_000).items():
+                values[place.partition] += [record.value for record in some]
+                left -= len(some)
+    finally:
+        consumer.close()
+    return values
+
+
+def behind(roots):
+    """Whether some file but the newest of its folder is still there."""
+    return any(len(list(folder.glob("*.jsonl"))) > 1 for root in roots for folder in root.iterdir())
+
+
+def finish(command, folders):
+    """Ship what is left; the ended incarnations' last lines too, which are old by now."""
+    for folder in folders:
+        for file in folder.rglob("*.jsonl"):
+            os.utime(file, (time.time() - 60,) * 2)
+    assert command(*folders, "--once").wait(60) == 0
+
+
+def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(kafka, topic, command, tmp_path):
+    roots = [tmp_path / "a", tmp_path / "b"]
+    writers = [SpoolWriter(roots[number % 2], f"hook-broker-{number}") for number in range(4)]
+    choice = random.Random(1)
+    kills = 0
+    with writing(writers, seed=2):
+        while kills < 8:
+            before = (tmp_path / "said.txt").stat().st_size if kills else 0
+            positions = {path: path.stat().st_mtime_ns for root in roots for path in root.rglob(".shipped")}
+            process = command(*roots)
+            while all(
+                positions.get(path) == path.stat().st_mtime_ns
+                for root in roots
+                for path in list(root.glob("*/.shipped"))
+            ):
+                assert process.poll() is None, (tmp_path / "said.txt").read_text()[before:]
+                time.sleep(0.05)
+            time.sleep(choice.uniform(0, 0.6))
+            process.kill()
+            process.wait()
+            kills += 1
+    finish(command, roots)
+    values = read_back(kafka, topic)
+    check_delivery(writers, values)
+    assert {folder for root in roots for folder in root.iterdir()} == {writer.folder for writer in writers}
+    print(f"{kills} kills, {sum(len(lines) for writer in writers for lines in writer.lines.values())} lines")
+
+
+def test_while_kafka_is_away_it_waits_and_then_sends_everything(kafka, topic, command, tmp_path):
+    root = tmp_path / "a"
+    writers = [SpoolWriter(root, f"hook-broker-{number}") for number in range(2)]
+    said = tmp_path / "said.txt"
+    with writing(writers, seed=3):
+        process = command(root)
+        until(lambda: any(root.glob("*/.shipped")))
+        kafka.kill()
+        until(lambda: "waits for Kafka" in said.read_text(), seconds=30)
+        kafka.start()
+    until(lambda: not behind([root]))
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 0, said.read_text()
+    assert "Traceback" not in said.read_text()
+    finish(command, [root])
+    check_delivery(writers, read_back(kafka, topic))
+
+
+def until(holds, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.1)
