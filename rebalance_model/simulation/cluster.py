@@ -40,6 +40,7 @@ class Cluster:
             one.name: Broker(one.name, Clock(scheduler, one.clock_offset_ms), self.world) for one in scenario.brokers
         }
         self.clients: dict[str, Client] = {}
+        self.collector: PollCollector | None = None
         self.groups = {group.name: group for group in scenario.groups}
         self.topics = {topic.name: topic for topic in scenario.topics}
         self._strategies = {
@@ -52,9 +53,9 @@ class Cluster:
             scheduler.after(random.between(1, SECOND), broker.start)
         for group in scenario.groups:
             self._start_group(group)
+        self._poll = partial(PollCollector, self.world, list(self.brokers.values()), list(self.groups), sink)
         if poll:
-            collector = PollCollector(self.world, list(self.brokers.values()), list(self.groups), sink)
-            scheduler.after(BROKERS_FIRST, collector.start)
+            scheduler.after(BROKERS_FIRST, self.start_collector)
 
     @property
     def seconds(self) -> float:
@@ -111,6 +112,10 @@ class Cluster:
         if client is None or client.process.life is Life.DEAD:
             raise ScenarioError(f"no consumer {name} runs at {self.seconds:.0f} s")
         return client
+
+    def start_collector(self) -> None:
+        """Start a poll collector that asks its first round now."""
+        self.collector = self._poll()
 
     def set_queues(self, topic: str, queues: int) -> None:
         """Give a topic so many queues on each broker."""

@@ -16,13 +16,20 @@ class Stamp(TypedDict):
 
     time: int
     cluster: str
+    broker: str
     source: Literal["sim"]
     source_id: str
     seq: int
 
 
+class GroupStamp(Stamp):
+    """... and every event of a group."""
+
+    group: str
+
+
 class Emitter:
-    """One incarnation of a source."""
+    """One incarnation of a source. What is stamped is to be emitted at once."""
 
     def __init__(self, instance: str, clock: Clock, sink: Sink) -> None:
         self._clock = clock
@@ -30,9 +37,29 @@ class Emitter:
         self._seq: defaultdict[str, int] = defaultdict(int)
         self.emit = sink
 
-    def stamp(self, group: str = "") -> Stamp:
-        """The next event's, to be emitted at once; of a broadcast without a group."""
-        self._seq[group] += 1
+    def stamp(self, broker: str = "") -> Stamp:
+        """A broadcast's."""
         return Stamp(
-            time=self._clock.now(), cluster=CLUSTER, source="sim", source_id=self._source_id, seq=self._seq[group]
+            time=self._clock.now(),
+            cluster=CLUSTER,
+            broker=broker,
+            source="sim",
+            source_id=self._source_id,
+            seq=self._next(""),
         )
+
+    def group_stamp(self, group: str, broker: str = "") -> GroupStamp:
+        """That of a group's event."""
+        return GroupStamp(
+            time=self._clock.now(),
+            cluster=CLUSTER,
+            broker=broker,
+            source="sim",
+            source_id=self._source_id,
+            seq=self._next(group),
+            group=group,
+        )
+
+    def _next(self, key: str) -> int:
+        self._seq[key] = number = self._seq[key] + 1
+        return number

@@ -22,6 +22,9 @@ class BrokerHook:
     def booted(self, broker: "Broker") -> None:
         """The broker has started."""
 
+    def disk(self, *, full: bool) -> None:
+        """There is no room, or room again, for what it writes."""
+
     def heart_beat(self, channel: "Channel", heartbeat: HeartbeatData, language: str, version: int) -> None:
         """HEART_BEAT."""
 

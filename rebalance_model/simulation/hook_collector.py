@@ -11,12 +11,14 @@ from rebalance_model.broker.consumer_manage_processor import Response
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    AnyEvent,
     BrokerStatus,
     GetConsumerListByGroup,
     HeartBeat,
     LockBatchMq,
     PullMessage,
     QueryConsumerOffset,
+    TelemetryLost,
     Tick,
     UnlockBatchMq,
     UnregisterClient,
@@ -24,11 +26,12 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client_answers import subscriptions
-from rebalance_model.simulation.emitter import Emitter, Sink
+from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.hook import BrokerHook
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.scheduler import SECOND, Clock
 
+DISK_FULL = "disk full"
 _Key = tuple[str, str, int | None]
 
 
@@ -51,25 +54,31 @@ class HookCollector(BrokerHook):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
+        self._disk_full = False
+        self._lost: list[int] = []
+        """When what did not get onto the disk was stamped."""
 
     def booted(self, broker: Broker) -> None:
         """Begin an incarnation."""
         self._broker = broker.name
         self._clock: Clock = broker.clock
-        self._emitter = Emitter(f"hook-{broker.name}", broker.clock, self._sink)
+        self._emitter = Emitter(f"hook-{broker.name}", broker.clock, self._write)
         self._sums.clear()
-        status = BrokerStatus(**self._emitter.stamp(), broker=broker.name, boot_time=broker.boot_time)
+        self._lost.clear()
+        status = BrokerStatus(**self._emitter.stamp(self._broker), boot_time=broker.boot_time)
         self._emitter.emit(status)
         broker.world.scheduler.after(SECOND, partial(self._tick, broker, broker.boot_time))
+
+    def disk(self, *, full: bool) -> None:
+        """While the disk is full, what is to be written is lost, numbers included; the tick after that says so."""
+        self._disk_full = full
 
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """One event for each group."""
         for data in heartbeat.consumer_data_set:
             self._emitter.emit(
                 HeartBeat(
-                    **self._emitter.stamp(data.group_name),
-                    broker=self._broker,
-                    group=data.group_name,
+                    **self._stamp(data.group_name),
                     client_id=heartbeat.client_id,
                     channel=channel.name,
                     language=language,
@@ -78,26 +87,23 @@ class HookCollector(BrokerHook):
                     message_model=data.message_model,
                     consume_from_where=data.consume_from_where,
                     subscriptions=subscriptions({one.topic: one for one in data.subscription_data_set}),
+                    without_sub=heartbeat.without_sub,
+                    heartbeat_fingerprint=heartbeat.heartbeat_fingerprint,
                 )
             )
 
     def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:
         """A member leaves."""
-        stamp = self._emitter.stamp(group)
-        self._emitter.emit(
-            UnregisterClient(**stamp, broker=self._broker, group=group, client_id=client_id, channel=channel.name)
-        )
+        self._emitter.emit(UnregisterClient(**self._stamp(group), client_id=client_id, channel=channel.name))
 
     def get_consumer_list_by_group(self, channel: Channel, group: str, response: Response) -> None:
         """A member rebalances."""
-        stamp = self._emitter.stamp(group)
         self._emitter.emit(
             GetConsumerListByGroup(
-                **stamp,
-                broker=self._broker,
-                group=group,
+                **self._stamp(group),
                 channel=channel.name,
                 code=response.code,
+                asked=self._clock.now(),  # this broker answers within the same moment
                 consumer_ids=response.consumer_ids,
             )
         )
@@ -112,12 +118,9 @@ class HookCollector(BrokerHook):
     ) -> None:
         """A member asks for locks."""
         self._close_sums(group, requested)
-        stamp = self._emitter.stamp(group)
         self._emitter.emit(
             LockBatchMq(
-                **stamp,
-                broker=self._broker,
-                group=group,
+                **self._stamp(group),
                 client_id=client_id,
                 channel=channel.name,
                 requested=tuple(requested),
@@ -128,12 +131,9 @@ class HookCollector(BrokerHook):
     def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
         """A member gives locks back."""
         self._close_sums(group, queues)
-        stamp = self._emitter.stamp(group)
         self._emitter.emit(
             UnlockBatchMq(
-                **stamp,
-                broker=self._broker,
-                group=group,
+                **self._stamp(group),
                 client_id=client_id,
                 channel=channel.name,
                 queues=tuple(queues),
@@ -143,12 +143,9 @@ class HookCollector(BrokerHook):
     def update_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, offset: int, code: int) -> None:
         """A member commits."""
         self._close_sums(group, (queue,))
-        stamp = self._emitter.stamp(group)
         self._emitter.emit(
             UpdateConsumerOffset(
-                **stamp,
-                broker=self._broker,
-                group=group,
+                **self._stamp(group),
                 channel=channel.name,
                 code=code,
                 topic=queue.topic,
@@ -160,16 +157,9 @@ class HookCollector(BrokerHook):
     def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, code: int) -> None:
         """A member makes a process queue."""
         self._close_sums(group, (queue,))
-        stamp = self._emitter.stamp(group)
         self._emitter.emit(
             QueryConsumerOffset(
-                **stamp,
-                broker=self._broker,
-                group=group,
-                channel=channel.name,
-                code=code,
-                topic=queue.topic,
-                queue_id=queue.queue_id,
+                **self._stamp(group), channel=channel.name, code=code, topic=queue.topic, queue_id=queue.queue_id
             )
         )
 
@@ -190,8 +180,26 @@ class HookCollector(BrokerHook):
         for queue in list(self._sums):
             for group in {key[0]: None for key in self._sums[queue]}:
                 self._close_sums(group, (queue,))
-        self._emitter.emit(Tick(**self._emitter.stamp(), broker=self._broker))
+        self._tell_losses()
+        self._emitter.emit(Tick(**self._emitter.stamp(self._broker)))
         broker.world.scheduler.after(SECOND, partial(self._tick, broker, boot_time))
+
+    def _write(self, event: AnyEvent) -> None:
+        if self._disk_full:
+            self._lost.append(event.time)
+        else:
+            self._sink(event)
+
+    def _tell_losses(self) -> None:
+        if self._lost and not self._disk_full:
+            lost, self._lost = self._lost, []
+            stamp = self._emitter.stamp(self._broker)
+            self._emitter.emit(
+                TelemetryLost(**stamp, from_time=lost[0], to_time=lost[-1], count=len(lost), reason=DISK_FULL)
+            )
+
+    def _stamp(self, group: str) -> GroupStamp:
+        return self._emitter.group_stamp(group, self._broker)
 
     def _close_sums(self, group: str, queues: Collection[MessageQueue]) -> None:
         """Emit what a group has pulled of these queues, so that what follows comes after it."""
@@ -206,9 +214,7 @@ class HookCollector(BrokerHook):
         group, channel, code = key
         self._emitter.emit(
             PullMessage(
-                **self._emitter.stamp(group),
-                broker=self._broker,
-                group=group,
+                **self._stamp(group),
                 channel=channel,
                 topic=queue.topic,
                 queue_id=queue.queue_id,

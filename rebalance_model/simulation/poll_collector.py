@@ -65,7 +65,7 @@ class Gate:
 
 
 class PollCollector:
-    """Asks every broker and every member every 10 s, and ticks every second."""
+    """One run of the collector: asks every broker and every member every 10 s, and ticks every second."""
 
     def __init__(self, world: World, brokers: Collection[Broker], groups: Collection[str], sink: Sink) -> None:
         self._world = world
@@ -78,11 +78,12 @@ class PollCollector:
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
         self._under_way: set[tuple[str, str]] = set()
-
-    def start(self) -> None:
-        """Ask the first round now."""
         self._round()
         self._process.after(SECOND, self._tick)
+
+    def stop(self) -> None:
+        """End at once."""
+        self._process.kill()
 
     def _tick(self) -> None:
         self._emitter.emit(Tick(**self._emitter.stamp()))
@@ -98,8 +99,8 @@ class PollCollector:
         status = await self._ask(broker, lambda: broker.boot_time)
         error = status if isinstance(status, RpcError) else None
         boot_time = None if isinstance(status, RpcError) else status
-        stamp = self._emitter.stamp()
-        self._emitter.emit(BrokerStatus(**stamp, broker=broker.name, boot_time=boot_time, error=error))
+        stamp = self._emitter.stamp(broker.name)
+        self._emitter.emit(BrokerStatus(**stamp, boot_time=boot_time, error=error))
         known = broker.groups.subscription_group_table
         for group in self._groups:
             if group in known:
@@ -112,11 +113,9 @@ class PollCollector:
         if not isinstance(answers, RpcError):
             await self._routes(current, group, [one.topic for one in answers.subscriptions])
         self._emitter.emit(_connection(self._emitter, broker, group, asked, answers))
-        stamp = self._emitter.stamp(group)
+        stamp = self._emitter.group_stamp(group, broker.name)
         stats = None if isinstance(answers, RpcError) else answers.stats
-        self._emitter.emit(
-            ConsumeStats(**stamp, group=group, broker=broker.name, asked=asked, queues=stats, error=error)
-        )
+        self._emitter.emit(ConsumeStats(**stamp, asked=asked, queues=stats, error=error))
         if not isinstance(answers, RpcError):
             for one in answers.connections:
                 self._ask_client_once(current, broker, group, one)
@@ -132,11 +131,11 @@ class PollCollector:
         for topic in new:
             queues = self._world.name_server.route(topic)
             error = RpcError(code=17, remark=f"No topic route info in name server for the topic: {topic}")
-            stamp = self._emitter.stamp(group)
+            stamp = self._emitter.group_stamp(group)
             if queues is None:
-                self._emitter.emit(TopicRoute(**stamp, group=group, topic=topic, asked=asked, error=error))
+                self._emitter.emit(TopicRoute(**stamp, topic=topic, asked=asked, error=error))
             else:
-                self._emitter.emit(TopicRoute(**stamp, group=group, topic=topic, asked=asked, queues=queues))
+                self._emitter.emit(TopicRoute(**stamp, topic=topic, asked=asked, queues=queues))
 
     def _ask_client_once(self, current: "_Round", broker: Broker, group: str, listed: Connection) -> None:
         member = group, listed.client_id
@@ -153,18 +152,14 @@ class PollCollector:
         answer = await self._ask_through(broker, group, listed)
         gate.leave()
         self._under_way.discard((group, client_id))
-        stamp = self._emitter.stamp(group)
+        stamp = self._emitter.group_stamp(group, broker.name)
         if isinstance(answer, RpcError):
             (self._silent.add if answer.code == CONSUME_MSG_TIMEOUT else self._silent.discard)(client_id)
-            event = ConsumerRunningInfo(
-                **stamp, group=group, broker=broker.name, asked=asked, client_id=client_id, error=answer
-            )
+            event = ConsumerRunningInfo(**stamp, asked=asked, client_id=client_id, error=answer)
         else:
             self._silent.discard(client_id)
             event = ConsumerRunningInfo(
                 **stamp,
-                group=group,
-                broker=broker.name,
                 asked=asked,
                 client_id=client_id,
                 orderly=answer.orderly,
@@ -243,14 +238,12 @@ class _Answers:
 def _connection(
     emitter: Emitter, broker: Broker, group: str, asked: int, answers: _Answers | RpcError
 ) -> ConsumerConnection:
-    stamp = emitter.stamp(group)
+    stamp = emitter.group_stamp(group, broker.name)
     if isinstance(answers, RpcError):
-        return ConsumerConnection(**stamp, group=group, broker=broker.name, asked=asked, error=answers)
+        return ConsumerConnection(**stamp, asked=asked, error=answers)
     info = answers.info
     return ConsumerConnection(
         **stamp,
-        group=group,
-        broker=broker.name,
         asked=asked,
         connections=answers.connections,
         subscriptions=answers.subscriptions,

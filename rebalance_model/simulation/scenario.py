@@ -167,6 +167,21 @@ class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notificati
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1
 
 
+class HookFull(Lasting, frozen=True, kw_only=True, tag="hook-full"):
+    """The disk that a broker's hook writes to is full: what the hook sees is lost."""
+
+    broker: Name
+
+    @property
+    def subject(self) -> str:
+        """The broker."""
+        return self.broker
+
+
+class CollectorAway(Lasting, frozen=True, kw_only=True, tag="collector-away"):
+    """The poll collector is killed; then it is started again."""
+
+
 class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
     """The consumers of a group are restarted cleanly, one after the other."""
 
@@ -181,7 +196,19 @@ class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
 
 
 AnyStep = (
-    Join | Leave | Kill | Freeze | Hang | Poison | Partition | AddQueues | StopBroker | LoseNotifications | Rollout
+    Join
+    | Leave
+    | Kill
+    | Freeze
+    | Hang
+    | Poison
+    | Partition
+    | AddQueues
+    | StopBroker
+    | LoseNotifications
+    | HookFull
+    | CollectorAway
+    | Rollout
 )
 
 

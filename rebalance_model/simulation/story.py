@@ -10,9 +10,11 @@ from rebalance_model.simulation.listener import ANY
 from rebalance_model.simulation.scenario import (
     AddQueues,
     AnyStep,
+    CollectorAway,
     ConsumerSpec,
     Freeze,
     Hang,
+    HookFull,
     Join,
     Kill,
     Leave,
@@ -47,7 +49,7 @@ def check(scenario: Scenario) -> None:
                 named.append(("group", step.group, groups))
             case AddQueues():
                 named.append(("topic", step.topic, topics))
-            case StopBroker() | Partition():
+            case StopBroker() | Partition() | HookFull():
                 named.append(("broker", step.broker, brokers))
             case _:
                 pass
@@ -103,6 +105,12 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             undo = broker.start
         case LoseNotifications():
             undo = _lose_notifications(cluster, step.share)
+        case HookFull():
+            hook = cluster.brokers[step.broker].hook
+            hook.disk(full=True)
+            undo = partial(hook.disk, full=False)
+        case CollectorAway():
+            undo = _send_collector_away(cluster)
         case Rollout():
             undo = _roll_out(cluster, step)
     return undo
@@ -155,6 +163,14 @@ def _lose_notifications(cluster: Cluster, share: float) -> Undo:
 
     lose(share)
     return partial(lose, 0.0)
+
+
+def _send_collector_away(cluster: Cluster) -> Undo:
+    if cluster.collector is None:
+        raise ScenarioError(f"no collector runs at {cluster.seconds:.0f} s")
+    cluster.collector.stop()
+    cluster.collector = None
+    return cluster.start_collector
 
 
 def _roll_out(cluster: Cluster, step: Rollout) -> Undo:

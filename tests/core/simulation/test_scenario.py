@@ -25,6 +25,7 @@ from tests.core.simulation.run import SMALL, small, tell
         ({"do": "add-queues", "topic": "T", "queues": 1}, "there is no topic 'T'"),
         ({"do": "partition", "who": "c-1", "broker": "b"}, "there is no broker 'b': broker-a"),
         ({"do": "stop-broker", "broker": "b"}, "there is no broker 'b'"),
+        ({"do": "hook-full", "broker": "b"}, "there is no broker 'b'"),
     ],
 )
 def test_a_story_that_can_not_be_is_refused_before_it_begins(step, says):
@@ -38,6 +39,7 @@ def test_a_story_that_can_not_be_is_refused_before_it_begins(step, says):
         ([{"do": "kill", "who": "c-7"}], "no consumer c-7 runs at 9 s"),
         ([{"do": "join", "who": "c-1", "group": "g"}], "c-1 runs already at 9 s"),
         ([{"do": "kill", "who": "c-1"}, {"do": "freeze", "who": "c-1"}], "no consumer c-1 runs"),
+        ([{"do": "collector-away"}, {"do": "collector-away"}], "no collector runs at 9 s"),
     ],
 )
 def test_a_step_that_can_not_be_done_then_says_so(steps, says):

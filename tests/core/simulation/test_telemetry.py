@@ -13,8 +13,10 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    GetConsumerListByGroup,
     LockBatchMq,
     PullMessage,
+    TelemetryLost,
     Tick,
     TopicRoute,
     UnlockBatchMq,
@@ -23,6 +25,7 @@ from rebalance_model.observe.events import (
     key_of,
 )
 from rebalance_model.simulation.cluster import START
+from rebalance_model.simulation.truth import Fault
 from tests.core.simulation.run import BEGAN, small, tell
 
 
@@ -124,3 +127,77 @@ def test_locks_are_asked_for_one_by_one_at_first_and_all_at_once_every_20_s(told
     assert {len(one.requested) for one in asked if one.time < START + 3_900} <= {1, 2, 3, 4}
     renewals = [one for one in asked if len(one.requested) == len(one.granted) == 3]
     assert {round((b.time - a.time) / 1000) for a, b in itertools.pairwise(renewals)} == {20}
+
+
+def _hooked(told):
+    return [one for one in told.events if one.source_id.startswith("hook")]
+
+
+def _gaps(events):
+    last, gaps = {}, {}
+    for one in events:
+        key = key_of(one)
+        before = last.get(key, 0)
+        if one.seq != before + 1:
+            gaps[key] = one.seq - before - 1
+        last[key] = one.seq
+    return gaps
+
+
+def test_a_question_for_the_members_says_when_it_was_asked(told):
+    assert all(one.asked == one.time for one in told.of(GetConsumerListByGroup))
+
+
+def test_what_a_hook_could_not_write_is_missing_by_its_numbers_and_told_with_the_first_tick_after_it():
+    told = tell(small({"at": 60, "do": "hook-full", "broker": "broker-a", "lasts": 20}, minutes=2))
+    hooked = _hooked(told)
+    assert not [one for one in hooked if 60_000 <= one.time - START < 80_000]
+    [lost] = told.of(TelemetryLost)
+    assert lost.reason == "disk full"
+    assert START + 60_000 <= lost.from_time < lost.to_time < START + 80_000 <= lost.time < START + 81_000
+    assert type(hooked[hooked.index(lost) + 1]) is Tick
+    gaps = _gaps(hooked)
+    assert gaps[""] == 20, "a tick each second"
+    assert sum(gaps.values()) == lost.count
+    [fault] = [one for one in told.cluster.world.truth.records if isinstance(one, Fault)]
+    assert (fault.kind, fault.subject, fault.end - fault.begin) == ("hook-full", "broker-a", 20_000)
+
+
+def test_a_hook_that_boots_onto_a_full_disk_begins_with_a_gap_and_knows_of_its_own_losses_alone():
+    told = tell(
+        small(
+            {"at": 30, "do": "hook-full", "broker": "broker-a", "lasts": 40},
+            {"at": 40, "do": "stop-broker", "broker": "broker-a", "lasts": 10},
+            minutes=2,
+        )
+    )
+    [lost] = told.of(TelemetryLost)
+    assert lost.from_time >= START + 50_000
+    second = [one for one in _hooked(told) if one.source_id == lost.source_id]
+    assert sum(_gaps(second).values()) == lost.count
+    assert not [one for one in told.of(BrokerStatus) if one.source_id == lost.source_id]
+
+
+def test_a_collector_that_was_away_comes_back_as_another_incarnation_with_a_round():
+    told = tell(small({"at": 64.5, "do": "collector-away", "lasts": 30}, minutes=2))
+    polled = [one for one in told.events if one.source_id.startswith("poll")]
+    assert not [one for one in polled if 64_500 <= one.time - START < 94_500]
+    first = [one for one in polled if one.time < START + 70_000]
+    second = [one for one in polled if one.time > START + 70_000]
+    assert {one.source_id for one in second} == {f"poll-1@{START + 94_500}"} != {one.source_id for one in first}
+    assert (_gaps(first), _gaps(second)) == ({}, {})
+    kinds = [type(one) for one in second[:4]]
+    assert kinds == [BrokerStatus, TopicRoute, ConsumerConnection, ConsumeStats]
+    assert told.incidents() == set()
+
+
+def test_a_collector_that_goes_while_answers_are_under_way_never_tells_them():
+    told = tell(
+        small(
+            {"at": 40, "do": "freeze", "who": "c-3", "lasts": 5},
+            {"at": 44, "do": "collector-away", "lasts": 10},
+            minutes=2,
+        )
+    )
+    [asked, *_] = [one for one in told.of(ConsumerRunningInfo) if one.time > START + 44_000]
+    assert asked.asked >= START + 54_000
