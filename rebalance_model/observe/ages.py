@@ -1,47 +1,75 @@
 """How old the stamps of a queue's owner are, at least.
 
-While a client goes on answering, its ages are those of its last answer: they do not grow between answers. Of a client
-that is silent (two questions in a row unanswered, though its broker answers) nothing is known since its last answer:
-it may have renewed and pulled until it was first asked in vain, so its ages are counted from then, by the collector's
-clock. (detection.md carries the last ages forward; in the capture of the demo a client that renewed its locks between
-its last answer and its freeze was called expired for the broker 20 s too early by that.)
+Where the broker's hook tells, the lock's age is exact: by the broker's clock, from the last renewal that it granted.
+
+By polls: while a client goes on answering, its ages are those of its last answer: they do not grow between answers. Of
+a client that is silent (two questions in a row unanswered, though its broker answers) nothing is known since its last
+answer: it may have renewed and pulled until it was first asked in vain, so its ages are counted from then, by the
+collector's clock. (detection.md carries the last ages forward; in the capture of the demo a client that renewed its
+locks between its last answer and its freeze was called expired for the broker 20 s too early by that.)
 """
 
 import msgspec
 
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.process_queue_view import ProcessQueueView
 from rebalance_model.observe.state import ClientView, GroupState
+from rebalance_model.observe.turn import Turn
 
 
 class Ages(msgspec.Struct, frozen=True, gc=False):
-    """Ages in milliseconds, each a lower bound."""
+    """Ages in milliseconds, each a lower bound; None where nothing is known."""
 
     client: ClientView
-    queue: ProcessQueueView
-    lock: int
+    queue: ProcessQueueView | None
+    """What the owner last answered of the queue."""
+    lock: int | None
     """Since the owner renewed its lock."""
-    pull: int
+    lock_is_exact: bool
+    pull: int | None
     """Since the owner pulled."""
-    consume: int
+    consume: int | None
     """Since the owner's listener was given a message or returned."""
 
     @classmethod
-    def of(cls, state: GroupState, mq: MessageQueue, now: int) -> "Ages | None":
-        """The ages for the queue's believed owner; None where nobody is, or its answers do not hold the queue."""
+    def of(cls, turn: Turn, mq: MessageQueue) -> "Ages | None":
+        """The ages for the queue's believed owner; None where nobody is, or nothing shows that it has the queue."""
+        state = turn.state
         known = state.queues.get(mq)
         client = state.clients.get(known.owner) if known is not None and known.owner is not None else None
-        queue = client.queues.get(mq) if client is not None else None
-        if client is None or queue is None:
+        if known is None or client is None:
             return None
-        if client.silent:
-            silence = max(0, now - client.unanswered_since)
-            return cls(client, queue, silence, silence, silence)
-        client_now, asked = client.client_now, client.asked_at_answer
-        return cls(
-            client,
-            queue,
-            queue.lock.age(client_now, asked),
-            queue.pull.age(client_now, asked),
-            queue.consume.age(client_now, asked),
-        )
+        since = known.hook.told_at if known.hook is not None else 0
+        queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else of a former process queue
+        exact = _hook_age(turn, mq, known.owner)
+        if queue is None and exact is None and known.hook is None:
+            return None
+        lock, pull, consume = _polled(client, queue, turn.now)
+        return cls(client, queue, lock if exact is None else exact, exact is not None, pull, consume)
+
+
+def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
+    """The broker's lock of the queue, as its hook told; an expired one stays in the table, as in the broker's."""
+    view = state.views.get(mq.broker)
+    return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
+
+
+def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:
+    entry = hook_lock(turn.state, mq)
+    hook = turn.live_hook(turn.state.views.get(mq.broker))
+    if entry is None or hook is None or entry.client_id != owner:
+        return None
+    return max(0, turn.clocks.get(hook.clock, hook.time) - entry.last_update_timestamp)
+
+
+def _polled(
+    client: ClientView, queue: ProcessQueueView | None, now: int
+) -> tuple[int, int, int] | tuple[None, None, None]:
+    if queue is None:
+        return None, None, None
+    if client.silent:
+        silence = max(0, now - client.unanswered_since)
+        return silence, silence, silence
+    client_now, asked = client.client_now, client.asked_at_answer
+    return queue.lock.age(client_now, asked), queue.pull.age(client_now, asked), queue.consume.age(client_now, asked)

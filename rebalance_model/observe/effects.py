@@ -58,7 +58,8 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     end_time: int
     trigger: str
     """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it was silent before), CLIENT_RESTARTED, CONNECTIONS_CHANGED (one client
-    id on another number of channels), ROUTE_CHANGED or UNEXPLAINED (queues moved without a seen cause)."""
+    id on another number of channels), ROUTE_CHANGED, BROKER_RESTARTED, or UNEXPLAINED (queues moved, no cause was
+    seen)."""
     trigger_client: str | None
     causes: tuple[str, ...]
     """Every cause within the episode, in order, as ``CODE subject``."""
@@ -86,6 +87,8 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     health_reason: str
     coverage: str
     """What telemetry was there to judge by: JSON, see `observe.coverage`."""
+    corrections: tuple[str, ...] = ()
+    """What polls corrected in the view rebuilt from events since the last row, and why: see `observe.corrections`."""
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):

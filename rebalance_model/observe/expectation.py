@@ -1,16 +1,31 @@
 """Who should have a queue: the strategy that the members declare, on the observed members and queues."""
 
+from typing import TypeAlias
+
 from rebalance_model.allocation import strategy_of_class
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.turn import Turn
 
+Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
+"""What the expected owners are worked out from: members (once a channel), topics, message model."""
+
 
 def group_info(state: GroupState) -> ConsumerGroupInfo | None:
-    """The view of the first broker that answers: a client, too, asks one broker of the topic for the members."""
-    answering = [broker for broker, view in state.views.items() if not view.failing]
-    return state.views[min(answering)].info if answering else None
+    """The view of the first broker that answers: a client, too, asks one broker of the topic for the members.
+
+    A broker that has just started names nobody, and a client that is told of nobody stays as it is: as long as
+    another broker names members, its view counts.
+    """
+    answering = [(not view.info.channel_info_table, broker) for broker, view in state.views.items() if not view.failing]
+    return state.views[min(answering)[1]].info if answering else None
+
+
+def basis(state: GroupState) -> Basis:
+    """What the expected owners rest on: where it has not changed, they have not."""
+    info = group_info(state)
+    return None if info is None else (info.client_ids(), frozenset(info.subscription_table), info.message_model)
 
 
 def broadcasts(state: GroupState) -> bool:

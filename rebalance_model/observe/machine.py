@@ -1,32 +1,40 @@
 """The observer of one consumer group: what was seen, and what is due, become conclusions.
 
-    step(state, event, policy)          -> effects of what was seen
-    advance(state, now, policy, cause)  -> effects of what is due by `now`, as a tick says
-    next_deadline(state, policy)        -> when something will be due, by the clock that is followed
+    step(state, event, policy, clocks)   -> effects of what was seen
+    advance(state, tick, policy, clocks) -> effects of what is due by then, by the tick's clock
+    deadlines(state, policy)             -> when something will be due, by each clock
 
 Total and deterministic: any valid event of the group, in any order, has a result, and the same log has the same one.
 
-Only ticks let time pass. What is due carries its deadline's time, or that of the group's last event where it became
-known only then (a client's silence is known when its question fails): the rows of a group never go back in time.
+Only ticks let time pass, each that of its own source. A deadline belongs to the clock of the stamp that it came from;
+stamps of two clocks are never subtracted. The rows of a group are dated by one clock, the group's own: that of the
+collector whose answers are followed, or, where there is none, of the first broker whose hook was heard. What another
+source tells happened, for the rows, when it was heard; its own stamps are in the event that the row's cause names. So
+a broker whose clock is wrong shifts no row, and the rows of a group never go back in time.
 
-One collector is followed at a time, by its clock; what another one says of the group is skipped, until the followed
-one has been silent for `FOLLOW_INTERVALS` poll intervals of the other's own clock. So two collectors for safety do no
-harm, and stamps of two clocks are never compared. Hook events are validated and archived; their rules need the
-broker's clock and are not folded here yet.
+One collector is followed at a time; what another one says of the group is skipped, until the followed one has been
+silent for `FOLLOW_INTERVALS` poll intervals of the other's own clock. So two collectors for safety do no harm. Hooks
+are all followed, each for its broker, beside the collector: see `corrections` for how they make one truth.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import rebalances, snapshots
+from rebalance_model.observe import hook, rebalances, snapshots
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
+    Answer,
+    BrokerStatus,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    Event,
+    HookEvent,
     PollEvent,
+    Tick,
     clock_of,
     instance_of,
     key_of,
@@ -39,45 +47,61 @@ from rebalance_model.observe.rules import lock_expired, ordered_queue_stuck, pul
 from rebalance_model.observe.state import GroupState, Sequence
 from rebalance_model.observe.turn import Turn
 
+Clocks: TypeAlias = Mapping[str, int]
 FOLLOW_INTERVALS = 3
 """A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
 _AGED = (lock_expired, pull_expired)
 
 
-def step(state: GroupState, event: PollEvent, policy: Policy) -> list[AnyEffect]:
-    """Fold one event of the group; one that was folded before, or of a collector not followed, changes nothing."""
-    if not _is_new(state, event) or not _is_followed(state, event, policy):
+def step(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """Fold one event of the group; one that was folded before, or of a collector not followed, changes nothing.
+
+    ``clocks`` says how far the clock of each source has come, this event included.
+    """
+    news = _news(state, event, event.seq)
+    if news is None or not _is_followed(state, event, policy, clocks):
         return []
-    state.last_seen = event.time
-    state.last_event = max(state.last_event, event.time)
+    turn = Turn(state, policy, clocks, cause=f"{event.source_id}|{key_of(event)}|{event.seq}")
+    now = state.last_seen = turn.now
     if state.next_snapshot == 0:
-        state.next_snapshot = _next_snapshot(event.time, policy)
-    turn = Turn(state, policy, time=state.last_event, cause=f"{event.source_id}|{key_of(event)}|{event.seq}")
-    if isinstance(event, ConsumerConnection):
-        fold_connections(turn, event)
-    elif isinstance(event, ConsumerRunningInfo):
-        fold_running_info(turn, event)
-    elif isinstance(event, ConsumeStats):
-        for mq in fold_stats(turn, event):
-            apply(turn, ordered_queue_stuck.CODE, mq, ordered_queue_stuck.judge(state, mq, turn.time, policy))
+        state.next_snapshot = _next_snapshot(now, policy)
+    if isinstance(event, Answer):
+        if news != "NEXT":
+            state.covered_since = now
+        _fold_answer(turn, event)
     else:
-        fold_route(turn, event)
-    _judge_ages(turn)
-    rebalances.settle(turn)
-    snapshots.snapshot_changes(turn)
-    return turn.effects
+        hook.fold_hook(turn, event, news)
+    return _concluded(turn)
 
 
-def advance(state: GroupState, now: int, policy: Policy, cause: str) -> list[AnyEffect]:
-    """What is due by ``now`` of the followed clock, in order; ``cause`` names the tick."""
+def restart(state: GroupState, event: BrokerStatus, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """A broker has started, as its hook says first: what was known of its members and locks holds no more."""
+    view = state.views.get(event.broker)
+    clock = clock_of(event)
+    news = _news(state, event, seq=0)
+    if news != "RESTART" or view is None or view.hook is None or view.hook.clock != clock:
+        return []
+    turn = Turn(state, policy, clocks, cause=f"{event.source_id}||{event.seq}")
+    hook.restart(turn, event.broker, view, view.hook, event.time)
+    return _concluded(turn)
+
+
+def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """What is due by the tick, by its clock, in order."""
     effects: list[AnyEffect] = []
-    while (due := next_deadline(state, policy)) is not None and due <= now:
-        turn = Turn(state, policy, time=max(due, state.last_event), cause=cause)
-        turn.aged |= {mq: None for mq, age_due in _ages_due(state, policy) if age_due <= due}
+    clock = clock_of(tick)
+    while (due := deadlines(state, policy).get(clock)) is not None and due <= clocks[clock]:
+        turn = Turn(state, policy, {**clocks, clock: due}, cause=f"{tick.source_id}||{tick.seq}")
+        for broker, view in state.views.items():
+            if view.hook is not None and view.hook.clock == clock and 0 < view.hook.due <= due:
+                hook.scan(turn, broker, view, view.hook, due)
+        if clock == state.clock:
+            turn.aged |= {mq: None for mq, age_due in _ages_due(state, policy) if age_due <= due}
         _judge_ages(turn)
-        rebalances.give_up(turn, due)
+        if clock == state.clock:
+            rebalances.give_up(turn, due)
         snapshots.snapshot_changes(turn)
-        if state.next_snapshot <= due:
+        if clock == state.clock and state.next_snapshot <= due:
             state.next_snapshot = _next_snapshot(due, policy)
             snapshots.snapshot_all(turn)
         state.last_event = turn.time
@@ -85,13 +109,18 @@ def advance(state: GroupState, now: int, policy: Policy, cause: str) -> list[Any
     return effects
 
 
-def next_deadline(state: GroupState, policy: Policy) -> int | None:
-    """When something will be due next, by the followed clock; None for a group without any event."""
+def deadlines(state: GroupState, policy: Policy) -> dict[str, int]:
+    """When something will be due next, by each clock; empty for a group without any event."""
     if state.next_snapshot == 0:
-        return None
+        return {}
     settle_due = rebalances.deadline(state, policy)
     dues = [state.next_snapshot, *(due for _, due in _ages_due(state, policy))]
-    return min(dues if settle_due is None else [*dues, settle_due])
+    by_clock = {state.clock: min(dues if settle_due is None else [*dues, settle_due])}
+    for view in state.views.values():
+        if view.hook is not None and view.hook.due:
+            clock = view.hook.clock
+            by_clock[clock] = min(by_clock.get(clock, view.hook.due), view.hook.due)
+    return by_clock
 
 
 def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
@@ -111,9 +140,17 @@ def _ages_due(state: GroupState, policy: Policy) -> Iterator[tuple[MessageQueue,
                         yield mq, due
 
 
+def _concluded(turn: Turn) -> list[AnyEffect]:
+    _judge_ages(turn)
+    rebalances.settle(turn)
+    snapshots.snapshot_changes(turn)
+    turn.state.last_event = turn.time
+    return turn.effects
+
+
 def _judge_ages(turn: Turn) -> None:
     for mq in turn.aged:
-        ages = Ages.of(turn.state, mq, turn.time)
+        ages = Ages.of(turn, mq)
         for rule in _AGED:
             apply(turn, rule.CODE, mq, rule.judge(turn.state, mq, ages, turn.policy))
 
@@ -123,29 +160,64 @@ def _next_snapshot(now: int, policy: Policy) -> int:
     return (now // policy.snapshot_interval + 1) * policy.snapshot_interval
 
 
-def _is_new(state: GroupState, event: PollEvent) -> bool:
-    """Whether the event was not folded before; a jump of its seq ends what was covered until then."""
+def _fold_answer(turn: Turn, event: PollEvent) -> None:
+    if isinstance(event, ConsumerConnection):
+        fold_connections(turn, event)
+    elif isinstance(event, ConsumerRunningInfo):
+        fold_running_info(turn, event)
+    elif isinstance(event, ConsumeStats):
+        for mq in fold_stats(turn, event):
+            apply(turn, ordered_queue_stuck.CODE, mq, ordered_queue_stuck.judge(turn, mq))
+    else:
+        fold_route(turn, event)
+
+
+def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
+    """How the event continues what its source has told of the group; None: it was folded before."""
     instance, start = instance_of(event.source_id)
     name = f"{event.source}/{instance}"
     last = state.sequences.get(name)
-    if last is not None and (start < last.start or (start == last.start and event.seq <= last.seq)):
-        return False
-    if last is not None and (start > last.start or event.seq > last.seq + 1):
-        state.covered_since = event.time
-    state.sequences[name] = Sequence(start, event.seq)
-    return True
+    if last is not None and (start < last.start or (start == last.start and seq <= last.seq)):
+        return None
+    state.sequences[name] = Sequence(start, seq)
+    if last is None:
+        return "FIRST"
+    if start > last.start:
+        return "RESTART"
+    return "GAP" if seq > last.seq + 1 else "NEXT"
 
 
-def _is_followed(state: GroupState, event: PollEvent, policy: Policy) -> bool:
-    clock = clock_of(event)
-    if not state.clock:
-        state.clock = clock
-    if clock != state.clock:
-        waited_since = state.followed_at.setdefault(clock, event.time)
-        if event.time - waited_since <= FOLLOW_INTERVALS * policy.poll_interval:
-            return False
-        state.clock = clock
-        state.covered_since = event.time
-        state.next_snapshot = _next_snapshot(event.time, policy)
+def _is_followed(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks: Clocks) -> bool:
+    """Whether the event counts; sees to it that the group lives by the clock of a source that is heard."""
+    clock, is_hook = clock_of(event), not isinstance(event, Answer)
+    if not state.clock or (state.hook_clock and not is_hook):
+        _live_by(state, clock, policy, clocks, is_hook=is_hook)
+    if clock == state.clock:
+        state.followed_at.clear()
+        return True
+    waited_since = state.followed_at.setdefault(clock, event.time)
+    if event.time - waited_since > FOLLOW_INTERVALS * policy.poll_interval:
+        _live_by(state, clock, policy, clocks, is_hook=is_hook)
+        return True
+    return is_hook
+
+
+def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, is_hook: bool) -> None:
+    """Take over another clock: what was dated by the former one, and is still open, begins now."""
+    now = clocks[clock]
+    former, state.clock, state.hook_clock = state.clock, clock, is_hook
     state.followed_at.clear()
-    return True
+    if not former:
+        return
+    state.covered_since = now
+    state.next_snapshot = _next_snapshot(now, policy)
+    if state.episode is not None:
+        state.episode.last_cause = state.episode.last_change = max(now, state.episode.start_time)
+    for client in state.clients.values():
+        client.unanswered = 0
+    for view in state.views.values():
+        if view.hook is not None:
+            view.hook.heard_at = now - (clocks.get(view.hook.clock, view.hook.time) - view.hook.time)
+    for queue in state.queues.values():
+        if queue.hook is not None:
+            queue.hook.told_at = min(queue.hook.told_at, now)

@@ -1,33 +1,60 @@
-"""Who is a member, from brokers' answers (GET_CONSUMER_CONNECTION_LIST); and which queues there are (TOPIC_ROUTE)."""
+"""Who is a member: of one broker's view, and of all; and which queues there are (TOPIC_ROUTE)."""
 
 from collections import Counter
+from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
-from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import java_order, queue_order
-from rebalance_model.observe import ownership, rebalances
+from rebalance_model.observe import corrections, ownership, rebalances
+from rebalance_model.observe.broker_view import subscription_table
 from rebalance_model.observe.events import ConsumerConnection, TopicRoute
-from rebalance_model.observe.expectation import expect
-from rebalance_model.observe.state import BrokerView, ClientView, Route
+from rebalance_model.observe.expectation import Basis, basis, expect
+from rebalance_model.observe.state import BrokerView, ClientView, GroupState, Route
 from rebalance_model.observe.turn import Turn
 
 
+class Before:
+    """The members before a change of one broker's view, to compare with after."""
+
+    def __init__(self, state: GroupState, broker: str) -> None:
+        self.broker = broker
+        view = state.views.get(broker)
+        self.ids = view.info.client_ids() if view is not None else None
+        self.basis: Basis = basis(state)
+
+
 def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
-    """Replace the broker's view by its answer, and follow up on who joined and who left."""
+    """Take a broker's answer (GET_CONSUMER_CONNECTION_LIST): as its view, or to check the one that its hook tells."""
     state = turn.state
     view = state.views.get(event.broker)
     if view is not None and event.asked < view.asked:
         return
     if event.error is not None:
-        if view is not None:
+        if view is not None and not view.failing:
+            before = Before(state, event.broker)
             view.failing = True
+            _expect_anew(turn, before)
         return
-    first_sight = not any(view.asked for view in state.views.values())
-    info = _group_info(event)
-    state.views[event.broker] = BrokerView(info, event.asked)
-    if view is not None and info.channel_info_table != view.info.channel_info_table:
-        _tell_connections(turn, view.info, info)
-    _follow_members(turn, event.asked, first_sight=first_sight)
+    polled = _group_info(event)
+    if view is None or view.failing or polled != view.info:
+        _take_answer(turn, event, polled, view)
+    else:
+        view.asked = event.asked
+    _forget_strangers(turn, event.asked)
+
+
+def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInfo, view: BrokerView | None) -> None:
+    state = turn.state
+    before = Before(state, event.broker)
+    first_sight = not any(view.asked or view.hook for view in state.views.values())
+    if view is None:
+        view = state.views[event.broker] = BrokerView(polled, event.asked)
+    elif (hook := turn.live_hook(view)) is not None:
+        corrections.check(turn, view, hook, polled)
+    else:
+        view.info, view.hook = polled, None  # should the hook speak again, it begins anew
+    view.asked, view.failing = event.asked, False
+    follow(turn, before, first_sight=first_sight)
 
 
 def fold_route(turn: Turn, event: TopicRoute) -> None:
@@ -48,35 +75,26 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
         expect(turn)
 
 
-def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
-    return ConsumerGroupInfo(
-        channel_info_table={
-            c.channel: ClientChannelInfo(c.channel, c.client_id, c.language, c.version) for c in event.connections or ()
-        },
-        subscription_table={
-            s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version)
-            for s in event.subscriptions
-        },
-        consume_type=event.consume_type,
-        message_model=event.message_model,
-        consume_from_where=event.consume_from_where,
-    )
+def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[str] = ()) -> None:
+    """Follow up on a change of one broker's view: who joined, who left, and what that changes.
 
-
-def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
+    Args:
+        turn: the turn.
+        before: what held before the change.
+        first_sight: observation begins: members were there before, nobody joins.
+        died: who is known to have gone without a word.
+    """
     state = turn.state
-    before = state.members
-    ids = {client_id for view in state.views.values() for client_id in view.info.client_ids()}
-    for client_id, client in list(state.clients.items()):
-        if client_id not in ids and client_id not in before and client.asked < asked:
-            del state.clients[client_id]  # answered once, and the broker has said since that it is no member
+    _tell_connections(turn, before)
+    _expect_anew(turn, before)
+    ids = {client_id for view in state.views.values() for client_id in _client_ids(view)}
     members = tuple(sorted(ids, key=java_order))
-    if members == before:
+    if members == state.members:
         return
-    joined = [c for c in members if c not in before]
-    left = [c for c in before if c not in ids]
+    joined = [c for c in members if c not in state.members]
+    left = [c for c in state.members if c not in ids]
     if not first_sight:
-        _tell_causes(turn, joined, left)
+        _tell_causes(turn, joined, left, died)
     state.members = members
     for client_id in joined:
         if client_id not in state.clients:
@@ -85,27 +103,61 @@ def _follow_members(turn: Turn, asked: int, *, first_sight: bool) -> None:
     for client_id in left:
         ownership.void(turn, client_id, evidence="LEFT")
         del state.clients[client_id]
-    for client_id in joined:  # an answer may have come before the broker's list that names the client
-        ownership.reconsider(turn, state.clients[client_id].queues, evidence="ANSWER")
+    for client_id in joined:  # what holds a queue for the client may have come before the list that names it
+        ownership.reconsider(turn, ownership.known_of(state, client_id), evidence="ANSWER")
 
 
-def _tell_connections(turn: Turn, before: ConsumerGroupInfo, now: ConsumerGroupInfo) -> None:
+def _client_ids(view: BrokerView) -> Collection[str]:
+    ids = {info.client_id for info in view.info.channel_info_table.values()}
+    return ids if view.hook is None else ids | view.hook.returning.keys()
+
+
+def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
+    return ConsumerGroupInfo(
+        channel_info_table={
+            c.channel: ClientChannelInfo(c.channel, c.client_id, c.language, c.version) for c in event.connections or ()
+        },
+        subscription_table=subscription_table(event.subscriptions),
+        consume_type=event.consume_type,
+        message_model=event.message_model,
+        consume_from_where=event.consume_from_where,
+    )
+
+
+def _forget_strangers(turn: Turn, asked: int) -> None:
+    """Who answered once, and is no member by what the broker has said since."""
+    state = turn.state
+    for client_id, client in list(state.clients.items()):
+        if client_id not in state.members and client.asked < asked:
+            del state.clients[client_id]
+
+
+def _expect_anew(turn: Turn, before: Before) -> None:
+    """What the strategy is given may change though the members, over all brokers, do not."""
+    if basis(turn.state) != before.basis:
+        expect(turn)
+
+
+def _tell_connections(turn: Turn, before: Before) -> None:
     """One client id on two channels is a member twice, to RocketMQ: a channel more or less changes every share.
 
     So it is with a client that thaws: it comes back on a new channel, and until the broker drops the old one (120 to
     130 s) the strategy leaves queues to nobody.
     """
-    counted, counts = Counter(before.client_ids()), Counter(now.client_ids())
+    if before.ids is None:
+        return
+    counted, counts = Counter(before.ids), Counter(turn.state.views[before.broker].info.client_ids())
+    if counted == counts:
+        return
     for client_id in sorted(counted.keys() & counts.keys(), key=java_order):
         if counted[client_id] != counts[client_id]:
             rebalances.open_or_extend(turn, "CONNECTIONS_CHANGED", client_id, client_id=client_id)
-            expect(turn)
 
 
-def _tell_causes(turn: Turn, joined: list[str], left: list[str]) -> None:
+def _tell_causes(turn: Turn, joined: list[str], left: list[str], died: Collection[str]) -> None:
     for client_id in left:
         client = turn.state.clients.get(client_id)
-        died = client is not None and client.silent
-        rebalances.open_or_extend(turn, "CLIENT_DIED" if died else "CLIENT_LEFT", client_id, client_id=client_id)
+        dead = client_id in died or (client is not None and client.silent)
+        rebalances.open_or_extend(turn, "CLIENT_DIED" if dead else "CLIENT_LEFT", client_id, client_id=client_id)
     for client_id in joined:
         rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)

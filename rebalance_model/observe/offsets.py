@@ -24,6 +24,12 @@ def fold_stats(turn: Turn, event: ConsumeStats) -> tuple[MessageQueue, ...]:
     return tuple(judged)
 
 
+def committed(turn: Turn, mq: MessageQueue, queue: QueueState) -> int | None:
+    """The queue's commit: as the broker's hook saw it last, else as the broker answered last."""
+    told = queue.hook if turn.live_hook(turn.state.views.get(mq.broker)) is not None else None
+    return told.commit_offset if told is not None and told.commit_offset >= 0 else queue.commit_offset
+
+
 def lag_of(queue: QueueState) -> int | None:
     """Messages that wait; None where no commit was ever seen (the broker shows 0 for none)."""
     if queue.broker_offset is None or queue.commit_offset is None or not queue.commit_known:

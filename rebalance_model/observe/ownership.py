@@ -1,12 +1,15 @@
 """Who has a queue.
 
-The believed owner is a member whose last answer holds the queue, not dropped. Answers are pictures taken at
+Where the broker's hook tells, it is whom the hook names (`hook`), unless that client itself has denied it since. For
+the rest the believed owner is a member whose last answer holds the queue, not dropped. Answers are pictures taken at
 different instants, so two may show one queue at once. Then a claim with a lock that lives beats one without, and
-among equals the owner keeps the queue unless the other's claim began after the owner was last heard of.
+among equals the owner keeps the queue unless the other's claim began after the owner was last heard of. What a client
+answered to a question from before the hook's last word on the queue is no evidence.
 
-Evidence of a change: FIRST_SEEN (held when observation began), ANSWER (an answer holds it), ANSWER_WITHOUT (the
-owner's answer holds it no more), DROPPED (held, but dropped), TAKEN_OVER (a later claim of another member), LEFT (its
-owner is no member any more), GONE (the broker finds no such client).
+Evidence of a change: FIRST_SEEN (held when observation began), LOCK_GRANTED, UNLOCKED, OFFSET_ASKED (it makes a
+process queue), PULLED (all of the hook), ANSWER (an answer holds it), ANSWER_WITHOUT (the owner's answer holds it no
+more), DROPPED (held, but dropped), TAKEN_OVER (a later claim of another member), LEFT (its owner is no member any
+more), GONE (the broker finds no such client).
 """
 
 from collections.abc import Iterable
@@ -14,8 +17,10 @@ from collections.abc import Iterable
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe import rebalances
 from rebalance_model.observe.expectation import broadcasts
-from rebalance_model.observe.state import ClientView, GroupState
+from rebalance_model.observe.state import ClientView, GroupState, HookQueue
 from rebalance_model.observe.turn import Turn
+
+_TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
 
 
 def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> None:
@@ -30,13 +35,21 @@ def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> 
             _hand_over(turn, mq, current, owner, evidence)
 
 
+def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
+    """The queues that anything holds for this client."""
+    known = dict.fromkeys(state.clients[client_id].queues)
+    return known | {mq: None for mq, queue in state.queues.items() if queue.hook and queue.hook.holder == client_id}
+
+
 def void(turn: Turn, client_id: str, *, evidence: str) -> None:
-    """The client is gone: what its last answer said holds no more."""
+    """The client is gone: what it or the hook said of its queues holds no more."""
     client = turn.state.clients[client_id]
-    held = client.queues
+    held = known_of(turn.state, client_id)
     _remember_locks(turn, client_id, client)
     client.queues = {}
     for mq in held:
+        if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
+            told.holder = None
         turn.aged[mq] = None
         current = turn.queue(mq).owner
         owner = _believed_owner(turn, mq, current if current != client_id else None)
@@ -45,6 +58,9 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
 
 
 def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | None:
+    told = turn.state.queues[mq].hook
+    if told is not None and told.holder in turn.state.members and not _denies(turn.state, told, mq):
+        return told.holder
     claims = {c: _claim(turn, view, mq) for c, view in _holders(turn.state, mq)}
     if not claims:
         return None
@@ -56,12 +72,24 @@ def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | 
     return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
 
 
+def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
+    """Whether the holder, asked since the hook named it, has said that it has not the queue."""
+    client = state.clients.get(told.holder or "")
+    if client is None or not client.answered or client.asked_at_answer < told.told_at:
+        return False
+    held = client.queues.get(mq)
+    return held is None or held.dropped
+
+
 def _holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
+    """Members whose last answer holds the queue, and is younger than what the hook said of it."""
+    told = state.queues[mq].hook
+    told_at = told.told_at if told is not None else 0
     holders = []
     for client_id in state.members:
         client = state.clients.get(client_id)
         held = client.queues.get(mq) if client is not None else None
-        if client is not None and held is not None and not held.dropped:
+        if client is not None and held is not None and not held.dropped and client.asked_at_answer >= told_at:
             holders.append((client_id, client))
     return holders
 
@@ -98,15 +126,16 @@ def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | N
         queue.former_owner, queue.released_at = current, turn.time
     queue.owner = owner
     if owner is not None:
-        turn.assignment(
-            mq, owner, assigned=True, evidence="FIRST_SEEN" if first_seen else "ANSWER", rebalance_id=rebalance_id
-        )
+        shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
+        turn.assignment(mq, owner, assigned=True, evidence=shown, rebalance_id=rebalance_id)
         queue.lock_free_at = None
 
 
 def _release_evidence(turn: Turn, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:
-    if evidence in ("LEFT", "GONE"):
+    if evidence in ("LEFT", "GONE", "UNLOCKED"):
         return evidence
+    if evidence in _TAKEN:
+        return "TAKEN_OVER"
     held = turn.state.clients[current].queues.get(mq)
     if held is None:
         return "ANSWER_WITHOUT"

@@ -1,10 +1,11 @@
 """Rebalances as episodes: from the first cause to the last move (first form).
 
 An episode opens with a cause that was seen (a member came or went, the read queues changed, a client restarted), or
-with a move that no seen cause explains. It settles when every member that answers has answered since the last cause
-and the owners are those that the strategy names. Where the strategy is not known it settles when the owners have not
-changed for three poll intervals; and in any case `Policy.rebalance_settle_after` after its last change, as not
-converged.
+with a move that no seen cause explains: one that is seen within `CAUSE_WITHIN` is the trigger all the same (a client
+that leaves unlocks before it says so). It settles when every member that answers has answered since the last cause and
+the owners are those that the strategy names. Where the strategy is not known it settles when every queue that moved has
+an owner again and none has changed for three poll intervals; and in any case `Policy.rebalance_settle_after` after its
+last change, as not converged.
 """
 
 from rebalance_model.entities import MessageQueue, queue_order
@@ -17,6 +18,7 @@ from rebalance_model.observe.turn import Turn
 
 CAUSES_MAX = 64
 """More causes within one episode are counted by its moves, not listed."""
+CAUSE_WITHIN = 5_000
 QUIET_INTERVALS = 3
 UNEXPLAINED = "UNEXPLAINED"
 
@@ -36,6 +38,8 @@ def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None
             last_cause=turn.time,
             last_change=turn.time,
         )
+    if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and turn.time - episode.start_time <= CAUSE_WITHIN:
+        episode.trigger, episode.trigger_client, episode.causes = code, client_id, []
     if len(episode.causes) < CAUSES_MAX:
         episode.causes.append(f"{code} {subject}".rstrip())
     episode.last_cause = max(episode.last_cause, turn.time)
@@ -75,6 +79,7 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     if state.episode is None:
         return None
     unknown = bool(state.members) and (broadcasts(state) or declared_strategy(state) is None)
+    unknown = unknown and all(move.to_client is not None for move in state.episode.moves.values())
     patience = QUIET_INTERVALS * policy.poll_interval if unknown else policy.rebalance_settle_after
     return state.episode.last_change + patience + 1
 

@@ -12,7 +12,7 @@ import msgspec
 
 from rebalance_model.observe import machine
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.events import Answer, AnyEvent, Tick, clock_of
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, TelemetryLost, Tick, clock_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
 
@@ -65,14 +65,16 @@ class Shard:
         clock = clock_of(event)
         now = max(self._state.clocks.get(clock, 0), event.time)
         self._state.clocks[clock] = now
-        if isinstance(event, Answer):
-            state = self._group(event.cluster, event.group)
-            effects = machine.step(state, event, self._policy)
-            self._schedule(state)
-            return effects
         if isinstance(event, Tick):
-            return self._advance(clock, now, cause=f"{event.source_id}||{event.seq}")
-        return []
+            return self._advance(event, clock, now)
+        if isinstance(event, BrokerStatus):
+            return self._restart(event, clock)
+        if isinstance(event, TelemetryLost):
+            return []  # of whom something is missing, a jump of its group's seq tells
+        state = self._group(event.cluster, event.group)
+        effects = machine.step(state, event, self._policy, self._state.clocks)
+        self._schedule(state)
+        return effects
 
     def flush(self) -> bytes:
         """Write the touched groups to the store; returns the shard's own blob."""
@@ -90,7 +92,16 @@ class Shard:
             self._groups[key] = state
         return state
 
-    def _advance(self, clock: str, now: int, *, cause: str) -> list[AnyEffect]:
+    def _restart(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
+        """Only a hook begins with it; every group of which it has told has something due by its clock."""
+        effects: list[AnyEffect] = []
+        for key in sorted(self._state.deadlines.get(clock, ())) if event.source != "poll" else ():
+            state = self._group(*key.split("/", 1))
+            effects += machine.restart(state, event, self._policy, self._state.clocks)
+            self._schedule(state)
+        return effects
+
+    def _advance(self, tick: Tick, clock: str, now: int) -> list[AnyEffect]:
         effects: list[AnyEffect] = []
         heap = self._heaps.get(clock, [])
         while heap and heap[0][0] <= now:
@@ -98,8 +109,8 @@ class Shard:
             if self._state.deadlines.get(clock, {}).get(key) != due:
                 continue  # rescheduled since
             state = self._group(*key.split("/", 1))
-            effects += machine.advance(state, now, self._policy, cause)
-            if machine.is_forgotten(state, now, self._policy):
+            effects += machine.advance(state, tick, self._policy, self._state.clocks)
+            if clock == state.clock and machine.is_forgotten(state, now, self._policy):
                 self._forget(state)
             else:
                 self._schedule(state)
@@ -107,15 +118,18 @@ class Shard:
 
     def _forget(self, state: GroupState) -> None:
         """At a tick, not at the end of a batch, so that it does not depend on where the log is cut."""
-        del self._groups[state.key], self._state.deadlines[state.clock][state.key]
+        del self._groups[state.key]
+        for deadlines in self._state.deadlines.values():
+            deadlines.pop(state.key, None)
         self._store.remove(state.key)
 
     def _schedule(self, state: GroupState) -> None:
-        due = machine.next_deadline(state, self._policy)
+        dues = machine.deadlines(state, self._policy)
         for clock, deadlines in self._state.deadlines.items():
-            if clock != state.clock:
+            if clock not in dues:
                 deadlines.pop(state.key, None)
-        if due is None or self._state.deadlines.setdefault(state.clock, {}).get(state.key) == due:
-            return
-        self._state.deadlines[state.clock][state.key] = due
-        heapq.heappush(self._heaps.setdefault(state.clock, []), (due, state.key))
+        for clock, due in dues.items():
+            deadlines = self._state.deadlines.setdefault(clock, {})
+            if deadlines.get(state.key) != due:
+                deadlines[state.key] = due
+                heapq.heappush(self._heaps.setdefault(clock, []), (due, state.key))

@@ -4,11 +4,11 @@ import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.observe.ages import Ages
+from rebalance_model.observe.ages import Ages, hook_lock
 from rebalance_model.observe.coverage import coverage
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.expectation import declared_strategy, group_info
-from rebalance_model.observe.offsets import lag_of
+from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
 from rebalance_model.observe.turn import Turn
 
@@ -48,7 +48,7 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
 
 
 def _queue_health(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> tuple[Health, str]:
-    """Of a queue and the owner whose answers hold it."""
+    """Of a queue and its owner."""
     if state.incidents:
         worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
         if worst is not None:
@@ -76,9 +76,10 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
         health_reason=reason,
         coverage=coverage(state),
     )
-    if not always and told == state.told:
+    if not always and told == state.told and not state.corrections:
         return
     state.told = told
+    corrections, state.corrections = state.corrections, ()
     turn.emit(
         GroupSnapshot(
             cluster=state.cluster,
@@ -86,6 +87,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
             time=turn.time,
             seq=turn.next_seq(),
             cause=turn.cause,
+            corrections=corrections,
             **msgspec.structs.asdict(told),
         )
     )
@@ -95,17 +97,25 @@ def _snapshot_queue(turn: Turn, mq: MessageQueue, *, always: bool) -> None:
     state = turn.state
     queue = state.queues[mq]
     client = state.clients.get(queue.owner) if queue.owner is not None else None
-    held = client.queues.get(mq) if client is not None else None
-    status, reason = _queue_health(state, mq, client if held is not None else None)
-    locked = held.locked if client is not None and client.orderly and held is not None else None
-    told = (queue.owner, queue.expected, locked, status, reason)
+    status, reason = _queue_health(state, mq, client)
+    told = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
     if always or told != queue.told:
         queue.told = told
         turn.emit(_queue_row(turn, mq, queue, told))
 
 
+def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
+    """Whether the owner of an ordered queue has its lock: by its own word, else by the broker's."""
+    held = owner.queues.get(mq) if owner is not None else None
+    if owner is not None and held is not None:
+        return held.locked if owner.orderly else None
+    entry = hook_lock(state, mq)
+    return entry.client_id == state.queues[mq].owner if entry is not None and owner is not None else None
+
+
 def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold) -> QueueSnapshot:
-    ages = Ages.of(turn.state, mq, turn.time)
+    ages = Ages.of(turn, mq)
+    held = ages.queue if ages is not None else None
     owner, expected, locked, status, reason = told
     return QueueSnapshot(
         cluster=turn.state.cluster,
@@ -120,10 +130,10 @@ def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold)
         expected_owner=expected,
         locked=locked,
         lock_age_ms=ages.lock if ages is not None and locked else None,
-        commit_offset=queue.commit_offset,
+        commit_offset=committed(turn, mq, queue),
         broker_offset=queue.broker_offset,
         lag=lag_of(queue),
-        cached_count=ages.queue.cached_count if ages is not None else None,
+        cached_count=held.cached_count if held is not None else None,
         pull_age_ms=ages.pull if ages is not None else None,
         consume_age_ms=ages.consume if ages is not None else None,
         status=status,

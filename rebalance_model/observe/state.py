@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.process_queue_view import ProcessQueueView
@@ -23,13 +24,41 @@ class Sequence(msgspec.Struct, array_like=True):
     seq: int
 
 
+class HookView(msgspec.Struct, array_like=True):
+    """What a broker's hook adds to its view. Times are the broker's clock, but for `heard_at`."""
+
+    clock: str
+    complete_at: int
+    """From then on every member is known: it has heartbeaten at least once since the hook's telling began."""
+    time: int = 0
+    """When the last event was told."""
+    heard_at: int = 0
+    """The same by the group's own clock: see `GroupState.clock`."""
+    covered_since: int = 0
+    """Nothing is missing since then."""
+    locks: dict[MessageQueue, LockEntry] = {}
+    speakers: dict[str, str] = {}
+    """Which client speaks on a channel, where it has not (or no longer) registered: channel to client id."""
+    waiting: dict[str, dict[MessageQueue, int]] = {}
+    """Queues that an unknown channel spoke of, and when: credited as soon as it says who it is."""
+    goodbyes: dict[str, int] = {}
+    """Who has just left, and when: an answer that was on its way may still name it."""
+    returning: dict[str, int] = {}
+    """Members from before the broker's restart that have not come back, and until when that is waited for."""
+    doubts: tuple[str, ...] = ()
+    """What the last poll saw otherwise; see `correction`."""
+    due: int = 0
+    """Nothing of this view is due before."""
+
+
 class BrokerView(msgspec.Struct, array_like=True):
-    """One broker's ConsumerGroupInfo, and when it was asked for."""
+    """One broker's ConsumerGroupInfo: rebuilt from its hook's events, or as it answered when asked."""
 
     info: ConsumerGroupInfo
     asked: int
     failing: bool = False
     """The last question was not answered: what stands here is old."""
+    hook: HookView | None = None
 
 
 class ClientView(msgspec.Struct, array_like=True):
@@ -65,6 +94,20 @@ QueueTold = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BA
 """What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
 
 
+class HookQueue(msgspec.Struct, array_like=True):
+    """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
+
+    holder: str | None = None
+    """Who locked it last, or (concurrent) last began to pull it; None: nobody, or not known."""
+    told_at: int = 0
+    """When that was heard, by the group's clock: an answer to an older question is older evidence. 0: never."""
+    pull_time: int = 0
+    """The holder's last pull."""
+    pull_offset: int = -1
+    commit_time: int = 0
+    commit_offset: int = -1
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: who has it, who should, how far it is consumed."""
 
@@ -83,6 +126,7 @@ class QueueState(msgspec.Struct, array_like=True):
     stalled_ms: int = 0
     """Covered time with lag and no advance of the commit."""
     told: QueueTold | None = None
+    hook: HookQueue | None = None
 
 
 class Route(msgspec.Struct, array_like=True):
@@ -154,7 +198,7 @@ class GroupState(msgspec.Struct):
     group: str
     version: int = STATE_VERSION
     clock: str = ""
-    """The clock of the collector whose answers are followed; see `machine`."""
+    """The clock that the group lives by: that of the collector that is followed, else of a broker; see `machine`."""
     followed_at: dict[str, int] = {}
     """For every other clock: its own time when a row of the followed clock was last folded."""
     sequences: dict[str, Sequence] = {}
@@ -177,6 +221,10 @@ class GroupState(msgspec.Struct):
     next_snapshot: int = 0
     rows: int = 0
     """Rows told so far: the seq of the last effect."""
+    hook_clock: bool = False
+    """Whether `clock` is a broker's: no collector is followed."""
+    corrections: tuple[str, ...] = ()
+    """What polls corrected since the last GroupSnapshot."""
 
     @property
     def key(self) -> str:

@@ -1,18 +1,29 @@
 """One turn of the machine: the state in hand, the time and cause of what is concluded, and the conclusions."""
 
+from collections.abc import Mapping
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, QueueState
+from rebalance_model.observe.state import BrokerView, GroupState, HookQueue, HookView, QueueState
+
+HOOK_SILENT_AFTER = 15_000
+"""A hook ticks every second; one from which nothing comes for so long is not live: polls count alone."""
+CORRECTIONS_MAX = 64
 
 
 class Turn:
     """Collects the effects of one event, or of one deadline."""
 
-    def __init__(self, state: GroupState, policy: Policy, *, time: int, cause: str) -> None:
+    def __init__(self, state: GroupState, policy: Policy, clocks: Mapping[str, int], cause: str) -> None:
         self.state = state
         self.policy = policy
-        self.time = time
+        self.clocks = clocks
+        """How far each source's clock has come."""
+        self.now = clocks.get(state.clock, state.last_event)
+        """The time by the group's clock (`GroupState.clock`)."""
+        self.time = max(self.now, state.last_event)
+        """The time of the rows of this turn: `now`, but never before the group's last row."""
         self.cause = cause
         self.effects: list[AnyEffect] = []
         self.touched: dict[MessageQueue, None] = {}
@@ -28,6 +39,21 @@ class Turn:
             found = self.state.queues[mq] = QueueState()
         return found
 
+    def hook_queue(self, mq: MessageQueue) -> HookQueue:
+        """What hooks told of the queue, made on first sight."""
+        queue = self.state.queues.get(mq) or self.queue(mq)
+        if queue.hook is None:
+            queue.hook = HookQueue()
+        return queue.hook
+
+    def live_hook(self, view: BrokerView | None) -> HookView | None:
+        """The broker's hook, unless it has fallen silent: the group's clock has gone on, and the hook's has not."""
+        hook = view.hook if view is not None else None
+        if hook is None:
+            return None
+        went_on = self.clocks.get(hook.clock, hook.time) - hook.time
+        return hook if self.now - hook.heard_at - went_on <= HOOK_SILENT_AFTER else None
+
     def next_seq(self) -> int:
         """The number of the group's next row."""
         self.state.rows += 1
@@ -36,6 +62,11 @@ class Turn:
     def emit(self, effect: AnyEffect) -> None:
         """Add a conclusion."""
         self.effects.append(effect)
+
+    def correct(self, what: str) -> None:
+        """Note what a poll corrected in the view rebuilt from events; the next GroupSnapshot tells it."""
+        if len(self.state.corrections) < CORRECTIONS_MAX:
+            self.state.corrections += (what,)
 
     def assignment(self, mq: MessageQueue, client_id: str, *, assigned: bool, evidence: str, rebalance_id: str) -> None:
         """Tell one change of a queue's owner."""

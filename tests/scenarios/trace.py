@@ -16,11 +16,14 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    Event,
     OffsetInfo,
     ProcessQueueInfo,
     RpcError,
     Subscription,
+    Tick,
     TopicRoute,
+    clock_of,
 )
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
@@ -79,6 +82,7 @@ class Trace:
     state: GroupState = field(default_factory=lambda: GroupState("c", "g"))
     effects: list[AnyEffect] = field(default_factory=list)
     events: list[Answer] = field(default_factory=list)
+    clocks: dict[str, int] = field(default_factory=dict)
     seq: int = 0
     source_id: str = f"poll-1@{START}"
     listed_twice: str | None = None
@@ -114,7 +118,9 @@ class Trace:
     def tick(self, at: float) -> "Trace":
         """Time passes, as a tick of the collector says."""
         now = START + round(at * 1000)
-        self._keep(machine.advance(self.state, now, self.policy, f"{self.source_id}||{now}"))
+        tick = Tick(time=now, cluster="c", source="poll", source_id=self.source_id, seq=now)
+        self._hear(tick)
+        self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
         return self
 
     def incidents(self) -> list[tuple[float, str, str]]:
@@ -154,10 +160,15 @@ class Trace:
 
     def _fold(self, event: Answer) -> None:
         self.events.append(event)
-        self._keep(machine.step(self.state, event, self.policy))
+        self._hear(event)
+        self._keep(machine.step(self.state, event, self.policy, self.clocks))
         self.state.validate()
         reloaded = decode_group(encode_group(self.state))
         assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
+
+    def _hear(self, event: Event) -> None:
+        clock = clock_of(event)
+        self.clocks[clock] = max(self.clocks.get(clock, 0), event.time)
 
     def _keep(self, effects: list[AnyEffect]) -> None:
         for effect in effects:

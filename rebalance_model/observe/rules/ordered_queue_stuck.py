@@ -5,24 +5,25 @@ broker (GET_CONSUME_STATS), on covered time alone (`offsets`); clear when the co
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.ages import Ages
+from rebalance_model.observe.ages import Ages, hook_lock
 from rebalance_model.observe.incidents import Clear, Holds, Verdict
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.turn import Turn
 
 CODE = "ORDERED_QUEUE_STUCK"
 
 
-def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verdict:
-    """The verdict on one queue at ``now``, by the collector's clock; None until it has waited long enough."""
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """The verdict on one queue; None until it has waited long enough."""
+    state, policy = turn.state, turn.policy
     queue = state.queues[mq]
     lag = lag_of(queue)
     if not state.orderly or mq.is_retry or lag is None:
         return None
     if queue.stalled_ms <= policy.stuck_after and not state.incidents:
         return None  # nothing to open and nothing to resolve: the usual case
-    ages = Ages.of(state, mq, now)
+    ages = Ages.of(turn, mq)
     evidence: dict[str, int | str | bool | None] = {
         "owner": queue.owner,
         "lag": lag,
@@ -33,10 +34,13 @@ def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verd
     }
     if ages is not None:
         evidence |= {
-            "locked": ages.queue.locked,
             "lock_age_ms": ages.lock,
             "pull_age_ms": ages.pull,
             "consume_age_ms": ages.consume,
+        }
+    if ages is not None and ages.queue is not None:
+        evidence |= {
+            "locked": ages.queue.locked,
             "cached_count": ages.queue.cached_count,
             "in_listener": ages.queue.transaction_count,
         }
@@ -44,31 +48,52 @@ def judge(state: GroupState, mq: MessageQueue, now: int, policy: Policy) -> Verd
         return Clear(evidence)
     if queue.stalled_ms <= policy.stuck_after:
         return None
-    return Holds("critical", _sub_cause(state, mq, ages, now, policy), queue.owner, evidence)
+    return Holds("critical", _sub_cause(turn, mq, ages), queue.owner, evidence)
 
 
-def _sub_cause(state: GroupState, mq: MessageQueue, ages: Ages | None, now: int, policy: Policy) -> str:
+def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     """The first that fits."""
+    policy = turn.policy
     if ages is None:
-        return _without_owner(state, mq, now)
-    answered = ages.client.answered
-    frozen = ages.consume > policy.consume_frozen_after
-    fits = {
-        "OWNER_UNRESPONSIVE": ages.client.silent and now - answered > policy.unresponsive_after,
-        "NOT_LOCKED": not ages.queue.locked,
-        "LOCK_EXPIRED": ages.lock > policy.client_lock_max_live_time,
-        "LISTENER_HUNG": frozen and ages.queue.transaction_count > 0,
-        "SUSPEND_LOOP": not frozen and ages.queue.cached_count + ages.queue.transaction_count > 0,
-        "NOT_PULLING": ages.queue.cached_count == 0 and ages.pull > policy.pull_suspended_max,
-    }
-    return next((name for name, fit in fits.items() if fit), "UNDETERMINED")
+        return _without_owner(turn, mq)
+    if ages.client.silent and turn.now - ages.client.answered > policy.unresponsive_after:
+        return "OWNER_UNRESPONSIVE"
+    if ages.queue is not None and not ages.queue.locked:
+        return "NOT_LOCKED"
+    if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
+        return "LOCK_EXPIRED"
+    return _of_answer(ages, policy)
 
 
-def _without_owner(state: GroupState, mq: MessageQueue, now: int) -> str:
-    free_at = state.queues[mq].lock_free_at
-    if free_at is not None and now < free_at:
+def _of_answer(ages: Ages, policy: Policy) -> str:
+    queue, consume, pull = ages.queue, ages.consume, ages.pull
+    if queue is None or consume is None or pull is None:
+        return "UNDETERMINED"
+    frozen = consume > policy.consume_frozen_after
+    if frozen and queue.transaction_count > 0:
+        return "LISTENER_HUNG"
+    if not frozen and queue.cached_count + queue.transaction_count > 0:
+        return "SUSPEND_LOOP"
+    if queue.cached_count == 0 and pull > policy.pull_suspended_max:
+        return "NOT_PULLING"
+    return "UNDETERMINED"
+
+
+def _without_owner(turn: Turn, mq: MessageQueue) -> str:
+    if _lock_is_kept(turn, mq):
         return "OWNER_GONE_LOCK_HELD"
-    kept = [q for c in state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
+    kept = [q for c in turn.state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
     if not kept:
         return "UNASSIGNED"
     return "UNLOCK_PENDING" if any(q.unlock_attempts for q in kept) else "ZOMBIE"
+
+
+def _lock_is_kept(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether the broker still refuses the queue to everybody, for the sake of an owner that is no member any more."""
+    entry = hook_lock(turn.state, mq)
+    hook = turn.live_hook(turn.state.views.get(mq.broker))
+    if entry is not None and hook is not None:
+        age = turn.clocks.get(hook.clock, hook.time) - entry.last_update_timestamp
+        return entry.client_id not in turn.state.members and age <= turn.policy.broker_lock_max_live_time
+    free_at = turn.state.queues[mq].lock_free_at
+    return free_at is not None and turn.now < free_at

@@ -20,7 +20,7 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
     owner = state.queues[mq].owner
     if owner is None or ages is None:
         return Clear({"owner": owner})
-    if not _applies(state, mq):
+    if ages.queue is None or ages.pull is None or not _applies(state, mq):
         return None
     expired = ages.pull > policy.pull_max_idle_time
     if not expired and not state.incidents:
@@ -39,12 +39,10 @@ def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy
 
 def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
     """When the queue of an owner that is silent pull-expires, by the collector's clock; None once it has."""
-    ages = Ages.of(state, mq, 0)
-    if ages is None or not _applies(state, mq) or not ages.client.silent:
+    client = state.clients.get(state.queues[mq].owner or "")
+    if client is None or not _applies(state, mq) or not client.silent or f"{CODE} {mq}" in state.incidents:
         return None
-    if f"{CODE} {mq}" in state.incidents:
-        return None
-    return ages.client.unanswered_since + policy.pull_max_idle_time + 1
+    return client.unanswered_since + policy.pull_max_idle_time + 1
 
 
 def _applies(state: GroupState, mq: MessageQueue) -> bool:

@@ -1,0 +1,279 @@
+"""What a broker's hook tells of a group: members, locks, pulls and commits, as they happen.
+
+Who has a queue, by the broker's own word: of an ordered queue the client whose lock was granted last; of another the
+client that last asked where to begin (QUERY_CONSUMER_OFFSET), since that is what making a process queue begins with.
+Pulls alone name a holder only where none is known, or where the known one has not pulled for long: two clients pull one
+queue in turn until both have rebalanced, and the sum of the former owner's last second comes after the heir's question.
+
+Slaves are heartbeaten too, but hand out neither locks nor member lists: what their hooks tell is left in the archive.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
+from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERROR
+from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import broker_view, ownership, rebalances
+from rebalance_model.observe.broker_view import subscription_table
+from rebalance_model.observe.events import (
+    GetConsumerListByGroup,
+    HeartBeat,
+    HookEvent,
+    LockBatchMq,
+    PullMessage,
+    QueryConsumerOffset,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+    clock_of,
+)
+from rebalance_model.observe.membership import Before, follow
+from rebalance_model.observe.state import BrokerView, HookView
+from rebalance_model.observe.turn import Turn
+
+News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "RESTART"]
+"""How an event continues what its source has told of the group."""
+
+HEARD_FROM_ALL = 35_000
+"""Every member has heartbeaten within so long (heartbeatBrokerInterval is 30 s); milliseconds."""
+PULL_SILENCE = 30_000
+"""A client that has a queue pulls it, or is known to hold back, within so long."""
+
+
+def fold_hook(turn: Turn, event: HookEvent, news: News) -> None:
+    """Fold one event of a master's hook."""
+    if event.broker_id:
+        return
+    view, hook = _view_of(turn, event, news)
+    hook.time, hook.heard_at = event.time, turn.now
+    _fold(turn, view, hook, event)
+    soonest = event.time + turn.policy.client_lock_max_live_time + 1  # that this event alone can make anything due
+    hook.due = min(hook.due or soonest, soonest)
+
+
+def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
+    """A broker that restarts has no member and no lock; its clients go on, and come back with their next heartbeat.
+
+    The offsets are those that it had stored last, up to 5 s old: not known until the next commit.
+    """
+    before = Before(turn.state, broker)
+    for mq, queue in turn.state.queues.items():
+        if mq.broker == broker and queue.hook is not None:
+            queue.hook.commit_offset = -1
+    hook.returning = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
+    view.info = ConsumerGroupInfo()
+    hook.locks, hook.speakers, hook.waiting, hook.doubts = {}, {}, {}, ()
+    hook.time = hook.complete_at = hook.covered_since = now
+    hook.heard_at = turn.now
+    hook.due = now + HEARD_FROM_ALL
+    rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
+    follow(turn, before, first_sight=False)
+
+
+def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
+    """Do what time alone does in the broker's view, up to ``now`` of the broker's clock, and say when to look again.
+
+    `HookView.due` is a lower bound: events that put things off don't move it.
+    """
+    state = turn.state
+    before = Before(state, broker)
+    died = broker_view.scan(view, state.group, now)
+    hook.returning = {c: until for c, until in hook.returning.items() if until > now}
+    hook.goodbyes = {c: at for c, at in hook.goodbyes.items() if now - at <= HEARD_FROM_ALL}
+    hook.waiting = {channel: mqs for channel, mqs in hook.waiting.items() if now - max(mqs.values()) <= HEARD_FROM_ALL}
+    follow(turn, before, first_sight=False, died=died)
+    hook.speakers = {channel: c for channel, c in hook.speakers.items() if c in state.members}
+    limits = (turn.policy.client_lock_max_live_time, turn.policy.broker_lock_max_live_time)
+    turn.aged |= dict.fromkeys(
+        mq for mq, entry in hook.locks.items() if mq in state.queues and now - entry.last_update_timestamp > limits[0]
+    )
+    hook.due = _next_due(view, hook, now, limits)
+
+
+def _next_due(view: BrokerView, hook: HookView, now: int, lock_limits: tuple[int, int]) -> int:
+    dues = [*hook.returning.values(), *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.waiting.values())]
+    if (expiry := broker_view.next_expiry(view)) is not None:
+        dues.append(expiry)
+    for entry in hook.locks.values():
+        dues += [due for limit in lock_limits if (due := entry.last_update_timestamp + limit + 1) > now][:1]
+    return min(dues, default=0)
+
+
+def _fold(turn: Turn, view: BrokerView, hook: HookView, event: HookEvent) -> None:
+    """The most frequent first."""
+    if isinstance(event, PullMessage):
+        _pull(turn, view, hook, event)
+    elif isinstance(event, UpdateConsumerOffset):
+        _commit(turn, event)
+    elif isinstance(event, LockBatchMq):
+        _lock(turn, view, hook, event)
+    elif isinstance(event, HeartBeat):
+        _heart_beat(turn, view, hook, event)
+    elif isinstance(event, GetConsumerListByGroup):
+        _list(turn, view, hook, event)
+    elif isinstance(event, QueryConsumerOffset):
+        _query(turn, view, hook, event)
+    elif isinstance(event, UnlockBatchMq):
+        _unlock(turn, view, hook, event)
+    else:
+        _unregister(turn, view, hook, event)
+
+
+def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, HookView]:
+    state = turn.state
+    view = state.views.get(event.broker)
+    if view is None:
+        view = state.views[event.broker] = BrokerView(ConsumerGroupInfo(), asked=0)
+    hook = view.hook
+    if hook is None:
+        from_boot = event.seq == 1
+        hook = view.hook = HookView(clock_of(event), event.time if from_boot else event.time + HEARD_FROM_ALL)
+    if news == "RESTART":
+        restart(turn, event.broker, view, hook, event.time)
+    if news != "NEXT" or not hook.covered_since:
+        hook.covered_since = event.time
+    for info in view.info.channel_info_table.values():
+        info.last_update_timestamp = info.last_update_timestamp or event.time  # a poll named it: no age is known
+    return view, hook
+
+
+def _heart_beat(turn: Turn, view: BrokerView, hook: HookView, event: HeartBeat) -> None:
+    if event.code != SUCCESS:
+        return
+    before = Before(turn.state, event.broker)
+    client = ClientChannelInfo(event.channel, event.client_id, event.language, event.version, event.time)
+    data = ConsumerData(
+        group_name=event.group,
+        consume_type=event.consume_type,
+        message_model=event.message_model,
+        consume_from_where=event.consume_from_where,
+        subscription_data_set=tuple(subscription_table(event.subscriptions).values()),
+    )
+    broker_view.register(view, client, data, without_sub=event.without_sub)
+    hook.goodbyes.pop(event.client_id, None)
+    hook.returning.pop(event.client_id, None)
+    hook.speakers.pop(event.channel, None)
+    follow(turn, before, first_sight=event.time < hook.complete_at)
+    _credit(turn, hook, event.channel, event.client_id)
+
+
+def _unregister(turn: Turn, view: BrokerView, hook: HookView, event: UnregisterClient) -> None:
+    if event.code != SUCCESS:
+        return
+    before = Before(turn.state, event.broker)
+    broker_view.unregister(view, event.group, event.channel, event.client_id)
+    hook.goodbyes[event.client_id] = event.time
+    hook.returning.pop(event.client_id, None)
+    follow(turn, before, first_sight=False)
+
+
+def _list(turn: Turn, view: BrokerView, hook: HookView, event: GetConsumerListByGroup) -> None:
+    if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: nobody is there
+        return
+    before = Before(turn.state, event.broker)
+    broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.goodbyes)
+    first_sight = event.time < hook.complete_at
+    hook.complete_at = min(hook.complete_at, event.time)
+    follow(turn, before, first_sight=first_sight, died=before.ids or ())  # who goes so has not said goodbye
+
+
+def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> None:
+    """The broker's answer is the truth: what it granted is held, and what it refused is not this client's."""
+    _speaks(turn, view, hook, event.channel, event.client_id)
+    if event.code != SUCCESS:
+        return
+    if turn.state.orderly is None:
+        turn.state.orderly = True
+    taken = []
+    for mq in event.granted:
+        hook.locks[mq] = LockEntry(event.client_id, event.time)
+        queue = turn.state.queues.get(mq)
+        if queue is None or queue.hook is None or queue.hook.holder != event.client_id or queue.owner is None:
+            taken.append(mq)
+    for mq in set(event.requested).difference(event.granted):
+        if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
+            del hook.locks[mq]
+    if turn.state.incidents:
+        turn.aged |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
+    _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
+
+
+def _unlock(turn: Turn, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
+    _speaks(turn, view, hook, event.channel, event.client_id)
+    held = [mq for mq in event.queues if (entry := hook.locks.get(mq)) and entry.client_id == event.client_id]
+    RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
+    _hold(turn, hook, None, held, "UNLOCKED")
+
+
+def _query(turn: Turn, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
+    mq = MessageQueue(event.topic, event.broker, event.queue_id)
+    client_id = _speaker(view, hook, event.channel)
+    if client_id is None:
+        hook.waiting.setdefault(event.channel, {})[mq] = event.time
+    else:
+        _begin(turn, hook, client_id, {mq: event.time})
+
+
+def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> None:
+    mq = MessageQueue(event.topic, event.broker, event.queue_id)
+    told = turn.hook_queue(mq)
+    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
+        told.commit_offset, told.commit_time = event.commit_offset, event.last_time
+    client_id = _speaker(view, hook, event.channel)
+    if client_id is None or client_id not in turn.state.members:
+        return
+    if client_id != told.holder and not _is_locked(turn, hook, mq):
+        if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
+            return
+        _hold(turn, hook, client_id, [mq], "PULLED")
+    if client_id == told.holder:
+        told.pull_time, told.pull_offset = event.last_time, event.last_offset
+
+
+def _commit(turn: Turn, event: UpdateConsumerOffset) -> None:
+    if event.code == SUCCESS:
+        told = turn.hook_queue(MessageQueue(event.topic, event.broker, event.queue_id))
+        told.commit_offset, told.commit_time = event.offset, event.time
+
+
+def _speaker(view: BrokerView, hook: HookView, channel: str) -> str | None:
+    info = view.info.channel_info_table.get(channel)
+    return info.client_id if info is not None else hook.speakers.get(channel)
+
+
+def _speaks(turn: Turn, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
+    """A call that names its client tells whose the channel is, heartbeat or not."""
+    broker_view.name_channel(view, client_id, channel)
+    if channel not in view.info.channel_info_table and client_id in turn.state.members:
+        hook.speakers[channel] = client_id
+        _credit(turn, hook, channel, client_id)
+
+
+def _credit(turn: Turn, hook: HookView, channel: str, client_id: str) -> None:
+    """What an unknown channel has said is now known to be this client's."""
+    if (said := hook.waiting.pop(channel, None)) is not None:
+        _begin(turn, hook, client_id, said)
+
+
+def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
+    """A client makes process queues. Of ordered queues it has the locks already, which is what counts."""
+    taken = [mq for mq in queues if not _is_locked(turn, hook, mq)]
+    for mq in taken:
+        told = turn.hook_queue(mq)
+        told.pull_time, told.pull_offset = queues[mq], -1
+    _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
+
+
+def _is_locked(turn: Turn, hook: HookView, mq: MessageQueue) -> bool:
+    return mq in hook.locks or bool(turn.state.orderly)
+
+
+def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[MessageQueue], evidence: str) -> None:
+    queues = list(queues)
+    for mq in queues:
+        told = turn.hook_queue(mq)
+        told.holder, told.told_at = client_id, turn.now
+    first_sight = hook.time < hook.complete_at
+    ownership.reconsider(turn, queues, evidence="FIRST_SEEN" if first_sight else evidence)
