@@ -1,13 +1,15 @@
 """MACHINE_ROOM_NEARBY: each room's clients take its queues, by another strategy (AllocateMachineRoomNearby)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from rebalance_model.allocation.errors import AllocationError, AllocationNullError
 from rebalance_model.allocation.strategy import AllocateStrategy, CheckedStrategy, Division
 from rebalance_model.entities import MessageQueue, java_order, java_text
+
+T = TypeVar("T")
 
 NEARBY_PREFIX = "MACHINE_ROOM_NEARBY-"
 
@@ -52,7 +54,8 @@ class MachineRoomNearby(CheckedStrategy):
     def _divide(
         self, group: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
     ) -> Callable[[int], list[MessageQueue]]:
-        queues, clients = self._queues_by_room(mq_all), self._clients_by_room(cid_all)
+        queues = _by_room(mq_all, self.resolver.broker_deploy_in, lambda mq: f"mq {java_text(mq)}")
+        clients = _by_room(cid_all, self.resolver.consumer_deploy_in, lambda cid: f"consumer id {cid}")
         empty_rooms = {
             room: self.inner.division(group, queues[room], cid_all)
             for room in sorted(queues, key=java_order)
@@ -75,25 +78,16 @@ class MachineRoomNearby(CheckedStrategy):
 
         return share
 
-    def _queues_by_room(self, mq_all: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        rooms: defaultdict[str, list[MessageQueue]] = defaultdict(list)
-        for mq in mq_all:
-            room = self.resolver.broker_deploy_in(mq)
-            if not room:
-                msg = f"Machine room is null for mq {java_text(mq)}"
-                raise AllocationError(msg)
-            rooms[room].append(mq)
-        return rooms
 
-    def _clients_by_room(self, cid_all: Sequence[str]) -> dict[str, list[str]]:
-        rooms: defaultdict[str, list[str]] = defaultdict(list)
-        for cid in cid_all:
-            room = self.resolver.consumer_deploy_in(cid)
-            if not room:
-                msg = f"Machine room is null for consumer id {cid}"
-                raise AllocationError(msg)
-            rooms[room].append(cid)
-        return rooms
+def _by_room(things: Iterable[T], room_of: Callable[[T], str | None], called: Callable[[T], str]) -> dict[str, list[T]]:
+    rooms: defaultdict[str, list[T]] = defaultdict(list)
+    for thing in things:
+        room = room_of(thing)
+        if not room:
+            msg = f"Machine room is null for {called(thing)}"
+            raise AllocationError(msg)
+        rooms[room].append(thing)
+    return rooms
 
 
 def _never_null(share: list[MessageQueue] | None) -> list[MessageQueue]:

@@ -44,14 +44,11 @@ class Connections:
     def ask(self, broker: str, question: Question[T], timeout: int) -> Promise[T]:
         """Ask a broker; BrokerError after the timeout (milliseconds), or as soon as there can be no answer."""
         promise: Promise[T] = Promise()
-        channel = self._channel(broker)
-        if channel is None:
-            self._fail_to_connect(broker, promise)
-            return promise
-        channel.unanswered[promise] = promise.reject
-        deadline = self._world.scheduler.now + timeout * MS
-        if not self._world.network.up(channel, partial(self._answer, channel, question, promise, deadline)):
-            self._give_up_at(deadline, channel, promise)
+        channel = self._channel_for(broker, promise)
+        if channel is not None:
+            deadline = self._world.scheduler.now + timeout * MS
+            if not self._world.network.up(channel, partial(self._answer, channel, question, promise, deadline)):
+                self._give_up_at(deadline, channel, promise)
         return promise
 
     def send(self, broker: str, question: Question[None]) -> None:
@@ -63,13 +60,10 @@ class Connections:
     def pull(self, broker: str, begin: Callable[[Broker, Channel, "Outcome[T]"], None]) -> Promise[T]:
         """Ask a broker that answers when it likes, by calling what it is given."""
         promise: Promise[T] = Promise()
-        channel = self._channel(broker)
-        if channel is None:
-            self._fail_to_connect(broker, promise)
-            return promise
-        channel.unanswered[promise] = promise.reject
-        outcome = partial(self._reply, channel, promise)
-        self._world.network.up(channel, partial(begin, channel.broker, channel, outcome))
+        channel = self._channel_for(broker, promise)
+        if channel is not None:
+            outcome = partial(self._reply, channel, promise)
+            self._world.network.up(channel, partial(begin, channel.broker, channel, outcome))
         return promise
 
     def torn(self) -> None:
@@ -85,6 +79,15 @@ class Connections:
         for channel in self._channels.values():
             self._world.network.close_at_client(channel)
         self._channels.clear()
+
+    def _channel_for(self, broker: str, promise: Promise[T]) -> Channel | None:
+        """The connection over which an answer is waited for; None where none can be made, so none will come."""
+        channel = self._channel(broker)
+        if channel is None:
+            self._fail_to_connect(broker, promise)
+        else:
+            channel.unanswered[promise] = promise.reject
+        return channel
 
     def _channel(self, broker: str) -> Channel | None:
         """An open connection; None where none can be made."""
