@@ -1,7 +1,8 @@
-"""One lab for all live tests: real RocketMQ, Kafka and consumers, started once, and looked at over the wire."""
+"""One lab for most live tests: real RocketMQ, Kafka and consumers, started once, and looked at over the wire."""
 
 import asyncio
 import time
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -13,82 +14,135 @@ from streaming.settings import load_settings
 
 
 @pytest.fixture(scope="session")
-def lab_settings(tmp_path_factory):
-    """Settings of the lab: a root of its own, with the jars that are there already."""
-    root = tmp_path_factory.mktemp("lab")
-    jars = load_settings().runtime.jars
-    jars.mkdir(parents=True, exist_ok=True)
-    (root / "jars").symlink_to(jars)
-    return load_settings(runtime={"root": root})
+def settings_with(tmp_path_factory):
+    """Settings of a lab: a root of its own, with the jars that are there already."""
+
+    def settings_with(**lab):
+        root = tmp_path_factory.mktemp("lab")
+        jars = load_settings().runtime.jars
+        jars.mkdir(parents=True, exist_ok=True)
+        (root / "jars").symlink_to(jars)
+        return load_settings(runtime={"root": root}, lab=lab)
+
+    return settings_with
 
 
 @pytest.fixture(scope="session")
-def lab(lab_settings):
-    """The lab, up, its queues shared out; whoever puts a fault on it cures it."""
-    try:
-        lab = Lab.up(lab_settings)
-        watch = Watch(lab.name_server)
-        for group in lab_settings.lab.groups.values():
-            eventually(lambda group=group: watch.is_shared_out(group))
+def running():
+    """A lab, up, its queues shared out, until the end of a with-block."""
+
+    @contextmanager
+    def running(settings):
+        try:
+            lab = Lab.up(settings)
+            watch = Watch(lab.name_server)
+            for group in settings.lab.groups.values():
+                eventually(lambda group=group: watch.is_shared_out(group, settings.lab.brokers))
+            yield lab
+        finally:
+            if (left := Lab.find(settings)) is not None:
+                left.down()
+
+    return running
+
+
+@pytest.fixture(scope="session")
+def lab_settings(settings_with):
+    return settings_with()
+
+
+@pytest.fixture(scope="session")
+def lab(lab_settings, running):
+    """The lab that the live tests share; whoever puts a fault on it cures it."""
+    with running(lab_settings) as lab:
         yield lab
-    finally:
-        if (left := Lab.find(lab_settings)) is not None:
-            left.down()
 
 
 class Watch:
-    """What the cluster says of itself, asked with the collector's client: not what the lab believes."""
+    """What the cluster says of itself, asked with the collector's client: not what the lab believes.
+
+    A queue is (broker, number).
+    """
 
     def __init__(self, name_server):
         self._name_server = name_server
 
     def members(self, group):
-        """The client ids that the broker has."""
-        return {one["client_id"] for one in self._ask("connection", group)["connections"]}
+        """The client ids that the brokers have."""
+        return set(self.connections(group))
+
+    def connections(self, group):
+        """The client id of every connection that the brokers have; they must agree."""
+        views = [
+            sorted(one["client_id"] for one in view["connections"]) for view in self._ask_brokers("connection", group)
+        ]
+        assert all(view == views[0] for view in views), "the brokers know different members"
+        return views[0]
 
     def running(self, group, client_id, seconds=3.0):
-        """The client's queues, by number."""
-        rows = self._ask("running_info", group, client_id, seconds=seconds)["queues"]
-        return {row["mq"]["queue_id"]: SimpleNamespace(**row) for row in rows if row["mq"]["topic"][0] != "%"}
+        """What the client says of its queues."""
+        rows = self.running_info(group, client_id, seconds)["queues"]
+        return {_place(row): SimpleNamespace(**row) for row in rows if row["mq"]["topic"][0] != "%"}
+
+    def running_info(self, group, client_id, seconds=3.0):
+        """All that the client says of itself."""
+
+        async def ask(rpc):
+            masters = await rpc.masters(seconds)
+            return await rpc.running_info(masters[0], group, client_id, seconds)
+
+        return self._ask(ask)
 
     def owners(self, group, topic):
         """Who owns which queue, by the clients' own word; a queue that two claim fails."""
         owners = {}
         for client_id in sorted(self.members(group)):
-            for queue_id in self.running(group, client_id):
-                assert queue_id not in owners, f"{topic}:{queue_id} is claimed twice"
-                owners[queue_id] = client_id
+            for place in self.running(group, client_id):
+                assert place not in owners, f"{topic} {place} is claimed twice"
+                owners[place] = client_id
         return owners
 
-    def is_shared_out(self, group):
-        """Whether every queue has an owner and every consumer a queue."""
+    def is_shared_out(self, group, brokers):
+        """Whether every queue of so many brokers has an owner and every consumer a queue."""
         owners = self.owners(group.group, group.topic)
-        return len(owners) == group.queues and len(set(owners.values())) == group.consumers
+        return len(owners) == group.queues * brokers and len(set(owners.values())) == group.consumers
 
     def offsets(self, group, topic):
         """(the broker's offset, the committed one) of every queue."""
-        rows = self._ask("consume_stats", group)["queues"]
         return {
-            row["mq"]["queue_id"]: (row["broker_offset"], row["consumer_offset"])
-            for row in rows
+            _place(row): (row["broker_offset"], row["consumer_offset"])
+            for stats in self._ask_brokers("consume_stats", group)
+            for row in stats["queues"]
             if row["mq"]["topic"] == topic
         }
 
     def queues(self, topic):
         """How many read queues the name server gives out."""
-        return len(self._ask("route", topic)["queues"])
+        return len(self._ask(lambda rpc: rpc.route(topic, 3.0))["queues"])
 
-    def _ask(self, question, *arguments, seconds=3.0):
+    def brokers(self):
+        """Their names, as the name server gives them out."""
+        return {broker.name for broker in self._ask(lambda rpc: rpc.masters(3.0))}
+
+    def _ask_brokers(self, question, group):
+        async def ask(rpc):
+            return [await getattr(rpc, question)(broker, group, 3.0) for broker in await rpc.masters(3.0)]
+
+        return self._ask(ask)
+
+    def _ask(self, question):
         async def ask():
             async with RemotingClient(load_settings().acl) as client:
-                rpc = Rpc(client, (self._name_server,))
-                about = [] if question == "route" else [(await rpc.masters(seconds))[0]]
-                return await getattr(rpc, question)(*about, *arguments, seconds)
+                return await question(Rpc(client, (self._name_server,)))
 
         return asyncio.run(ask())
 
 
-@pytest.fixture(scope="session")
+def _place(row):
+    return row["mq"]["broker"], row["mq"]["queue_id"]
+
+
+@pytest.fixture
 def watch(lab):
     return Watch(lab.name_server)
 

@@ -113,8 +113,9 @@ class Running:
         return code
 
 
-def owners(tables, group) -> dict[int, str]:
-    return {row["queue_id"]: row["client_id"] for row in read(tables, "owners", group) if row["topic"] == group.topic}
+def owners(tables, group) -> dict[tuple[str, int], str]:
+    rows = read(tables, "owners", group)
+    return {(row["broker"], row["queue_id"]): row["client_id"] for row in rows if row["topic"] == group.topic}
 
 
 def incidents(tables, group, **which) -> list[dict[str, object]]:

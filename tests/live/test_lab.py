@@ -4,17 +4,33 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import msgspec
 import pytest
 
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events import BrokerStatus, HeartBeat, LockBatchMq, Tick
 from streaming.collector.client import RpcFailedError
 from streaming.lab.lab import Lab
 from streaming.lab.state import FaultRecord
 
 pytestmark = pytest.mark.live
 GROUP, TOPIC = "orders-group", "Orders"
+QUEUES = [(broker, number) for broker in ("broker-a", "broker-b") for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def lab_settings(settings_with):
+    return settings_with(brokers=2, kafka=False, groups={"orders": {"queues": 4}})
+
+
+@pytest.fixture(scope="module")
+def lab(lab_settings, running):
+    """A lab with two brokers, four queues of each topic on either."""
+    with running(lab_settings) as lab:
+        yield lab
 
 
 def _id(name):
@@ -28,9 +44,9 @@ def _status(lab_settings):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def test_three_consumers_share_the_eight_queues_and_a_second_up_starts_nothing(lab, lab_settings, watch):
+def test_three_consumers_share_the_queues_of_both_brokers_and_a_second_up_starts_nothing(lab, lab_settings, watch):
     owners = watch.owners(GROUP, TOPIC)
-    assert owners == {queue: _id(f"orders-{1 + (queue >= 3) + (queue >= 6)}") for queue in range(8)}
+    assert owners == {queue: _id(f"orders-{1 + number // 3}") for number, queue in enumerate(QUEUES)}
     before = {member.name: member.pid for member in lab.status()}
     again = Lab.up(lab_settings)
     assert {member.name: member.pid for member in again.status()} == before
@@ -63,7 +79,7 @@ def test_a_consumer_that_is_taken_away_is_down_until_the_cure_even_if_the_lab_is
     try:
         eventually(lambda: gone.client_id not in watch.members(GROUP), seconds=10)
         if kind == "leave":  # its locks went with it; those of a killed one stay up to 60 s
-            eventually(lambda: len(watch.owners(GROUP, TOPIC)) == 8, seconds=10)
+            eventually(lambda: len(watch.owners(GROUP, TOPIC)) == len(QUEUES), seconds=10)
         Lab.up(lab_settings)
         code, shown, error = _status(lab_settings)
         assert code == 3
@@ -71,7 +87,7 @@ def test_a_consumer_that_is_taken_away_is_down_until_the_cure_even_if_the_lab_is
         assert {one["name"]: one["fault"] for one in shown["members"] if one["state"] == "down"} == {"orders-3": kind}
     finally:
         lab.cure(kind)
-    eventually(lambda: watch.owners(GROUP, TOPIC).get(7) == gone.client_id)
+    eventually(lambda: watch.owners(GROUP, TOPIC).get(QUEUES[-1]) == gone.client_id)
 
 
 def test_a_frozen_consumer_stays_a_member_and_does_not_answer(lab, watch, eventually):
@@ -87,33 +103,33 @@ def test_a_frozen_consumer_stays_a_member_and_does_not_answer(lab, watch, eventu
 
 
 def test_hung_and_poisoned_queues_stand_alone_and_only_the_poisoned_listener_is_at_work(lab, watch, eventually):
-    hung = lab.fault("hang", client="orders-1", queue_id=1)
-    poisoned = lab.fault("poison", client="orders-2")
-    stuck = {hung.queue.queue_id: hung, poisoned.queue.queue_id: poisoned}
+    hung = lab.fault("hang", client="orders-2", broker="broker-b", queue_id=1)
+    poisoned = lab.fault("poison", client="orders-1")
+    stuck = {(one.queue.broker, one.queue.queue_id): one for one in (hung, poisoned)}
     try:
-        assert hung.queue.queue_id == 1
-        eventually(lambda: all(_waits(watch, queue_id) for queue_id in stuck))
+        assert ("broker-b", 1) in stuck
+        eventually(lambda: all(_waits(watch, queue) for queue in stuck))
         before = watch.offsets(GROUP, TOPIC)
-        consumed = {queue_id: watch.running(GROUP, one.client_id)[queue_id] for queue_id, one in stuck.items()}
+        consumed = {queue: watch.running(GROUP, one.client_id)[queue] for queue, one in stuck.items()}
 
         def others_moved():
             now = watch.offsets(GROUP, TOPIC)
-            assert all(now[queue_id][1] == before[queue_id][1] for queue_id in stuck)
-            return all(now[queue_id][1] > before[queue_id][1] for queue_id in now.keys() - stuck.keys())
+            assert all(now[queue][1] == before[queue][1] for queue in stuck)
+            return all(now[queue][1] > before[queue][1] for queue in now.keys() - stuck.keys())
 
         eventually(others_moved)
-        now = {queue_id: watch.running(GROUP, one.client_id)[queue_id] for queue_id, one in stuck.items()}
-        moved = {queue_id for queue_id in stuck if now[queue_id].consume_time > consumed[queue_id].consume_time}
-        assert moved == {poisoned.queue.queue_id}
-        assert now[1].transaction_count == 1
+        now = {queue: watch.running(GROUP, one.client_id)[queue] for queue, one in stuck.items()}
+        moved = [stuck[queue] for queue in stuck if now[queue].consume_time > consumed[queue].consume_time]
+        assert moved == [poisoned]
+        assert now["broker-b", 1].transaction_count == 1
     finally:
         lab.cure("hang")
         lab.cure("poison")
     eventually(lambda: all(watch.offsets(GROUP, TOPIC)[queue][1] > before[queue][1] for queue in stuck))
 
 
-def _waits(watch, queue_id):
-    broker, committed = watch.offsets(GROUP, TOPIC)[queue_id]
+def _waits(watch, queue):
+    broker, committed = watch.offsets(GROUP, TOPIC)[queue]
     return broker - committed >= 3
 
 
@@ -121,24 +137,89 @@ def test_a_slow_puller_leaves_its_queues_unpulled_while_messages_arrive(lab, wat
     slow = lab.fault("slow-pull")
     try:
         owned = eventually(lambda: watch.running(GROUP, slow.client_id))
-        queue_id = min(owned)
+        queue = min(owned)
 
         def pulled_once():
-            return watch.running(GROUP, slow.client_id)[queue_id].cached_count or _waits(watch, queue_id)
+            return watch.running(GROUP, slow.client_id)[queue].cached_count or _waits(watch, queue)
 
         eventually(pulled_once)
-        before = watch.running(GROUP, slow.client_id)[queue_id].pull_time
-        arrived = watch.offsets(GROUP, TOPIC)[queue_id][0]
-        eventually(lambda: watch.offsets(GROUP, TOPIC)[queue_id][0] > arrived + 1)
-        assert watch.running(GROUP, slow.client_id)[queue_id].pull_time == before
+        before = watch.running(GROUP, slow.client_id)[queue].pull_time
+        arrived = watch.offsets(GROUP, TOPIC)[queue][0]
+        eventually(lambda: watch.offsets(GROUP, TOPIC)[queue][0] > arrived + 1)
+        assert watch.running(GROUP, slow.client_id)[queue].pull_time == before
     finally:
         lab.cure("slow-pull")
     eventually(lambda: slow.client_id not in watch.members(GROUP))
 
 
+def test_members_at_odds_with_their_group_are_so_by_their_own_word_and_leave_no_trace(
+    lab, lab_settings, watch, eventually
+):
+    orders = lab_settings.lab.groups["orders"]
+    kinds = ("strategy", "mixed", "subscription")
+    odd = {kind: lab.fault(kind) for kind in kinds}
+    lab.fault("same-id", client="audit-1")
+    try:
+        said = {kind: eventually(lambda kind=kind: watch.running_info(GROUP, odd[kind].client_id)) for kind in kinds}
+        strategies = [said[kind]["strategy"].rpartition("Averagely")[2] for kind in kinds]
+        assert strategies == ["ByCircle", "", ""]
+        assert [said[kind]["orderly"] for kind in kinds] == [True, False, True]
+        wanted = [{one["topic"]: one["sub_string"] for one in said[kind]["subscriptions"]}[TOPIC] for kind in kinds]
+        assert wanted == ["*", "*", "paid"]
+        twice = [_id("audit-1"), _id("audit-1"), _id("audit-2")]
+        eventually(lambda: watch.connections("audit-group") == twice)
+    finally:
+        for kind in (*kinds, "same-id"):
+            lab.cure(kind)
+    eventually(lambda: watch.connections("audit-group") == [_id("audit-1"), _id("audit-2")])
+    eventually(lambda: watch.is_shared_out(orders, brokers=2))
+    assert {member.name for member in lab.status() if member.group == GROUP} == {"orders-1", "orders-2", "orders-3"}
+
+
+def test_the_queues_of_a_broker_go_and_come_with_it_and_the_others_are_consumed_meanwhile(
+    lab, lab_settings, watch, eventually
+):
+    orders = lab_settings.lab.groups["orders"]
+    killed = lab.fault("broker-kill")
+    try:
+        assert killed.broker == "broker-b"
+        eventually(lambda: watch.brokers() == {"broker-a"}, seconds=10)
+        eventually(lambda: watch.owners(GROUP, TOPIC).keys() == set(QUEUES[:4]), seconds=60)
+        before = watch.offsets(GROUP, TOPIC)
+        eventually(lambda: all(now[1] > before[queue][1] for queue, now in watch.offsets(GROUP, TOPIC).items()))
+    finally:
+        lab.cure("broker-kill")
+    eventually(lambda: watch.is_shared_out(orders, brokers=2), seconds=70)
+    lab.fault("broker-restart", client="broker-a")
+    assert lab.cure("broker-restart").broker == "broker-a"
+    eventually(lambda: watch.is_shared_out(orders, brokers=2), seconds=70)
+
+
+def test_every_broker_writes_down_what_it_is_asked_in_a_spool_of_its_own(lab, eventually):
+    def told():
+        return {
+            folder.name: [
+                decode(line, key=None, stamp=time.time_ns() // 1_000_000, keyed=False)
+                for file in sorted(folder.glob("*.jsonl"))
+                for line in file.read_bytes().splitlines(keepends=True)
+                if line.endswith(b"\n")  # the newest is being written
+            ]
+            for folder in lab.spool.iterdir()
+        }
+
+    def all_told():
+        kinds = {BrokerStatus, Tick, HeartBeat, LockBatchMq}
+        return all(kinds <= set(map(type, events)) for events in told().values())
+
+    eventually(all_told)
+    for source_id, events in told().items():
+        assert {(event.broker, event.source_id) for event in events} == {(source_id[len("hook-") :][:8], source_id)}
+    assert {name.partition("@")[0] for name in told()} == {"hook-broker-a", "hook-broker-b"}
+
+
 def test_a_topic_grows_and_shrinks_and_every_fault_is_in_the_log_with_its_cure(lab, watch):
     grown = lab.fault("add-queues")
-    assert watch.queues(TOPIC) == 12
+    assert watch.queues(TOPIC) == 16
     cured = lab.cure("add-queues")
     assert watch.queues(TOPIC) == 8
     records = [msgspec.json.decode(line, type=FaultRecord) for line in lab.fault_log.read_bytes().splitlines()]

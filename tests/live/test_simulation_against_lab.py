@@ -101,7 +101,7 @@ class Simulated:
         for queue, names in self._cluster.owners(GROUP).items():
             awake = [client_id for name in names if (client_id := f"127.0.0.1@{name}") not in frozen]
             assert len(awake) <= 1
-            owners.update((queue.queue_id, client_id) for client_id in awake)
+            owners.update(((queue.broker, queue.queue_id), client_id) for client_id in awake)
         return owners
 
 
@@ -130,9 +130,9 @@ def _agrees(watch, frozen, expected):
     """Whether the owners by the clients' own word are these; a frozen one can't say what it believes."""
     owners = {}
     for client_id in sorted(watch.members(GROUP) - frozen):
-        for queue_id in watch.running(GROUP, client_id):
-            assert queue_id not in owners
-            owners[queue_id] = client_id
+        for queue in watch.running(GROUP, client_id):
+            assert queue not in owners
+            owners[queue] = client_id
     return owners == expected
 
 
