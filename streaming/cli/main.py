@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import collect, demo, doctor, lab, replay, run, simulate, topic
+from streaming.cli import collect, demo, doctor, hook, lab, replay, run, simulate, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.add_typer(collect.app, name="collect")
 app.command()(demo.demo)
 app.command()(doctor.doctor)
+app.add_typer(hook.app, name="hook")
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
 app.command()(run.run)

@@ -7,7 +7,7 @@ final class Writer implements Runnable {
     private static final String NAME = "rebalance-watch-hook";
     private static final long ROUND_MS = 50;
     private static final long TICK = TimeUnit.SECONDS.toNanos(1);
-    private static final long END_MS_MAX = 2_000;
+    private static final long END_NANOS_MAX = TimeUnit.SECONDS.toNanos(2);
 
     private final CallQueue queue;
     private final Losses losses = new Losses();
@@ -53,11 +53,9 @@ final class Writer implements Runnable {
     public void run() {
         while (!ending) {
             try {
-                Thread.sleep(ROUND_MS);
+                pause();
                 round(false);
                 failing = false;
-            } catch (InterruptedException error) {
-                // nobody's business here: the next round comes
             } catch (Throwable error) {
                 if (!failing) {
                     Log.say("telemetry is lost: " + error);
@@ -93,13 +91,22 @@ final class Writer implements Runnable {
         announced = written && (announced || due);
     }
 
+    /** An interrupt means nothing here: it only shortens the pause. */
+    private static void pause() {
+        try {
+            Thread.sleep(ROUND_MS);
+        } catch (InterruptedException error) {
+            // the flag is cleared by it
+        }
+    }
+
     /** The JVM ends: tell what is left. */
     private void end() {
         ending = true;
         try {
-            Thread current = thread;
-            if (current != null) {
-                current.join(END_MS_MAX);
+            long begun = System.nanoTime();
+            while (isAlive() && System.nanoTime() - begun < END_NANOS_MAX) {
+                pause();
             }
             if (!isAlive()) {
                 round(true);
