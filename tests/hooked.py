@@ -37,27 +37,57 @@ def rocketmq_jars() -> list[Path]:
 
 
 @contextlib.contextmanager
-def broker(home: Path, *, spool: Path | None, broker_jars: list[Path] | None = None, **properties: object):
-    """A broker without a name server, which its clients do without, too; `properties` are the hook's.
+def broker(
+    home: Path, *, spool: Path | None, name: str = NAME, name_server: str = "", swift: bool = False, of=None, **hook
+):
+    """A broker; without a name server, which `Client` does not ask, if none is given.
+
+    Args:
+        home: its folder.
+        spool: the hook's; None: without the hook.
+        name: the broker's.
+        name_server: where it registers.
+        swift: with the optimising compiler, as brokers run; else with the lab's, which starts sooner.
+        of: the broker's jars; those of the lab if they aren't given.
+        hook: the hook's other properties.
 
     Yields:
         ``address``, ``log`` and ``process`` of the broker.
     """
-    class_path = broker_jars or rocketmq_jars()
+    class_path = of or rocketmq_jars()
     if spool:
         class_path = [build(class_path, home / JAR), *class_path]
-    port, nobody = servers.free_port(beside=servers.BROKER_PORTS_BESIDE), servers.free_port()
-    java, *command = servers.broker_command(class_path, home / NAME, port, f"{servers.LOOPBACK}:{nobody}", spool=spool)
-    command = [java, *(f"-Drebalance.watch.{name}={value}" for name, value in properties.items()), *command]
+    port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
+    name_server = name_server or f"{servers.LOOPBACK}:{servers.free_port()}"
+    java, *command = servers.broker_command(class_path, home / name, port, name_server, spool=spool)
+    if swift:
+        command.remove("-XX:TieredStopAtLevel=1")
+    command = [java, *(f"-Drebalance.watch.{key}={value}" for key, value in hook.items()), *command]
+    with running(home, "broker", command) as started:
+        started.address = (servers.LOOPBACK, port)
+        yield started
+
+
+@contextlib.contextmanager
+def name_server(home: Path, of: list[Path]):
+    """A name server; yields it with its ``address``."""
+    port = servers.free_port()
+    with running(home, "namesrv", servers.name_server_command(of, home / "namesrv", port)) as started:
+        started.address = f"{servers.LOOPBACK}:{port}"
+        yield started
+
+
+@contextlib.contextmanager
+def running(home: Path, what: str, command):
+    """A server of RocketMQ, from its readiness to the end."""
     (home / "conf").mkdir(parents=True, exist_ok=True)
-    (home / "conf" / "logback_broker.xml").write_text("<configuration/>")  # a broker 4.9 does not start without
+    (home / "conf" / f"logback_{what}.xml").write_text("<configuration/>")  # 4.9 does not start without
     environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
-    log = home / "broker.log"
+    log, ready = home / f"{what}.log", servers.ROCKETMQ_READY.encode()
     process = processes.spawn(command, log, environment)
     try:
-        ready = servers.ROCKETMQ_READY.encode()
         processes.wait_until(lambda: ready in log.read_bytes() or None, process, log, _READY_SECONDS_MAX)
-        yield SimpleNamespace(address=(servers.LOOPBACK, port), log=log, process=process)
+        yield SimpleNamespace(log=log, process=process)
     finally:
         processes.end(process)
 

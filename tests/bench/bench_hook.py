@@ -1,0 +1,156 @@
+"""`python -m tests.bench.bench_hook`: what the hook costs a broker.
+
+Two brokers with the same configuration, one with the hook; one client sends a message and pulls it, over and over on
+several threads, in short rounds that alternate between the two (A B, B A, …), so that whatever else the machine does
+hits both alike. What is compared is each round with its neighbour: the figures are medians of these ratios, with their
+quartiles. The processor time of a broker by call is the sharper measure: a machine that is busy with other things
+changes it little.
+"""
+
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streaming.java import java_executable
+from streaming.lab.processes import ProcessId
+from tests import hooked
+
+WITHOUT, WITH = "broker-without", "broker-with"
+TOPIC = "Load"
+LOSS_MAX = 0.02
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round at one broker."""
+
+    pairs: int
+    nanos: int
+    send_p50: int
+    send_p99: int
+    pull_p50: int
+    pull_p99: int
+    cpu_nanos: int
+    """Of the broker."""
+
+    @property
+    def pairs_per_second(self) -> float:
+        return self.pairs / self.nanos * 1e9
+
+    @property
+    def cpu_by_pair(self) -> float:
+        return self.cpu_nanos / self.pairs / 1e3
+
+
+def main(
+    rounds: Annotated[int, typer.Option(help="Rounds at each broker.")] = 300,
+    round_ms: Annotated[int, typer.Option(help="How long one takes.")] = 250,
+    threads: Annotated[int, typer.Option(help="Of the client.")] = 4,
+    warm_up: Annotated[int, typer.Option(help="Rounds that are not counted: the JVMs still compile.")] = 60,
+) -> None:
+    """Measure and print."""
+    console = Console()
+    jars = hooked.rocketmq_jars()
+    with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder, ExitStack() as stack:
+        home = Path(folder)
+        names = stack.enter_context(hooked.name_server(home / "names", jars))
+        brokers = {
+            name: stack.enter_context(
+                hooked.broker(home / name, spool=spool, name=name, name_server=names.address, swift=True)
+            )
+            for name, spool in ((WITHOUT, None), (WITH, home / "spool"))
+        }
+        for broker in brokers.values():
+            with hooked.Client(broker.address) as client:
+                client.make(TOPIC, "load", queues=threads)
+        pids = {name: broker.process for name, broker in brokers.items()}
+        command = [java_executable(), "-Xmx256m", "-cp", ":".join(_client_jars(jars)), _load()]
+        command += [names.address, TOPIC, str(threads), str(rounds + warm_up), str(round_ms), WITHOUT, WITH]
+        measured = _measure(command, pids, home / "load.log")
+        told = hooked.told(home / "spool")
+    pairs = list(zip(measured[WITHOUT][warm_up:], measured[WITH][warm_up:], strict=True))
+    _print(console, pairs)
+    pulled = sum(one.count for one in told if type(one).__name__ == "PullMessage")
+    sent = sum(one.pairs for one in measured[WITH])
+    lost = sum(one.count for one in told if type(one).__name__ == "TelemetryLost")
+    console.print(f"{pulled:,} of {sent:,} pulls told, {lost:,} said to be lost", highlight=False)
+
+
+def _load() -> Path:
+    return Path(__file__).with_name("HookLoad.java")
+
+
+def _client_jars(jars: list[Path]) -> list[str]:
+    return [str(jar) for jar in jars if not jar.name.startswith(("rocketmq-broker-", "rocketmq-namesrv-"))]
+
+
+def _measure(command: list[object], pids: dict[str, ProcessId], log: Path) -> dict[str, list[Round]]:
+    """The rounds of each broker."""
+    found: dict[str, list[Round]] = {name: [] for name in pids}
+    before = {name: _cpu(process) for name, process in pids.items()}
+    with log.open("wb") as errors:
+        load = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=errors, text=True)
+        for name, figures in _lines(load, set(pids)):
+            now = _cpu(pids[name])
+            found[name].append(Round(*figures, cpu_nanos=now - before[name]))
+            before = {other: _cpu(process) for other, process in pids.items()}
+    if load.wait():
+        raise SystemExit(f"the load ended: {log.read_text()[-2000:]}")
+    return found
+
+
+def _lines(load: "subprocess.Popen[str]", names: set[str]) -> Iterator[tuple[str, list[int]]]:
+    assert load.stdout is not None
+    for line in load.stdout:
+        name, *figures = line.split()
+        if name in names:
+            yield name, [int(one) for one in figures]
+
+
+def _cpu(process: ProcessId) -> int:
+    """Nanoseconds that the process's threads were on a processor."""
+    total = 0
+    for thread in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            total += int((thread / "schedstat").read_text().split()[0])
+    return total
+
+
+def _print(console: Console, pairs: list[tuple[Round, Round]]) -> None:
+    table = Table("", "without", "with", "ratio", "quartiles of the ratio")
+    rows: list[tuple[str, Callable[[Round], float], str]] = [
+        ("send + pull, pairs/s", lambda one: one.pairs_per_second, ",.0f"),
+        ("send p50, µs", lambda one: one.send_p50 / 1e3, ",.0f"),
+        ("send p99, µs", lambda one: one.send_p99 / 1e3, ",.0f"),
+        ("pull p50, µs", lambda one: one.pull_p50 / 1e3, ",.0f"),
+        ("pull p99, µs", lambda one: one.pull_p99 / 1e3, ",.0f"),
+        ("broker's processor, µs a pair", lambda one: one.cpu_by_pair, ",.1f"),
+    ]
+    for title, figure, form in rows:
+        ratios = [figure(with_) / figure(without) for without, with_ in pairs]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        table.add_row(
+            title,
+            *(format(statistics.median(figure(pair[side]) for pair in pairs), form) for side in (0, 1)),
+            f"{middle:.3f}",
+            f"{low:.3f} to {high:.3f}",
+        )
+    console.print(table)
+    throughput = statistics.median(with_.pairs_per_second / without.pairs_per_second for without, with_ in pairs)
+    verdict = "within" if 1 - throughput <= LOSS_MAX else "NOT within"
+    console.print(
+        f"{len(pairs)} pairs of rounds; throughput lost {1 - throughput:.1%}: {verdict} {LOSS_MAX:.0%}", highlight=False
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
