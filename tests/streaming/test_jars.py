@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -122,11 +123,11 @@ def test_the_list_is_remade_from_what_came(tmp_path, conf, repository):
     written = jars.lock(tmp_path)
     assert written == conf / "jars.sha256"
     assert written.read_text().splitlines() == [
-        f"{hashlib.sha256(b'newer').hexdigest()}  {name}/a-2.jar" for name in jars.JAR_SETS
+        f"{hashlib.sha256(b'newer').hexdigest()}  {name}/a-2.jar" for name in get_args(jars.JarSet)
     ]
     assert jars.state("rocketmq", tmp_path) == "present"
 
 
 def test_the_committed_list_has_the_jars_of_every_set():
-    for name in jars.JAR_SETS:
+    for name in get_args(jars.JarSet):
         assert len(jars._expected(name)) >= 5
