@@ -68,7 +68,7 @@ class Broker:
         self.hook.booted(self)
 
     def stop(self) -> None:
-        """Shut down, as for an upgrade."""
+        """Shut down, as for an upgrade; a broker that is up."""
         self.up = False
         self.world.name_server.unregister(self.name)
         self.world.truth.unlocks_all(self.world.true_ms, self.name)
@@ -99,8 +99,8 @@ class Broker:
     def channel_closed(self, channel: Channel) -> None:
         """A connection ended (ClientHousekeepingService)."""
         channel.open_at_broker = False
-        if self.channels.pop(channel.name, None) is not None:
-            self._tell(self.manager.do_channel_close_event(channel.name).events)
+        del self.channels[channel.name]
+        self._tell(self.manager.do_channel_close_event(channel.name).events)
 
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """HEART_BEAT."""

@@ -16,7 +16,7 @@ from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumerConfig
 from rebalance_model.client.host import BrokerError, Task
-from rebalance_model.client.offset_store import ReadOffsetType, RemoteBrokerOffsetStore
+from rebalance_model.client.offset_store import RemoteBrokerOffsetStore
 from rebalance_model.client.ordered_consumption import OrderedConsumption
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
@@ -201,32 +201,19 @@ class Client:
         self.rebalance_later(0)
 
     def running_info(self, tell: Callable[[client_answers.RunningInfo], None]) -> None:
-        """GET_CONSUMER_RUNNING_INFO; an offset that memory has not is asked of its broker first, and noted."""
+        """GET_CONSUMER_RUNNING_INFO; memory has the offset of every queue: it is learnt before the queue is taken."""
         self.catch_up()
-        known = self.consumer.offset_store.clone_offset_table(None)
-        missing = [queue for queue in self.owned if queue not in known]
-        if missing:
-            self.process.spawn(self._read_and_tell(missing, tell))
-        else:
-            tell(self._running_info(known))
-
-    async def _read_and_tell(
-        self, missing: list[MessageQueue], tell: Callable[[client_answers.RunningInfo], None]
-    ) -> None:
-        store = self.consumer.offset_store
-        for queue in missing:
-            await store.read_offset(queue, ReadOffsetType.MEMORY_FIRST_THEN_STORE)
-        tell(self._running_info(store.clone_offset_table(None)))
-
-    def _running_info(self, offsets: dict[MessageQueue, int]) -> client_answers.RunningInfo:
         config = self.consumer.config
-        return client_answers.RunningInfo(
-            orderly=config.orderly,
-            strategy=config.strategy.java_class,
-            start_time=self.start_time,
-            properties=self._properties,
-            subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
-            queues=tuple(client_answers.row(mq, self.owned[mq], offsets.get(mq, -1)) for mq in self.owned.in_order()),
+        offsets = self.consumer.offset_store.clone_offset_table(None)
+        tell(
+            client_answers.RunningInfo(
+                orderly=config.orderly,
+                strategy=config.strategy.java_class,
+                start_time=self.start_time,
+                properties=self._properties,
+                subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
+                queues=tuple(client_answers.row(mq, self.owned[mq], offsets[mq]) for mq in self.owned.in_order()),
+            )
         )
 
     # Its own connections
@@ -281,8 +268,8 @@ class Client:
 
     async def _begin(self) -> None:
         await self._update_routes()
-        if await self.brokers.send_heartbeats(self.brokers.known_brokers()):
-            self.rebalance_later(0)
+        await self.brokers.send_heartbeat_to_all_brokers()
+        self.rebalance_later(0)
 
     async def _end(self) -> None:
         if isinstance(self.service, OrderedConsumption):

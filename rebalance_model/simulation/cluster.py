@@ -113,6 +113,16 @@ class Cluster:
             raise ScenarioError(f"no consumer {name} runs at {self.seconds:.0f} s")
         return client
 
+    def broker(self, name: str) -> Broker:
+        """A broker that is up.
+
+        Raises:
+            ScenarioError: it is down.
+        """
+        if not self.brokers[name].up:
+            raise ScenarioError(f"{name} is down at {self.seconds:.0f} s")
+        return self.brokers[name]
+
     def start_collector(self) -> None:
         """Start a poll collector that asks its first round now."""
         self.collector = self._poll()

@@ -123,10 +123,9 @@ class Network:
 
     def close_at_broker(self, channel: Channel) -> None:
         """The broker closes a connection."""
-        if channel.open_at_broker:
-            channel.client.wake()
-            self.down(channel, channel.lost)
-            channel.open_at_broker = False
+        channel.client.wake()
+        self.down(channel, channel.lost)
+        channel.open_at_broker = False
 
     def _send(self, channel: Channel, call: Call) -> bool:
         if self._cuts and (channel.client.name, channel.broker.name) in self._cuts:

@@ -100,7 +100,7 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             cluster.set_queues(step.topic, before + step.queues)
             undo = partial(cluster.set_queues, step.topic, before)
         case StopBroker():
-            broker = cluster.brokers[step.broker]
+            broker = cluster.broker(step.broker)
             broker.stop()
             undo = broker.start
         case LoseNotifications():

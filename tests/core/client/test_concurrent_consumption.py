@@ -152,3 +152,11 @@ def test_the_start_of_consuming_is_noted():
     consume(made, messages)
     assert messages[0].consume_start == made.host.time
     assert queue_of(made).last_consume_timestamp == made.host.time
+
+
+def test_what_a_listener_finishes_of_a_queue_that_was_emptied_meanwhile_counts_for_nothing():
+    made, messages = loaded(2)
+    made.progress(Q0, 90, increase_only=False)
+    queue_of(made).clear()
+    consume(made, messages)
+    assert memory(made) == 90
