@@ -31,7 +31,7 @@ BATCH_BYTES = 2**24
 REPORT_SECONDS = 10.0
 TURN_SECONDS = 0.5
 """How long a poll's events may have to wait, at most, while spools are far behind."""
-RESEND_MS = 10_000
+RESEND_MS = 5_000
 """A flush that waits for longer is given up: the rows stay on disk, and a signal is not kept waiting."""
 _RETRY_SECONDS_MAX = 5.0
 
@@ -173,7 +173,8 @@ class Shipper:
         self.report()
 
     def report(self) -> None:
-        """Log how far each source is behind."""
+        """Log how far each source is behind, those that came meanwhile too."""
+        self._find()
         self._report_due = time.monotonic() + REPORT_SECONDS
         for folder, spool in self._spools.items():
             with self._telling(folder):

@@ -331,6 +331,15 @@ def test_nothing_is_deleted_and_no_position_kept_before_the_log_has_it(tmp_path)
         assert sorted(file.name for file in writer.folder.iterdir()) == [".shipped", f"{1:020d}.jsonl"]
 
 
+def test_what_a_crash_left_between_the_position_and_the_deletion_is_deleted_at_the_start(tmp_path):
+    writer = SpoolWriter(tmp_path, "hook-a")
+    writer.write(3)
+    writer.roll()
+    (writer.folder / ".shipped").write_bytes(b'{"file":1,"offset":0}')
+    Shipper([tmp_path]).close()
+    assert [file.name for file in sorted(writer.folder.iterdir())] == [".shipped", f"{1:020d}.jsonl"]
+
+
 def test_what_another_outlet_did_not_acknowledge_is_sent_again(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(8)
