@@ -15,6 +15,7 @@ from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, Queue, Report, T
 from streaming.lab.jvm import JavaObject
 
 _CONSUME_THREADS = 16  # a hung queue keeps a thread: there must be one for each queue that a test hangs
+_STARTS_MAX = 3  # start() asks every broker of the topic, each to answer within 3 s; a busy or starting one does not
 _SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own default)
 
 
@@ -92,7 +93,16 @@ class ConcurrentListener:
 
 
 def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
-    """A started DefaultMQPushConsumer."""
+    """A started DefaultMQPushConsumer. One that was refused its start is of no more use: then another is tried."""
+    for _ in range(_STARTS_MAX - 1):
+        try:
+            return _start_consumer(orders, behaviour)
+        except jpype.JException as error:
+            report(Report("not started", remark=str(error)))
+    return _start_consumer(orders, behaviour)
+
+
+def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
     consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
     consumer.setNamesrvAddr(orders.name_server)
     consumer.setClientIP("127.0.0.1")
