@@ -29,7 +29,7 @@ check: $(READY) ## Lint, format, types and the rules of who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(READY) ## Events a second of the job, beside what the same machine could do at best
+bench: $(READY) ## What the job, the allocation and the simulation cost, beside what the same machine could do at best
 	$(BIN)/python -m tests.bench
 
 prove: $(READY) ## The long proofs: hours of churn, kills, fuzz and thousands of seeds

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.bench_simulation`: how long a simulated hour of a large cluster takes.
+"""How long a simulated hour of a large cluster takes: ``python -m tests.bench.bench_simulation``.
 
 One ordered group on one broker, of which a client is killed on the way and comes back, which moves most of the queues
 twice. What the poll collector sees is made, and counted.
@@ -10,6 +10,7 @@ from collections import Counter
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.simulation import scenario, story
@@ -43,13 +44,14 @@ def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, message
     owners = cluster.owners("g")
     records = cluster.world.truth.records
     consumed = sum(one.last_offset + 1 - one.first_offset for one in records if isinstance(one, Consumed))
-    Console().print(
-        f"{minutes:g} minutes of {clients:,} clients and {queues:,} queues took {seconds:.1f} s "
-        f"({cpu_seconds:.1f} s of CPU): "
-        f"{consumed:,} messages consumed, {sum(emitted.values()):,} events emitted, "
-        f"{sum(len(names) == 1 for names in owners.values()):,} queues with one owner at the end",
-        highlight=False,
-    )
+    table = Table(show_header=False, title=f"{minutes:g} minutes of {clients:,} clients and {queues:,} queues")
+    table.add_row("it took", f"{seconds:.1f} s")
+    table.add_row("of CPU", f"{cpu_seconds:.1f} s")
+    table.add_row("simulated seconds a second", f"{60 * minutes / seconds:,.0f}")
+    table.add_row("messages consumed", f"{consumed:,}")
+    table.add_row("events emitted", f"{sum(emitted.values()):,}")
+    table.add_row("queues with one owner at the end", f"{sum(len(names) == 1 for names in owners.values()):,}")
+    Console().print(table)
 
 
 if __name__ == "__main__":
