@@ -2,11 +2,16 @@
 
 import threading
 import time
+import zipfile
 from collections import Counter
 
 import pytest
 
 from rebalance_model.observe import events
+from streaming import jars
+from streaming.broker_hook.build import JAR, build
+from streaming.lab import processes
+from streaming.settings import load_settings
 from tests import hooked
 
 pytestmark = pytest.mark.live
@@ -50,9 +55,21 @@ def of(found, group, *, pulls=False):
     return [event for event in mine if pulls or not isinstance(event, events.PullMessage)]
 
 
-def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, eventually):
-    with hooked.Client(broker.address) as client, hooked.Client(broker.address) as other:
-        begin = time.time_ns() // 1_000_000
+KINDS_OF_G1 = {
+    "HeartBeat": 1,
+    "GetConsumerListByGroup": 1,
+    "LockBatchMq": 2,
+    "QueryConsumerOffset": 1,
+    "UpdateConsumerOffset": 1,
+    "UnlockBatchMq": 1,
+    "UnregisterClient": 1,
+}
+
+
+def ask_everything(address):
+    """Each kind of call, by two clients of group g1: their channels, and when it began."""
+    begin = time.time_ns() // 1_000_000
+    with hooked.Client(address) as client, hooked.Client(address) as other:
         more = {"heartbeatFingerprint": 5, "withoutSub": False}
         client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g1", "g2", producers=["makers"], **more))
         client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": "g1"})
@@ -65,19 +82,20 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
         client.tell(hooked.UNLOCK, body=hooked.locks(CLIENT, "g1", 0))
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "producerGroup": "makers"})
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "consumerGroup": "g1"})
-        found = after_a_tick(spool, eventually)
+        return client.channel, other.channel, begin
+
+
+def kinds(found, group):
+    return Counter(type(event).__name__ for event in of(found, group))
+
+
+def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, eventually):
+    mine, others, begin = ask_everything(broker.address)
+    found = after_a_tick(spool, eventually)
 
     assert hooked.is_whole(found)
-    assert Counter(type(event).__name__ for event in of(found, "g1")) == {
-        "HeartBeat": 1,
-        "GetConsumerListByGroup": 1,
-        "LockBatchMq": 2,
-        "QueryConsumerOffset": 1,
-        "UpdateConsumerOffset": 1,
-        "UnlockBatchMq": 1,
-        "UnregisterClient": 1,
-    }
-    told = {type(event): event for event in of(found, "g1") if event.channel == client.channel}
+    assert kinds(found, "g1") == KINDS_OF_G1
+    told = {type(event): event for event in of(found, "g1") if event.channel == mine}
     beat, asked, lock = (told[kind] for kind in (events.HeartBeat, events.GetConsumerListByGroup, events.LockBatchMq))
     assert (beat.client_id, beat.language, beat.version) == (CLIENT, "PYTHON", 493)
     assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
@@ -91,7 +109,7 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
     assert {queue.queue_id for queue in lock.granted} == {0, 1}
     assert told[events.UpdateConsumerOffset].offset == 12
     assert told[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
-    (refused,) = [event for event in of(found, "g1") if event.channel == other.channel]
+    (refused,) = [event for event in of(found, "g1") if event.channel == others]
     assert [queue.queue_id for queue in refused.granted] == [2]
     assert [(event.code, type(event)) for event in of(found, "nobody")] == [
         (1, events.GetConsumerListByGroup),
@@ -141,10 +159,8 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
     mine = of(found, "g4", pulls=True)
 
     assert hooked.is_whole(found)
-    kinds = Counter(type(event) for event in mine)
-    assert {kinds[kind] for kind in (events.HeartBeat, events.LockBatchMq, events.UpdateConsumerOffset)} == {
-        rounds * clients
-    }
+    told = kinds(found, "g4")
+    assert {told[kind] for kind in ("HeartBeat", "LockBatchMq", "UpdateConsumerOffset")} == {rounds * clients}
     assert sum(event.count for event in mine if isinstance(event, events.PullMessage)) == rounds * clients
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
 
@@ -204,3 +220,34 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
         eventually(all_accounted, 10)
         found = after_a_tick(spool, eventually)
     assert hooked.missing(of(found, "g1")) > 0
+
+
+@pytest.mark.prove
+def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
+    jars_4_9 = jars.ensure("rocketmq4", load_settings().runtime.jars)
+    spool = tmp_path / "spool"
+    of_4_9, of_5 = (zipfile.ZipFile(jar) for jar in (build(jars_4_9, tmp_path / JAR), hooked.hook_jar(tmp_path / "5")))
+    with of_4_9, of_5:
+        crcs = [{one.filename: one.CRC for one in jar.infolist() if ".class" in one.filename} for jar in (of_4_9, of_5)]
+    assert crcs[0] == crcs[1]
+    with hooked.broker(tmp_path, spool=spool, of=jars_4_9) as broker:
+        with hooked.Client(broker.address) as client:
+            client.make("Orders", "g1", "g2", "g3")
+        mine, _, begin = ask_everything(broker.address)
+        with hooked.Client(broker.address) as client:
+            client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g3"))
+            for offset in range(3):
+                client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
+        found = after_a_tick(spool, eventually)
+        processes.end(broker.process, grace_seconds=10)
+        last = hooked.told(spool)[-1]
+
+    assert hooked.is_whole(found)
+    assert kinds(found, "g1") == KINDS_OF_G1
+    told = {type(event): event for event in of(found, "g1") if event.channel == mine}
+    asked = told[events.GetConsumerListByGroup]
+    assert begin <= told[events.HeartBeat].time <= asked.asked <= asked.time
+    assert asked.consumer_ids == (CLIENT,)
+    assert set(told[events.LockBatchMq].granted) == set(told[events.LockBatchMq].requested)
+    assert sum(event.count for event in of(found, "g3", pulls=True) if isinstance(event, events.PullMessage)) == 3
+    assert isinstance(last, events.Tick)  # a broker that is asked to end tells everything first
