@@ -27,6 +27,8 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
     lock: int | None
     """Since the owner renewed its lock."""
     lock_is_exact: bool
+    clock: str | None
+    """By which the lock goes on ageing without another event; None: it does not."""
     pull: int | None
     """Since the owner pulled."""
     consume: int | None
@@ -46,7 +48,10 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         if queue is None and exact is None and known.hook is None:
             return None
         lock, pull, consume = _polled(client, queue, turn.now)
-        return cls(client, queue, lock if exact is None else exact, exact is not None, pull, consume)
+        if exact is not None:
+            return cls(client, queue, exact[0], lock_is_exact=True, clock=exact[1], pull=pull, consume=consume)
+        ageing = turn.state.clock if client.silent else None
+        return cls(client, queue, lock, lock_is_exact=False, clock=ageing, pull=pull, consume=consume)
 
 
 def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
@@ -55,12 +60,13 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
     return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
 
 
-def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:
+def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str] | None:
+    """The lock's age, and by which clock."""
     entry = hook_lock(turn.state, mq)
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if entry is None or hook is None or entry.client_id != owner:
         return None
-    return max(0, turn.clocks.get(hook.clock, hook.time) - entry.last_update_timestamp)
+    return max(0, turn.clock_of(hook) - entry.last_update_timestamp), hook.clock
 
 
 def _polled(

@@ -22,13 +22,15 @@ def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
     if client is not None and client.answered and event.start_time != client.start_time:
         rebalances.open_or_extend(turn, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
     answer = _view(event, client)
+    known = ownership.known_of(state, event.client_id) if client is not None else {}
     state.clients[event.client_id] = answer
     state.orderly = answer.orderly
+    turn.clients_to_judge[event.client_id] = None
+    if client is None or _declares(client) != _declares(answer):
+        turn.group_to_judge = True
     if client is None or client.strategy != answer.strategy:
         expect(turn)
-    affected = dict.fromkeys(answer.queues)
-    if client is not None:
-        affected |= dict.fromkeys(client.queues)
+    affected = dict.fromkeys(answer.queues) | known  # those, too, that a hook holds for it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     turn.touched |= affected
@@ -48,6 +50,13 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
         client.unanswered_since = client.unanswered_since if client.unanswered else event.asked
         client.unanswered += 1
         turn.touched |= dict.fromkeys(client.queues)
+        turn.queues_to_judge |= dict.fromkeys(client.queues)
+        turn.clients_to_judge[event.client_id] = None
+
+
+def _declares(client: ClientView) -> tuple[object, ...]:
+    """What members must agree on."""
+    return client.orderly, client.strategy, client.subscriptions
 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:

@@ -49,8 +49,7 @@ def fold_hook(turn: Turn, event: HookEvent, news: News) -> None:
     view, hook = _view_of(turn, event, news)
     hook.time, hook.heard_at = event.time, turn.now
     _fold(turn, view, hook, event)
-    soonest = event.time + turn.policy.client_lock_max_live_time + 1  # that this event alone can make anything due
-    hook.due = min(hook.due or soonest, soonest)
+    turn.look_again(hook.clock, event.time + turn.policy.client_lock_max_live_time + 1)  # before that nothing is due
 
 
 def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
@@ -67,16 +66,13 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int)
     hook.locks, hook.speakers, hook.waiting, hook.doubts = {}, {}, {}, ()
     hook.time = hook.complete_at = hook.covered_since = now
     hook.heard_at = turn.now
-    hook.due = now + HEARD_FROM_ALL
+    turn.look_again(hook.clock, now + HEARD_FROM_ALL)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
     follow(turn, before, first_sight=False)
 
 
 def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
-    """Do what time alone does in the broker's view, up to ``now`` of the broker's clock, and say when to look again.
-
-    `HookView.due` is a lower bound: events that put things off don't move it.
-    """
+    """Do what time alone does in the broker's view, up to ``now`` of the broker's clock, and say when to look again."""
     state = turn.state
     before = Before(state, broker)
     died = broker_view.scan(view, state.group, now)
@@ -85,20 +81,11 @@ def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) ->
     hook.waiting = {channel: mqs for channel, mqs in hook.waiting.items() if now - max(mqs.values()) <= HEARD_FROM_ALL}
     follow(turn, before, first_sight=False, died=died)
     hook.speakers = {channel: c for channel, c in hook.speakers.items() if c in state.members}
-    limits = (turn.policy.client_lock_max_live_time, turn.policy.broker_lock_max_live_time)
-    turn.aged |= dict.fromkeys(
-        mq for mq, entry in hook.locks.items() if mq in state.queues and now - entry.last_update_timestamp > limits[0]
-    )
-    hook.due = _next_due(view, hook, now, limits)
-
-
-def _next_due(view: BrokerView, hook: HookView, now: int, lock_limits: tuple[int, int]) -> int:
     dues = [*hook.returning.values(), *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.waiting.values())]
     if (expiry := broker_view.next_expiry(view)) is not None:
         dues.append(expiry)
-    for entry in hook.locks.values():
-        dues += [due for limit in lock_limits if (due := entry.last_update_timestamp + limit + 1) > now][:1]
-    return min(dues, default=0)
+    if dues:
+        turn.look_again(hook.clock, min(dues))
 
 
 def _fold(turn: Turn, view: BrokerView, hook: HookView, event: HookEvent) -> None:
@@ -155,6 +142,7 @@ def _heart_beat(turn: Turn, view: BrokerView, hook: HookView, event: HeartBeat) 
     hook.goodbyes.pop(event.client_id, None)
     hook.returning.pop(event.client_id, None)
     hook.speakers.pop(event.channel, None)
+    turn.clients_to_judge[event.client_id] = None
     follow(turn, before, first_sight=event.time < hook.complete_at)
     _credit(turn, hook, event.channel, event.client_id)
 
@@ -195,8 +183,8 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
     for mq in set(event.requested).difference(event.granted):
         if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
             del hook.locks[mq]
-    if turn.state.incidents:
-        turn.aged |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
+    if turn.state.incidents or turn.state.pending:
+        turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
     _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
 
 

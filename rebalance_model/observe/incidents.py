@@ -1,10 +1,10 @@
-"""The life of an incident: opened, escalated or de-escalated, reclassified, resolved.
+"""The life of an incident: pending (silent), opened, escalated or de-escalated, reclassified, resolved.
 
-Each rule gives a verdict; this module turns verdicts into transitions. Only what was opened is closed; UNKNOWN
-freezes, it neither opens nor resolves.
+Each rule gives a verdict; this module turns verdicts into transitions. Only what was opened is closed; a verdict that
+is not known freezes: it neither opens nor resolves, and its time does not count.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -12,82 +12,107 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.advice import advice
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
-from rebalance_model.observe.state import Incident
+from rebalance_model.observe.state import GroupState, Incident, Pending
 from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import Clear, Evidence, Holds, Rule, Subject
 
-Severity = Literal["info", "warning", "critical"]
+Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-class Holds(msgspec.Struct, frozen=True):
-    """The rule holds: what is wrong is there."""
-
-    severity: Severity
-    sub_cause: str
-    client_id: str | None
-    evidence: dict[str, int | str | bool | None]
-
-
-class Clear(msgspec.Struct, frozen=True):
-    """The rule does not hold, on good evidence."""
-
-    evidence: dict[str, int | str | bool | None]
-
-
-Verdict = Holds | Clear | None
-"""None: not known, or not yet; nothing changes."""
-
-
-def apply(turn: Turn, code: str, mq: MessageQueue, verdict: Verdict) -> None:
-    """Bring the incident of this rule and queue to where the verdict says it is."""
-    name = f"{code} {mq}"
-    incident = turn.state.incidents.get(name)
-    if verdict is None or (incident is None and isinstance(verdict, Clear)):
-        return
-    turn.touched[mq] = None
-    if isinstance(verdict, Clear):
-        incident = turn.state.incidents.pop(name)
-        _tell(turn, incident, "RESOLVED", verdict.evidence)
-    elif incident is None:
-        _open(turn, name, code, mq, verdict)
-    else:
-        _change(turn, incident, verdict)
-
-
-def _open(turn: Turn, name: str, code: str, mq: MessageQueue, verdict: Holds) -> None:
+def apply(turn: Turn, rule: Rule[Subject], subject: Subject) -> None:
+    """Judge, and bring the incident of this rule and subject to where the verdict says it is."""
     state = turn.state
+    verdict = rule.judge(turn, subject)
+    if not isinstance(verdict, Holds) and not state.incidents and not state.pending:
+        return  # the usual case
+    name = f"{rule.code} {subject}".rstrip()
+    incident = state.incidents.get(name)
+    if incident is None:
+        _before(turn, rule, subject, name, verdict)
+    elif isinstance(verdict, Holds):
+        incident.cleared_at = None
+        _change(turn, rule, subject, incident, verdict)
+    elif isinstance(verdict, Clear):
+        _clear(turn, rule, subject, name, incident)
+    else:
+        incident.cleared_at = None
+
+
+def _before(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Holds | Clear | None) -> None:
+    pending = turn.state.pending.get(name)
+    if isinstance(verdict, Holds):
+        held = verdict.held
+        if held is None:
+            pending = pending or turn.state.pending.setdefault(name, Pending(turn.now))
+            pending.thaw(turn.now)
+            held = turn.now - pending.since
+        wanted = rule.open_after(turn.policy)
+        if held >= wanted:
+            turn.state.pending.pop(name, None)
+            _open(turn, rule, subject, name, verdict)
+        else:
+            turn.look_again(turn.state.clock, turn.now + wanted - held)
+    elif isinstance(verdict, Clear):
+        turn.state.pending.pop(name, None)
+    elif pending is not None:
+        pending.freeze(turn.now)
+
+
+def _clear(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, incident: Incident) -> None:
+    if incident.cleared_at is None:
+        incident.cleared_at = turn.now
+    due = incident.cleared_at + rule.clear_after(turn.policy)
+    if due > turn.now:
+        turn.look_again(turn.state.clock, due)
+        return
+    del turn.state.incidents[name]
+    _tell(turn, incident, "RESOLVED", rule.evidence(turn, subject))
+
+
+def _open(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Holds) -> None:
+    state = turn.state
+    queue = subject if isinstance(subject, MessageQueue) else None
     incident = Incident(
-        incident_id=stable_id(state.cluster, state.group, code, str(mq), turn.time),
-        code=code,
-        subject=str(mq),
+        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), turn.time),
+        code=rule.code,
+        subject=str(subject),
         opened_at=turn.time,
         severity=verdict.severity,
         sub_cause=verdict.sub_cause,
-        queue=mq,
+        queue=queue,
         client_id=verdict.client_id,
+        parent=_parent(state, rule, str(subject), queue),
     )
     state.incidents[name] = incident
-    _tell(turn, incident, "OPENED", verdict.evidence)
+    _tell(turn, incident, "OPENED", rule.evidence(turn, subject))
 
 
-def _change(turn: Turn, incident: Incident, verdict: Holds) -> None:
+def _parent(state: GroupState, rule: Rule[Subject], subject: str, queue: MessageQueue | None) -> str | None:
+    """What explains it: of the same queue, of its broker, or of the whole group."""
+    for code in rule.absorbed_by:
+        for where in (subject, queue.broker if queue is not None else "", ""):
+            if (parent := state.incidents.get(f"{code} {where}".rstrip())) is not None:
+                return parent.incident_id
+    return None
+
+
+def _change(turn: Turn, rule: Rule[Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
     step = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
+    if not step and not reclassified:
+        return
     incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id
-    if step:
-        _tell(turn, incident, "ESCALATED" if step > 0 else "DEESCALATED", verdict.evidence)
-    elif reclassified:
-        _tell(turn, incident, "RECLASSIFIED", verdict.evidence)
+    transition: Transition = "RECLASSIFIED" if not step else "ESCALATED" if step > 0 else "DEESCALATED"
+    _tell(turn, incident, transition, rule.evidence(turn, subject))
 
 
-def _tell(
-    turn: Turn,
-    incident: Incident,
-    transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"],
-    evidence: dict[str, int | str | bool | None],
-) -> None:
+def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evidence) -> None:
     explanation, first_step = advice(incident.code, incident.sub_cause)
+    queue = incident.queue
+    if queue is not None and queue in turn.state.queues:
+        turn.touched[queue] = None
     turn.emit(
         IncidentTransition(
             cluster=turn.state.cluster,
@@ -102,13 +127,13 @@ def _tell(
             transition=transition,
             subject=incident.subject,
             opened_at=incident.opened_at,
-            topic=incident.queue.topic,
-            broker=incident.queue.broker,
-            queue_id=incident.queue.queue_id,
+            topic=queue.topic if queue is not None else None,
+            broker=queue.broker if queue is not None else None,
+            queue_id=queue.queue_id if queue is not None else None,
             client_id=incident.client_id,
             evidence=_ENCODER.encode(evidence).decode(),
             explanation=explanation,
             first_step=first_step,
-            parent=None,
+            parent=incident.parent,
         )
     )

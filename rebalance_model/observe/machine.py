@@ -17,12 +17,10 @@ silent for `FOLLOW_INTERVALS` poll intervals of the other's own clock. So two co
 are all followed, each for its broker, beside the collector: see `corrections` for how they make one truth.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe import hook, rebalances, snapshots
-from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
@@ -39,18 +37,16 @@ from rebalance_model.observe.events import (
     instance_of,
     key_of,
 )
-from rebalance_model.observe.incidents import apply
+from rebalance_model.observe.judgement import judge, judge_all
 from rebalance_model.observe.membership import fold_connections, fold_route
 from rebalance_model.observe.offsets import fold_stats
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import lock_expired, ordered_queue_stuck, pull_expired
 from rebalance_model.observe.state import GroupState, Sequence
 from rebalance_model.observe.turn import Turn
 
 Clocks: TypeAlias = Mapping[str, int]
 FOLLOW_INTERVALS = 3
 """A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
-_AGED = (lock_expired, pull_expired)
 
 
 def step(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
@@ -92,18 +88,15 @@ def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> li
     clock = clock_of(tick)
     while (due := deadlines(state, policy).get(clock)) is not None and due <= clocks[clock]:
         turn = Turn(state, policy, {**clocks, clock: due}, cause=f"{tick.source_id}||{tick.seq}")
-        for broker, view in state.views.items():
-            if view.hook is not None and view.hook.clock == clock and 0 < view.hook.due <= due:
-                hook.scan(turn, broker, view, view.hook, due)
+        if state.dues.get(clock, due + 1) <= due:
+            del state.dues[clock]
+            for broker, view in state.views.items():
+                if view.hook is not None and view.hook.clock == clock:
+                    hook.scan(turn, broker, view, view.hook, due)
+            judge_all(turn)
         if clock == state.clock:
-            turn.aged |= {mq: None for mq, age_due in _ages_due(state, policy) if age_due <= due}
-        _judge_ages(turn)
-        if clock == state.clock:
-            rebalances.give_up(turn, due)
+            _keep_house(turn, due)
         snapshots.snapshot_changes(turn)
-        if clock == state.clock and state.next_snapshot <= due:
-            state.next_snapshot = _next_snapshot(due, policy)
-            snapshots.snapshot_all(turn)
         state.last_event = turn.time
         effects += turn.effects
     return effects
@@ -113,14 +106,8 @@ def deadlines(state: GroupState, policy: Policy) -> dict[str, int]:
     """When something will be due next, by each clock; empty for a group without any event."""
     if state.next_snapshot == 0:
         return {}
-    settle_due = rebalances.deadline(state, policy)
-    dues = [state.next_snapshot, *(due for _, due in _ages_due(state, policy))]
-    by_clock = {state.clock: min(dues if settle_due is None else [*dues, settle_due])}
-    for view in state.views.values():
-        if view.hook is not None and view.hook.due:
-            clock = view.hook.clock
-            by_clock[clock] = min(by_clock.get(clock, view.hook.due), view.hook.due)
-    return by_clock
+    dues = [state.next_snapshot, rebalances.deadline(state, policy), state.dues.get(state.clock)]
+    return state.dues | {state.clock: min(due for due in dues if due is not None)}
 
 
 def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
@@ -128,31 +115,20 @@ def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
     return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
 
 
-def _ages_due(state: GroupState, policy: Policy) -> Iterator[tuple[MessageQueue, int]]:
-    """When queues of members that do not answer pass the limits of the rules about ages."""
-    for client_id, client in state.clients.items():
-        if not client.silent:
-            continue
-        for mq in client.queues:
-            if state.queues[mq].owner == client_id:
-                for rule in _AGED:
-                    if (due := rule.due(state, mq, policy)) is not None:
-                        yield mq, due
+def _keep_house(turn: Turn, due: int) -> None:
+    """What is due by the group's own clock beside the rules."""
+    rebalances.give_up(turn, due)
+    if turn.state.next_snapshot <= due:
+        turn.state.next_snapshot = _next_snapshot(due, turn.policy)
+        snapshots.snapshot_all(turn)
 
 
 def _concluded(turn: Turn) -> list[AnyEffect]:
-    _judge_ages(turn)
+    judge(turn)
     rebalances.settle(turn)
     snapshots.snapshot_changes(turn)
     turn.state.last_event = turn.time
     return turn.effects
-
-
-def _judge_ages(turn: Turn) -> None:
-    for mq in turn.aged:
-        ages = Ages.of(turn, mq)
-        for rule in _AGED:
-            apply(turn, rule.CODE, mq, rule.judge(turn.state, mq, ages, turn.policy))
 
 
 def _next_snapshot(now: int, policy: Policy) -> int:
@@ -166,8 +142,7 @@ def _fold_answer(turn: Turn, event: PollEvent) -> None:
     elif isinstance(event, ConsumerRunningInfo):
         fold_running_info(turn, event)
     elif isinstance(event, ConsumeStats):
-        for mq in fold_stats(turn, event):
-            apply(turn, ordered_queue_stuck.CODE, mq, ordered_queue_stuck.judge(turn, mq))
+        turn.queues_to_judge |= dict.fromkeys(fold_stats(turn, event))
     else:
         fold_route(turn, event)
 
@@ -209,6 +184,7 @@ def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, i
     state.followed_at.clear()
     if not former:
         return
+    state.dues[clock] = now + 1  # what was waiting for the former clock is looked at by this one
     state.covered_since = now
     state.next_snapshot = _next_snapshot(now, policy)
     if state.episode is not None:

@@ -71,6 +71,7 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
     if known is None:
         expect(turn)
     elif known.queues != queues:
+        turn.group_to_judge = True
         rebalances.open_or_extend(turn, "ROUTE_CHANGED", event.topic, client_id=None)
         expect(turn)
 
@@ -96,6 +97,8 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
     if not first_sight:
         _tell_causes(turn, joined, left, died)
     state.members = members
+    turn.group_to_judge = True
+    turn.clients_to_judge |= dict.fromkeys((*joined, *left))
     for client_id in joined:
         if client_id not in state.clients:
             state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
@@ -135,6 +138,7 @@ def _forget_strangers(turn: Turn, asked: int) -> None:
 def _expect_anew(turn: Turn, before: Before) -> None:
     """What the strategy is given may change though the members, over all brokers, do not."""
     if basis(turn.state) != before.basis:
+        turn.group_to_judge = True
         expect(turn)
 
 

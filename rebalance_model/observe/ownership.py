@@ -28,7 +28,7 @@ def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> 
     if broadcasts(turn.state):
         return
     for mq in queues:
-        turn.aged[mq] = None
+        turn.queues_to_judge[mq] = None
         current = turn.queue(mq).owner
         owner = _believed_owner(turn, mq, current)
         if owner != current:
@@ -50,7 +50,7 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     for mq in held:
         if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
             told.holder = None
-        turn.aged[mq] = None
+        turn.queues_to_judge[mq] = None
         current = turn.queue(mq).owner
         owner = _believed_owner(turn, mq, current if current != client_id else None)
         if owner != current:
@@ -113,6 +113,7 @@ def _remember_locks(turn: Turn, client_id: str, client: ClientView) -> None:
 
 def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
     queue = turn.queue(mq)
+    turn.group_to_judge = True
     first_seen = evidence == "FIRST_SEEN" and current is None
     rebalance_id = "" if first_seen else rebalances.note_move(turn, mq, current, owner)
     if current is not None:

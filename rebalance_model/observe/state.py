@@ -47,8 +47,6 @@ class HookView(msgspec.Struct, array_like=True):
     """Members from before the broker's restart that have not come back, and until when that is waited for."""
     doubts: tuple[str, ...] = ()
     """What the last poll saw otherwise; see `correction`."""
-    due: int = 0
-    """Nothing of this view is due before."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
@@ -159,6 +157,25 @@ class Episode(msgspec.Struct, array_like=True):
     moves: dict[MessageQueue, Move] = {}
 
 
+class Pending(msgspec.Struct, array_like=True):
+    """What a rule holds that has not opened yet; by the group's clock."""
+
+    since: int
+    """Since when it has held; pushed on by the time in which it was not known."""
+    frozen_at: int | None = None
+
+    def freeze(self, now: int) -> None:
+        """It is not known any more."""
+        if self.frozen_at is None:
+            self.frozen_at = now
+
+    def thaw(self, now: int) -> None:
+        """It is known again: what passed in between does not count."""
+        if self.frozen_at is not None:
+            self.since += now - self.frozen_at
+            self.frozen_at = None
+
+
 class Incident(msgspec.Struct, array_like=True):
     """An open incident."""
 
@@ -168,8 +185,11 @@ class Incident(msgspec.Struct, array_like=True):
     opened_at: int
     severity: Literal["info", "warning", "critical"]
     sub_cause: str
-    queue: MessageQueue
+    queue: MessageQueue | None
     client_id: str | None
+    parent: str | None = None
+    cleared_at: int | None = None
+    """Since when it has been clear, by the group's clock; None while it is not."""
 
 
 class GroupTold(msgspec.Struct, array_like=True, frozen=True):
@@ -217,6 +237,10 @@ class GroupState(msgspec.Struct):
     episode: Episode | None = None
     incidents: dict[str, Incident] = {}
     """By ``code subject``."""
+    pending: dict[str, Pending] = {}
+    """By ``code subject``: what holds, but not for long enough."""
+    dues: dict[str, int] = {}
+    """By clock: when everything is to be judged anew, because time alone may have changed it."""
     told: GroupTold | None = None
     next_snapshot: int = 0
     rows: int = 0
@@ -241,8 +265,8 @@ class GroupState(msgspec.Struct):
             self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
             self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")
         for name, incident in self.incidents.items():
-            self._require(name == f"{incident.code} {incident.subject}", f"incident {name} is filed wrongly")
-            self._require(incident.queue in self.queues, f"incident {name} is of a queue that is not known")
+            self._require(name == f"{incident.code} {incident.subject}".rstrip(), f"incident {name} is filed wrongly")
+            self._require(name not in self.pending, f"incident {name} is open and pending")
         if self.episode is not None:
             self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
 

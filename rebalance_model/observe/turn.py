@@ -28,8 +28,20 @@ class Turn:
         self.effects: list[AnyEffect] = []
         self.touched: dict[MessageQueue, None] = {}
         """Queues whose state may have changed materially; a dictionary keeps their order."""
-        self.aged: dict[MessageQueue, None] = {}
-        """Queues whose owner, or what it last said of them, may have changed."""
+        self.queues_to_judge: dict[MessageQueue, None] = {}
+        self.clients_to_judge: dict[str, None] = {}
+        self.brokers_to_judge: dict[str, None] = {}
+        self.group_to_judge = False
+
+    def look_again(self, clock: str, at: int) -> None:
+        """Have everything judged again at that time of that clock, or before."""
+        at = max(at, self.clocks.get(clock, 0) + 1)
+        if (due := self.state.dues.get(clock)) is None or at < due:
+            self.state.dues[clock] = at
+
+    def clock_of(self, hook: HookView) -> int:
+        """How far the hook's clock has come."""
+        return max(hook.time, self.clocks.get(hook.clock, 0))
 
     def queue(self, mq: MessageQueue) -> QueueState:
         """The queue's state, made on first sight; it is now touched."""
@@ -51,7 +63,7 @@ class Turn:
         hook = view.hook if view is not None else None
         if hook is None:
             return None
-        went_on = self.clocks.get(hook.clock, hook.time) - hook.time
+        went_on = self.clock_of(hook) - hook.time
         return hook if self.now - hook.heard_at - went_on <= HOOK_SILENT_AFTER else None
 
     def next_seq(self) -> int:

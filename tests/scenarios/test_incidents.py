@@ -251,5 +251,5 @@ def test_a_sub_cause_that_changes_is_no_new_alert():
     stuck_rounds(trace, Member((Held(0, consume_age=50, in_listener=1), Held(1))), rounds=2, start=100)
     assert trace.incidents() == [
         (90, "OPENED", "ORDERED_QUEUE_STUCK SUSPEND_LOOP"),
-        (110, "RECLASSIFIED", "ORDERED_QUEUE_STUCK LISTENER_HUNG"),
+        (100, "RECLASSIFIED", "ORDERED_QUEUE_STUCK LISTENER_HUNG"),
     ]

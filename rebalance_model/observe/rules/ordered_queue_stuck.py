@@ -6,49 +6,42 @@ broker (GET_CONSUME_STATS), on covered time alone (`offsets`); clear when the co
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.ages import Ages, hook_lock
-from rebalance_model.observe.incidents import Clear, Holds, Verdict
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.turn import Turn
-
-CODE = "ORDERED_QUEUE_STUCK"
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
-    """The verdict on one queue; None until it has waited long enough."""
-    state, policy = turn.state, turn.policy
-    queue = state.queues[mq]
-    lag = lag_of(queue)
-    if not state.orderly or mq.is_retry or lag is None:
-        return None
-    if queue.stalled_ms <= policy.stuck_after and not state.incidents:
-        return None  # nothing to open and nothing to resolve: the usual case
-    ages = Ages.of(turn, mq)
-    evidence: dict[str, int | str | bool | None] = {
+    """By how long the queue has waited; not known until that is long enough."""
+    queue = turn.state.queues[mq]
+    if not turn.state.orderly or mq.is_retry or lag_of(queue) is None or queue.stats_at != turn.now:
+        return None  # the cause is named anew only with the proof that it still stands
+    if queue.stalled_ms <= turn.policy.stuck_after:
+        return CLEAR if queue.stalled_ms == 0 else None
+    return Holds("critical", _sub_cause(turn, mq, Ages.of(turn, mq)), queue.owner)
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Lag, offsets, and what its owner last showed."""
+    queue, ages = turn.state.queues[mq], Ages.of(turn, mq)
+    found: Evidence = {
         "owner": queue.owner,
-        "lag": lag,
+        "lag": lag_of(queue),
         "commit_offset": queue.commit_offset,
         "broker_offset": queue.broker_offset,
         "stalled_ms": queue.stalled_ms,
-        "limit_ms": policy.stuck_after,
+        "limit_ms": turn.policy.stuck_after,
     }
     if ages is not None:
-        evidence |= {
-            "lock_age_ms": ages.lock,
-            "pull_age_ms": ages.pull,
-            "consume_age_ms": ages.consume,
-        }
+        found |= {"lock_age_ms": ages.lock, "pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
     if ages is not None and ages.queue is not None:
-        evidence |= {
+        found |= {
             "locked": ages.queue.locked,
             "cached_count": ages.queue.cached_count,
             "in_listener": ages.queue.transaction_count,
         }
-    if queue.stalled_ms == 0:
-        return Clear(evidence)
-    if queue.stalled_ms <= policy.stuck_after:
-        return None
-    return Holds("critical", _sub_cause(turn, mq, ages), queue.owner, evidence)
+    return found
 
 
 def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
@@ -93,7 +86,10 @@ def _lock_is_kept(turn: Turn, mq: MessageQueue) -> bool:
     entry = hook_lock(turn.state, mq)
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if entry is not None and hook is not None:
-        age = turn.clocks.get(hook.clock, hook.time) - entry.last_update_timestamp
+        age = turn.clock_of(hook) - entry.last_update_timestamp
         return entry.client_id not in turn.state.members and age <= turn.policy.broker_lock_max_live_time
     free_at = turn.state.queues[mq].lock_free_at
     return free_at is not None and turn.now < free_at
+
+
+RULE = Rule("ORDERED_QUEUE_STUCK", judge, evidence, absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"))

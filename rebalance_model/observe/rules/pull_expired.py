@@ -7,44 +7,41 @@ for 20 s at most. Clear when a pull is seen or the queue goes to another.
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.expectation import group_info
-from rebalance_model.observe.incidents import Clear, Holds, Verdict
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
-CODE = "PULL_EXPIRED"
 PUSH = "CONSUME_PASSIVELY"
 
 
-def judge(state: GroupState, mq: MessageQueue, ages: Ages | None, policy: Policy) -> Verdict:
-    """The verdict on one queue by its owner's ages."""
-    owner = state.queues[mq].owner
-    if owner is None or ages is None:
-        return Clear({"owner": owner})
-    if ages.queue is None or ages.pull is None or not _applies(state, mq):
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By the age of the owner's last pull."""
+    ages = Ages.of(turn, mq)
+    if ages is None:
+        return CLEAR
+    info = group_info(turn.state)
+    if ages.queue is None or ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
         return None
-    expired = ages.pull > policy.pull_max_idle_time
-    if not expired and not state.incidents:
-        return None  # nothing to open and nothing to resolve: the usual case
-    evidence: dict[str, int | str | bool | None] = {
-        "owner": owner,
-        "pull_age_ms": ages.pull,
-        "limit_ms": policy.pull_max_idle_time,
-        "cached_count": ages.queue.cached_count,
-        "silent": ages.client.silent,
-    }
-    if not expired:
-        return None if ages.client.silent else Clear(evidence)
-    return Holds("critical", "", owner, evidence)
+    limit = turn.policy.pull_max_idle_time
+    if ages.pull > limit:
+        return Holds("critical", client_id=turn.state.queues[mq].owner)
+    if not ages.client.silent:
+        return CLEAR
+    turn.look_again(turn.state.clock, turn.now + limit + 1 - ages.pull)
+    return None
 
 
-def due(state: GroupState, mq: MessageQueue, policy: Policy) -> int | None:
-    """When the queue of an owner that is silent pull-expires, by the collector's clock; None once it has."""
-    client = state.clients.get(state.queues[mq].owner or "")
-    if client is None or not _applies(state, mq) or not client.silent or f"{CODE} {mq}" in state.incidents:
-        return None
-    return client.unanswered_since + policy.pull_max_idle_time + 1
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Age and limit."""
+    ages = Ages.of(turn, mq)
+    found: Evidence = {"owner": turn.state.queues[mq].owner}
+    if ages is not None:
+        found |= {
+            "pull_age_ms": ages.pull,
+            "limit_ms": turn.policy.pull_max_idle_time,
+            "cached_count": ages.queue.cached_count if ages.queue is not None else None,
+            "silent": ages.client.silent,
+        }
+    return found
 
 
-def _applies(state: GroupState, mq: MessageQueue) -> bool:
-    info = group_info(state)
-    return info is not None and info.consume_type == PUSH and not mq.is_retry
+RULE = Rule("PULL_EXPIRED", judge, evidence)

@@ -1,0 +1,58 @@
+"""What a rule is, and what it says of one subject."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.turn import Turn
+
+Severity = Literal["info", "warning", "critical"]
+Evidence: TypeAlias = dict[str, int | str | bool | None]
+"""The numbers behind a verdict; what a person would check first, first."""
+
+
+class Holds(msgspec.Struct, frozen=True, gc=False):
+    """What is wrong is there."""
+
+    severity: Severity
+    sub_cause: str = ""
+    client_id: str | None = None
+    """Whose fault it is, where it is one client's."""
+    held: int | None = None
+    """For how long it has held, milliseconds, where the evidence says so; None: since it was first judged so."""
+
+
+class Clear(msgspec.Struct, frozen=True, gc=False):
+    """It is not there, on good evidence."""
+
+
+CLEAR = Clear()
+Verdict: TypeAlias = Holds | Clear | None
+"""None: not known, or not yet. That freezes the rule for this subject: nothing opens or resolves, no time counts."""
+
+Subject = TypeVar("Subject", MessageQueue, str)
+
+
+def _at_once(_: Policy) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Rule(Generic[Subject]):
+    """One rule of detection.md. The subject is a queue; or a client's id, a broker's name, or "" for the group."""
+
+    code: str
+    judge: Callable[[Turn, Subject], Verdict]
+    """Pure, total and cheap. What time alone may change it asks for by `Turn.look_again`."""
+    evidence: Callable[[Turn, Subject], Evidence]
+    """Asked for at a transition only."""
+    open_after: Callable[[Policy], int] = _at_once
+    """How long it must hold before it opens, milliseconds."""
+    clear_after: Callable[[Policy], int] = _at_once
+    """How long it must be clear before it resolves, milliseconds."""
+    absorbed_by: tuple[str, ...] = ()
+    """Codes of what explains it: while one of them is open, on the same queue, broker or group, it is its child."""
