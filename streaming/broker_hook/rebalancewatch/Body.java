@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 
-/** An object of a JSON body, read by the broker's own parser; what is not as it must be is an IllegalArgumentException. */
+/** An object of a JSON body, read by the broker's own parser; what is wrong in it is an IllegalArgumentException. */
 final class Body {
     private final Map<?, ?> values;
 

@@ -32,6 +32,9 @@ final class CallQueue {
         }
     }
 
+    /** A larger call is not kept: parsing it would take many times its size, and no client needs to send it. */
+    private static final int CALL_BYTES_MAX = 4 << 20;
+
     private final int capacity;
     private final long bytesMax;
     private List<Call> waiting = new ArrayList<>();
@@ -55,8 +58,12 @@ final class CallQueue {
         return last;
     }
 
-    /** Stamp a call and keep it, or count it as lost. Pulls, the most frequent by far, leave half of the room to others. */
+    /** Stamp a call and keep it, or count it as lost. Pulls, by far the most, leave half of the room to others. */
     synchronized void offer(Call call) {
+        if (call.bytes > CALL_BYTES_MAX) {
+            lost();
+            return;
+        }
         call.time = now();
         boolean pull = call.kind == Kind.PULL_MESSAGE;
         boolean fits = fits(call, pull ? 2 : 1);

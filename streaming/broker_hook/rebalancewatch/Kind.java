@@ -53,6 +53,7 @@ enum Kind {
 
     /** Whether the bodies are needed; a pull's answer would be messages. */
     boolean hasBodies() {
-        return this == HEART_BEAT || this == GET_CONSUMER_LIST_BY_GROUP || this == LOCK_BATCH_MQ || this == UNLOCK_BATCH_MQ;
+        return this == HEART_BEAT || this == GET_CONSUMER_LIST_BY_GROUP || this == LOCK_BATCH_MQ
+            || this == UNLOCK_BATCH_MQ;
     }
 }

@@ -11,9 +11,10 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * business of a thread of its own ({@link Writer}). Nothing that goes wrong here reaches the RPC: telemetry is lost,
  * counted and reported instead.
  *
- * <p>Memory: at most {@code queueBytes} (32 MB) and {@code queueCapacity} calls that wait, {@link PullSums#MAX} sums of
- * pulls, {@link Telemetry#GROUPS_MAX} sequences, and 1 MB of lines that are about to be written: below 64 MB at its
- * worst, 1 MB in practice.
+ * <p>Memory: calls that wait, at most {@code queueBytes} (32 MB) and {@code queueCapacity} of them; at most
+ * {@link PullSums#MAX} sums of pulls (30 MB, if as many queues are pulled within a second), {@link Telemetry#GROUPS_MAX}
+ * sequences (32 MB, if all groups have the longest name), one call that is parsed (20 MB) and 2 MB of lines that are
+ * about to be written. So below 128 MB at its worst; in practice a few.
  */
 public final class RebalanceWatchHook implements RPCHook {
     private final CallQueue queue;
@@ -33,7 +34,7 @@ public final class RebalanceWatchHook implements RPCHook {
                 queue = new CallQueue(settings.queueCapacity, settings.queueBytes);
                 writer = new Writer(settings, queue);
                 writer.ensureAlive();
-                Log.say("on: " + settings.sourceId + " of cluster " + settings.cluster + " writes to " + settings.spool);
+                Log.say("on: " + settings.sourceId + " of " + settings.cluster + " writes to " + settings.spool);
             }
         } catch (Throwable error) {
             Log.say("off: " + error);

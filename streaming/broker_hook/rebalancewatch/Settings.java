@@ -122,7 +122,8 @@ final class Settings {
         StringBuilder text = new StringBuilder();
         for (byte one : name.getBytes(StandardCharsets.UTF_8)) {
             char c = (char) (one & 0xFF);
-            boolean plain = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || "._@-".indexOf(c) >= 0;
+            boolean plain = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+                || "._@-".indexOf(c) >= 0;
             text.append(plain ? String.valueOf(c) : String.format("%%%02X", (int) c));
         }
         return text.toString();
