@@ -1,0 +1,272 @@
+"""What a fold held, against what the real brokers and clients answered: every value, and a name for each difference.
+
+An answer agrees if it is what the fold held at some moment between the question and the answer, or up to a slack later:
+an event is told when its call is done, so the fold is behind by what is in flight. What differs beyond that is one of
+the kinds below, whose bound is checked, or it is unexplained.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from rebalance_model.observe import events
+from rebalance_model.observe.policy import Policy
+
+IN_FLIGHT = 500
+HAND_OVER = 1_000
+"""A client makes its process queue after it was granted the lock or asked for the offset, and drops it before it
+unlocks."""
+PULL_SUM = 1_000
+"""A commit that came with a pull is told when the sum of pulls that it is in ends."""
+REBALANCE = 25_000
+"""A client rebalances every 20 s, told or not (RebalanceService)."""
+ROUTE = 30_000
+"""A client asks for routes so often (pollNameServerInterval)."""
+CHANNEL_EXPIRED, SCAN, TICK = 120_000, 10_000, 1_500
+
+AGREES = "agrees"
+CLOSED = "a closed channel that no later 38 has told of"
+SCANNED = "a member past 120 s that the broker's scan has taken out already"
+GIVEN_UP = "a concurrent queue that its owner gave up and nobody has taken yet"
+TWO_HOLD = "a concurrent queue that another took before its owner rebalanced"
+AWAY = "a queue of a broker that is or was down, given up for lack of a route"
+UNTOLD = "an offset that nobody has committed since the broker started"
+LONGEST = {CLOSED: CHANNEL_EXPIRED + SCAN + TICK, SCANNED: SCAN + TICK, GIVEN_UP: REBALANCE, TWO_HOLD: REBALANCE}
+"""How long a difference may last, from the first answer that shows it to the last."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An answer and the fold that do not agree."""
+
+    name: str | None
+    """Its kind; None: unexplained."""
+    group: str
+    key: tuple
+    asked: int
+    time: int
+    answered: object
+    held: tuple
+
+
+@dataclass
+class Verdict:
+    """What came of a comparison."""
+
+    compared: Counter = field(default_factory=Counter)
+    unanswered: Counter = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def unexplained(self):
+        return [one for one in self.differences if one.name is None]
+
+    def spells(self):
+        """(name, ms, the first difference) of each difference, for as long as it lasted from answer to answer."""
+        spells = defaultdict(list)
+        for one in self.differences:
+            same = spells[one.name, one.group, one.key]
+            if same and one.asked - same[-1][-1].time <= HAND_OVER + 5_000:
+                same[-1].append(one)
+            else:
+                same.append([one])
+        return [(key[0], run[-1].time - run[0].asked, run[0]) for key, runs in spells.items() for run in runs]
+
+    def too_long(self):
+        """Spells beyond the bound of their kind."""
+        return [spell for spell in self.spells() if spell[1] > LONGEST.get(spell[0], spell[1])]
+
+
+class Known:
+    """What the events and the faults say beside the fold."""
+
+    def __init__(self, run):
+        self.channels = defaultdict(list)
+        """When a channel last said anything, by (broker, group, channel)."""
+        self.beats = defaultdict(list)
+        self.lists = defaultdict(list)
+        """(asked, time) of the answers to 38, by (broker, group)."""
+        self.commits = defaultdict(list)
+        self.starts = defaultdict(list)
+        self.end = run.hook[-1].time
+        for event in run.hook:
+            self._take(event)
+        self.down = defaultdict(list)
+        self.frozen = defaultdict(list)
+        for one in run.faults:
+            spans, name = (self.down, one.broker) if one.broker else (self.frozen, one.client_id)
+            if one.broker or one.kind == "freeze":
+                if one.cure:
+                    spans[name][-1] = (spans[name][-1][0], one.done)
+                else:
+                    spans[name].append((one.time, self.end))
+
+    def _take(self, event):
+        if isinstance(event, events.BrokerStatus):
+            self.starts[event.broker].append(event.time)
+        if not isinstance(event, events.GroupEvent):
+            return
+        place = event.broker, event.group
+        self.channels[*place, event.channel].append(event.time)
+        if isinstance(event, events.HeartBeat):
+            self.beats[*place, event.channel].append(event.time)
+        elif isinstance(event, events.GetConsumerListByGroup):
+            self.lists[place].append((event.asked, event.time))
+        elif isinstance(event, events.UpdateConsumerOffset | events.PullMessage):
+            self.commits[*place, event.topic, event.queue_id].append(event.time)
+
+
+class Judge:
+    """Compares one run's answers with one fold's history."""
+
+    def __init__(self, run, history):
+        self.verdict = Verdict()
+        self._history = history
+        self._known = Known(run)
+        for event in run.poll:
+            if not isinstance(event, events.Answer) or isinstance(event, events.TopicRoute):
+                continue
+            if event.error is not None:
+                self.verdict.unanswered[type(event).__name__] += 1
+            elif isinstance(event, events.ConsumerConnection):
+                self._connection(event)
+            elif isinstance(event, events.ConsumeStats):
+                self._stats(event)
+            else:
+                self._running_info(event)
+        for answer in run.lists:
+            self._list(answer)
+
+    def _connection(self, event):
+        broker = event.broker
+        members = {("member", broker, one.channel): one.client_id for one in event.connections}
+        self._compare("members (203)", event, "member", members, self._closed)
+        wanted = {
+            ("subscription", broker, one.topic): (one.sub_string, one.expression_type, one.sub_version)
+            for one in event.subscriptions
+        }
+        self._compare("subscriptions (203)", event, "subscription", wanted, self._all_closed)
+        modes = (event.consume_type, event.message_model, event.consume_from_where)
+        self._compare("modes (203)", event, "modes", {("modes", broker): modes} if members else {}, self._all_closed)
+
+    def _list(self, answer):
+        counts = Counter(answer.consumer_ids)
+        listed = {("connections", answer.broker, client_id): count for client_id, count in counts.items()}
+        self._compare("members (38)", answer, "connections", listed, lambda *_: None)
+
+    def _compare(self, what, event, kind, answered, explain):
+        series = self._history.series[event.group]
+        for key in answered.keys() | self._history.keys(event.group, kind, event.broker):
+            held = series[key].during(event.asked, event.time + IN_FLIGHT)
+            value = answered.get(key)
+            if value is None and held == [None]:
+                continue
+            self._note(what, event, key, value, held, value in held, explain)
+
+    def _note(self, what, event, key, value, held, agrees, explain):
+        self.verdict.compared[what] += 1
+        if not agrees:
+            name = explain(event, key, value)
+            self.verdict.differences.append(
+                Difference(name, event.group, key, event.asked, event.time, value, tuple(held))
+            )
+
+    def _closed(self, event, key, value):
+        """A channel that the broker has no more: nothing is heard on it any more, and the fold learns of it in time."""
+        _, broker, channel = key
+        place = broker, event.group
+        said = self._known.channels[*place, channel]
+        if value is not None or not said or said[-1] > event.time + IN_FLIGHT:
+            return None
+        last = self._known.beats[*place, channel][-1]
+        series = self._history.series[event.group][key]
+        gone = next((t for t, v in zip(series.times, series.values, strict=True) if t > event.time and v is None), None)
+        expired = last + CHANNEL_EXPIRED + SCAN + TICK
+        told = next((time for asked, time in self._known.lists[place] if asked > event.time), expired)
+        if (gone if gone is not None else self._known.end) > min(told, expired):
+            return None
+        return SCANNED if event.asked - last > CHANNEL_EXPIRED else CLOSED
+
+    def _all_closed(self, event, key, value):
+        """The broker has no member any more, the fold has only closed channels."""
+        members = self._history.keys(event.group, "member", event.broker)
+        series = self._history.series[event.group]
+        living = [key for key in members if series[key].at(event.time) is not None]
+        if value is None and all(self._closed(event, key, None) for key in living):
+            return CLOSED
+        return None
+
+    def _stats(self, event):
+        answered = {("commit", row.mq.broker, row.mq): row.consumer_offset for row in event.queues}
+        series = self._history.series[event.group]
+        for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
+            held = series[key].during(event.asked, event.time + PULL_SUM + IN_FLIGHT)
+            known = [value for value in held if value is not None]
+            value = answered.get(key)
+            if value is None and not known:
+                continue
+            nothing = None in held and value is not None and value <= 0  # 208 shows none as 0
+            agrees = nothing or (value is not None and bool(known) and min(known) <= value <= max(known))
+            self._note("offsets (208)", event, key, value, held, agrees, self._untold)
+
+    def _untold(self, event, key, value):
+        _, broker, mq = key
+        starts = self._known.starts[broker]
+        started = starts[bisect_right(starts, event.asked) - 1]
+        commits = self._known.commits[broker, event.group, mq.topic, mq.queue_id]
+        since = [time for time in commits if started <= time <= event.asked]
+        return UNTOLD if started > starts[0] and value is not None and not since else None
+
+    def _running_info(self, event):
+        rows = {row.mq: row for row in event.queues}
+        series = self._history.series[event.group]
+        client_id = event.client_id
+        owned = {
+            key[2]
+            for key in self._history.keys(event.group, "owner")
+            if client_id in series[key].during(event.asked - HAND_OVER, event.time + HAND_OVER)
+        }
+        for mq in rows.keys() | owned:
+            key = ("owner", mq.broker, mq)
+            held = series[key].during(event.asked - HAND_OVER, event.time + HAND_OVER)
+            agrees = client_id in held if _holds(event, rows.get(mq)) else mq in rows or set(held) != {client_id}
+            explain = self._taken if mq in rows else self._given_up
+            self._note("owners (307)", event, key, client_id if mq in rows else None, held, agrees, explain)
+
+    def _taken(self, event, key, value):
+        """The client still holds a queue that another has taken: it has not rebalanced since."""
+        left = self._history.series[event.group][key].left(value, event.time)
+        if left is None or event.orderly:
+            return None
+        thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)
+        return TWO_HOLD if event.asked - max(left, thawed) <= REBALANCE else None
+
+    def _given_up(self, event, key, value):
+        """The client has given up a queue of which nobody has told since."""
+        for begin, end in self._known.down[key[1]]:
+            if begin <= event.time and event.asked <= end + ROUTE + REBALANCE:
+                return AWAY
+        return None if event.orderly else GIVEN_UP
+
+
+def _holds(event, row):
+    """Whether a client holds a queue by its own word: of an ordered one with a lock that lives, so nobody else may."""
+    if row is None or row.dropped:
+        return False
+    return not event.orderly or (row.locked and event.asked - row.lock_time <= Policy().client_lock_max_live_time)
+
+
+def table(run, verdict):
+    """The figures, as text."""
+    rounds = Counter(event.broker for event in run.poll if isinstance(event, events.BrokerStatus))
+    lines = [f"{max(rounds.values())} rounds of questions in {(run.hook[-1].time - run.hook[0].time) / 1000:.0f} s"]
+    lines += [f"{count:>8} {what}: values compared" for what, count in sorted(verdict.compared.items())]
+    lines += [f"{count:>8} {what} without an answer" for what, count in sorted(verdict.unanswered.items())]
+    longest = defaultdict(int)
+    for name, ms, _ in verdict.spells():
+        longest[name] = max(longest[name], ms)
+    counts = Counter(one.name for one in verdict.differences)
+    lines += [
+        f"{counts[name]:>8} {name} (longest {longest[name] / 1000:.1f} s)" for name in sorted(filter(None, counts))
+    ]
+    return "\n".join([*lines, f"{len(verdict.unexplained):>8} unexplained"])

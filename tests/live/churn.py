@@ -1,0 +1,194 @@
+"""Churn in a real cluster, recorded: what the brokers' hooks told, and what brokers and clients answered meanwhile.
+
+The questions are the collector's own (203, 208, 307, every two seconds), with when each was asked and answered. The
+list of members (38) is asked seldom, since its answer is itself an event that the hooks tell. All clocks are this
+machine's. A run is a folder, so that it can be judged again.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from rebalance_model.observe.decoding import decode
+from streaming.collector.client import RemotingClient, RpcFailedError
+from streaming.collector.rpc import Rpc
+from streaming.lab.state import FaultRecord
+from streaming.lab.story import Step
+from streaming.settings import load_settings
+from tests import hooked
+
+INTERVAL_MS = 2_000
+_LIST_SECONDS = 20
+
+SHORT = (
+    Step(2, "join", "orders-4"),
+    Step(10, "freeze", "audit-1"),
+    Step(14, "leave", "orders-1"),
+    Step(22, "broker-restart", "broker-b"),
+    Step(30, "broker-restart", "broker-b", cure=True),
+    Step(42, "kill", "orders-2"),
+    Step(46, "freeze", "audit-1", cure=True),
+    Step(48, "leave", "orders-1", cure=True),
+    Step(58, "broker-kill", "broker-a"),
+    Step(64, "broker-kill", "broker-a", cure=True),
+    Step(76, "kill", "orders-2", cure=True),
+    Step(82, "add-queues"),
+)
+SHORT_SECONDS = 105
+LONG = (
+    Step(10, "join", "orders-4"),
+    Step(30, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the brokers drop it
+    Step(40, "join", "audit-3"),
+    Step(55, "leave", "audit-1"),
+    Step(70, "kill", "orders-2"),
+    Step(90, "leave", "audit-1", cure=True),
+    Step(105, "kill", "orders-2", cure=True),
+    Step(120, "broker-restart", "broker-b"),
+    Step(135, "broker-restart", "broker-b", cure=True),
+    Step(175, "freeze", "orders-3", cure=True),
+    Step(195, "freeze", "audit-2"),
+    Step(205, "kill", "orders-1"),
+    Step(220, "freeze", "audit-2", cure=True),
+    Step(230, "kill", "orders-1", cure=True),
+    Step(245, "add-queues"),
+    Step(255, "join", "orders-4", cure=True),
+    Step(275, "broker-kill", "broker-a"),
+    Step(300, "broker-kill", "broker-a", cure=True),
+    Step(345, "kill", "audit-3"),
+    Step(365, "kill", "audit-3", cure=True),
+    Step(380, "freeze", "orders-2"),
+    Step(390, "leave", "orders-1"),
+    Step(420, "freeze", "orders-2", cure=True),
+    Step(430, "leave", "orders-1", cure=True),
+    Step(445, "broker-restart", "broker-a"),
+    Step(500, "broker-restart", "broker-a", cure=True),  # down for so long that the clients give its queues up
+    Step(540, "join", "orders-5"),
+    Step(560, "kill", "audit-1"),
+    Step(575, "kill", "audit-1", cure=True),
+)
+LONG_SECONDS = 615
+
+
+class MemberList(msgspec.Struct, frozen=True):
+    """One answer to GET_CONSUMER_LIST_BY_GROUP."""
+
+    asked: int
+    time: int
+    broker: str
+    group: str
+    consumer_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was recorded, each in the order of its time."""
+
+    hook: list
+    """What the hooks told."""
+    poll: list
+    """What the collector told."""
+    lists: list[MemberList]
+    faults: list[FaultRecord]
+
+
+def play(lab, steps, seconds, folder):
+    """Do to the lab what the steps say, each not before its time, and record until the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    with _collecting(lab, folder / "poll.jsonl"), _listing(lab, folder / "lists.jsonl"):
+        for step in steps:
+            time.sleep(max(0.0, begun + step.at - time.monotonic()))
+            (lab.cure if step.cure else lab.fault)(step.fault, client=step.client)
+        time.sleep(max(0.0, begun + seconds - time.monotonic()))
+    time.sleep(1.5)  # a tick, after which all of it is on disk
+    shutil.copytree(lab.spool, folder / "spool")
+    shutil.copyfile(lab.fault_log, folder / "faults.jsonl")
+    return read(folder)
+
+
+def read(folder):
+    """A run."""
+    return Run(
+        hook=sorted(hooked.told(folder / "spool"), key=lambda event: event.time),
+        poll=[
+            decode(line, key=None, stamp=time.time_ns() // 1_000_000, keyed=False)
+            for line in (folder / "poll.jsonl").read_bytes().splitlines()
+        ],
+        lists=_lines(folder / "lists.jsonl", MemberList),
+        faults=_lines(folder / "faults.jsonl", FaultRecord),
+    )
+
+
+def _lines(path, kind):
+    return [msgspec.json.decode(line, type=kind) for line in path.read_bytes().splitlines()]
+
+
+@contextmanager
+def _collecting(lab, recording):
+    environment = {
+        **os.environ,
+        "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": json.dumps([lab.name_server]),
+        "REBALANCE_WATCH_COLLECTOR__INTERVAL_MS": str(INTERVAL_MS),
+        "REBALANCE_WATCH_COLLECTOR__DEADLINE_MS": str(INTERVAL_MS - 100),
+    }
+    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording)]
+    with recording.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            code = process.wait(timeout=30)
+    assert code == 0, recording.with_suffix(".log").read_text()[-2_000:]
+
+
+@contextmanager
+def _listing(lab, path):
+    done = threading.Event()
+    thread = threading.Thread(target=_ask_lists, args=(lab.name_server, path, done))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _ask_lists(name_server, path, done):
+    groups = [group.group for group in load_settings().lab.groups.values()]
+    with path.open("wb") as file:
+        while not done.wait(_LIST_SECONDS):
+            for broker in _masters(name_server):
+                with suppress(OSError):  # it is down
+                    for group in groups:
+                        file.write(msgspec.json.encode(_ask_list(broker, group)) + b"\n")
+
+
+def _ask_list(broker, group):
+    host, _, port = broker.address.rpartition(":")
+    with hooked.Client((host, int(port))) as client:
+        asked = time.time_ns() // 1_000_000
+        answer = client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": group})
+        ids = json.loads(answer.body)["consumerIdList"] if answer.code == 0 else ()  # 1: nobody is there
+        return MemberList(asked, time.time_ns() // 1_000_000, broker.name, group, tuple(ids))
+
+
+def _masters(name_server):
+    async def ask():
+        async with RemotingClient(load_settings().acl) as client:
+            return await Rpc(client, (name_server,)).masters(3.0)
+
+    try:
+        return asyncio.run(ask())
+    except RpcFailedError:
+        return []

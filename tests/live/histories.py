@@ -1,0 +1,110 @@
+"""What a fold of telemetry held at every moment: the state after each event, as values that hold from then on.
+
+Values are kept by key: the member on a channel, how many connections a client has, the expression of a subscription,
+the group's modes (each of one broker's view), a queue's lock, commit and owner.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+
+from rebalance_model.observe.effects import GroupSnapshot
+from rebalance_model.observe.events import GroupEvent, Tick
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+
+
+class Series:
+    """The values of one thing, each with the time from which on it held; None before the first."""
+
+    def __init__(self):
+        self.times = []
+        self.values = []
+
+    def put(self, time, value):
+        self.times.append(time)
+        self.values.append(value)
+
+    def at(self, time):
+        """What held then."""
+        place = bisect_right(self.times, time)
+        return self.values[place - 1] if place else None
+
+    def during(self, begin, end):
+        """All that held at some moment from begin to end."""
+        first, last = bisect_right(self.times, begin), bisect_right(self.times, end)
+        return [self.at(begin), *self.values[first:last]]
+
+    def left(self, value, before):
+        """When it last ceased to be this value, at or before a time; None: never."""
+        for place in range(bisect_right(self.times, before) - 1, 0, -1):
+            if self.values[place - 1] == value:
+                return self.times[place]
+        return None
+
+
+class _Groups(dict):
+    """A group store: nothing is ever flushed to it."""
+
+    put = dict.__setitem__
+
+    def remove(self, key):
+        self.pop(key, None)
+
+
+class History:
+    """Everything that the fold of some events held, by group and key."""
+
+    def __init__(self, events, policy=None, fold=Shard.fold):
+        self.series = defaultdict(lambda: defaultdict(Series))
+        self.corrections = []
+        """(when, group, what) of each correction."""
+        self._shard = Shard(None, _Groups(), policy or Policy())
+        self._last = defaultdict(dict)
+        for event in events:
+            effects = fold(self._shard, event)
+            self.corrections += [
+                (effect.time, effect.group, what)
+                for effect in effects
+                if isinstance(effect, GroupSnapshot)
+                for what in effect.corrections
+            ]
+            if isinstance(event, GroupEvent):
+                self._look(event.time, event.group, self._shard._group(event.cluster, event.group))
+            elif isinstance(event, Tick) or not effects:
+                for state in list(self._shard._groups.values()):
+                    self._look(event.time, state.group, state)
+        self.states = {state.group: state for state in self._shard._groups.values()}
+
+    def keys(self, group, kind, *place):
+        """The keys of a kind, of one broker's view or topic."""
+        head = (kind, *place)
+        return {key for key in self.series[group] if key[: len(head)] == head}
+
+    def _look(self, time, group, state):
+        state.validate()
+        now = dict(_values(state))
+        before = self._last[group]
+        for key in before.keys() | now.keys():
+            if before.get(key) != now.get(key):
+                self.series[group][key].put(time, now.get(key))
+        self._last[group] = now
+
+
+def _values(state):
+    for broker, view in state.views.items():
+        info = view.info
+        for channel, member in info.channel_info_table.items():
+            yield ("member", broker, channel), member.client_id
+        for client_id, count in Counter(info.client_ids()).items():
+            yield ("connections", broker, client_id), count
+        for topic, one in info.subscription_table.items():
+            yield ("subscription", broker, topic), (one.sub_string, one.expression_type, one.sub_version)
+        if info.channel_info_table:
+            yield ("modes", broker), (info.consume_type, info.message_model, info.consume_from_where)
+        for mq, lock in view.hook.locks.items() if view.hook is not None else ():
+            yield ("lock", broker, mq), (lock.client_id, lock.last_update_timestamp)
+    for mq, queue in state.queues.items():
+        if queue.hook is not None and queue.hook.commit_offset >= 0:
+            yield ("commit", mq.broker, mq), queue.hook.commit_offset
+        if queue.owner is not None:
+            yield ("owner", mq.broker, mq), queue.owner

@@ -1,0 +1,179 @@
+"""The lock table rebuilt from what the hook tells is the broker's own, entry by entry."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from streaming.java import java_home
+from streaming.lab import servers
+from streaming.lab.cluster import Cluster
+from streaming.lab.state import Home, LabState
+from streaming.settings import LabGroup, load_settings
+from tests import hooked
+from tests.live.agreement import IN_FLIGHT
+from tests.live.histories import History
+
+pytestmark = pytest.mark.live
+ORDERS = LabGroup(group="orders-group", topic="Orders", ordered=True, queues=4, consumers=2)
+RAW = "raw-group"
+STAMP_MS_USUAL = 50
+
+
+class Broker:
+    """The program with broker and name server; asks for its table whenever told to, and twice a second besides."""
+
+    def __init__(self, process):
+        self._process = process
+        self._lock = threading.Lock()
+        self.tables = []
+
+    def say(self):
+        """The next line of JSON; RocketMQ's own lines are passed over."""
+        while line := self._process.stdout.readline():
+            if line.startswith("{"):
+                return json.loads(line)
+        raise AssertionError("the broker ended")
+
+    def look(self):
+        with self._lock:
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+            self.tables.append(self.say())
+            return self.tables[-1]["locks"]
+
+    def watch(self, done):
+        while not done.wait(0.5):
+            self.look()
+
+
+@contextmanager
+def running(home, spool):
+    """The broker of `tests.live.broker_in_process`, a cluster to start consumers in, and the broker's address."""
+    port, name_server = servers.free_port(beside=servers.BROKER_PORTS_BESIDE), servers.free_port()
+    command = [sys.executable, "-m", "tests.live.broker_in_process", home, spool, port, name_server]
+    with (home / "broker.log").open("wb") as log:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            env=os.environ | {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        broker = Broker(process)
+        state = LabState(name_server_port=name_server, brokers={hooked.NAME: port})
+        cluster = Cluster(Home(home / "lab"), state, load_settings().runtime.jars)
+        try:
+            assert broker.say() == {"ready": True}
+            yield SimpleNamespace(broker=broker, cluster=cluster, address=(servers.LOOPBACK, port))
+        finally:
+            for name in list(state.members):
+                cluster.end(name, cleanly=False)
+            process.stdin.close()
+            process.wait(timeout=30)
+            process.stdout.close()
+
+
+def _consumers(cluster, *names):
+    for name in names:
+        cluster.launch_consumer(cluster.new_consumer(name, ORDERS))
+    for name in names:
+        cluster.await_start(name)
+
+
+def _locked(client, client_id, *queues, group=RAW):
+    answer = client.ask(hooked.LOCK, body=hooked.locks(client_id, group, *queues))
+    return {one["queueId"] for one in json.loads(answer.body)["lockOKMQSet"]}
+
+
+def _holders(broker, group):
+    return {holder for holder, _ in broker.look().get(group, {}).values()}
+
+
+def _churn(world, eventually):
+    """Consumers and raw clients lock, renew, unlock, refuse each other, die and expire."""
+    _consumers(world.cluster, "orders-1", "orders-2")
+    first, second = "127.0.0.1@orders-1", "127.0.0.1@orders-2"
+    eventually(lambda: _holders(world.broker, ORDERS.group) == {first, second})
+    with hooked.Client(world.address) as one, hooked.Client(world.address) as other:
+        assert _locked(one, "x", 0, 1, 2) == {0, 1, 2}
+        assert _locked(other, "y", 1, 2, 3) == {3}
+        assert _locked(other, "y", *range(4), group=ORDERS.group) == set()
+        other.tell(hooked.UNLOCK, body=hooked.locks("y", RAW, 0, 3))  # 0 is not its own: stays
+        one.tell(hooked.UNLOCK, body=hooked.locks("x", RAW, 1))
+        eventually(lambda: len(world.broker.look()[RAW]) == 2)
+        assert _locked(other, "y", 1) == {1}
+        world.cluster.end("orders-2", cleanly=False)
+        renewed = time.monotonic()
+        while time.monotonic() - renewed < 12:  # x dies: what it holds expires; y renews
+            time.sleep(2)
+            assert _locked(other, "y", 1) == {1}
+        assert _locked(other, "y", 0, 2) == {0, 2}
+    eventually(lambda: _holders(world.broker, ORDERS.group) == {first})
+    world.cluster.end("orders-1", cleanly=True)  # it unlocks
+    eventually(lambda: not world.broker.look()[ORDERS.group])
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory, eventually):
+    """What the hook told and the tables that the broker had meanwhile."""
+    home = tmp_path_factory.mktemp("in-process")
+    spool, done = home / "spool", threading.Event()
+    with running(home, spool) as world:
+        with hooked.Client(world.address) as client:
+            client.make(ORDERS.topic, ORDERS.group, RAW)
+        watching = threading.Thread(target=world.broker.watch, args=(done,))
+        watching.start()
+        try:
+            _churn(world, eventually)
+        finally:
+            done.set()
+            watching.join()
+        time.sleep(1.5)  # a tick, after which all of it is on disk
+        return hooked.told(spool), world.broker.tables
+
+
+def _compared(tables, history):
+    """(group, queue, the broker's entry, those that the fold held meanwhile) of every entry of every table."""
+    for table in tables:
+        for group, series in history.series.items():
+            for key in history.keys(group, "lock"):
+                held = series[key].during(table["asked"], table["time"] + IN_FLIGHT)
+                entry = table["locks"].get(group, {}).get(str(key[2]))
+                if entry is not None or held != [None]:
+                    yield group, key[2], entry, held
+        for group, locks in table["locks"].items():
+            for name in locks.keys() - {str(key[2]) for key in history.keys(group, "lock")}:
+                yield group, name, locks[name], [None]
+
+
+def _agrees(entry, held):
+    if entry is None:
+        return None in held
+    client_id, stamp = entry
+    return any(one and one[0] == client_id and 0 <= one[1] - stamp <= IN_FLIGHT for one in held)
+
+
+def test_the_rebuilt_lock_table_is_the_brokers_own(told):
+    events, tables = told
+    history = History(events)
+    compared = list(_compared(tables, history))
+    assert len(tables) >= 30
+    assert len(compared) >= 150
+    assert [one for one in compared if not _agrees(*one[2:])] == []
+    late = [
+        min(one[1] - entry[1] for one in held if one and one[0] == entry[0] and one[1] >= entry[1])
+        for _, _, entry, held in compared
+        if entry is not None
+    ]
+    assert statistics.quantiles(late, n=20)[-1] <= STAMP_MS_USUAL
+    assert isinstance(compared[0][1], MessageQueue)
