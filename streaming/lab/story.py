@@ -1,6 +1,6 @@
 """How the demo's capture is recorded: the lab, the collector, and every fault at its time.
 
-`rebalance-watch lab record DIR` plays it for about 23 minutes. The faults follow each other with pauses in which the
+`rebalance-watch lab record DIR` plays it for about 26 minutes, and both collectors tell of it. The faults follow each other with pauses in which the
 group heals, so that each line of what is found belongs to one of them.
 """
 
@@ -47,8 +47,10 @@ STORY = (
     Step(1030, "slow-pull", "orders-slow"),
     Step(1260, "slow-pull", "orders-slow", cure=True),
     Step(1310, "add-queues"),
+    Step(1400, "broker-restart", "broker-a"),
+    Step(1415, "broker-restart", "broker-a", cure=True),
 )
-END_S = 1400.0
+END_S = 1530.0
 
 
 def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
@@ -75,7 +77,8 @@ def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None
 
 def _collector(lab: Lab, recording: Path) -> "subprocess.Popen[bytes]":
     name_servers = msgspec.json.encode([lab.name_server]).decode()
-    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording)]
+    spool = [] if lab.spool is None else ["--spool", str(lab.spool)]
+    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording), *spool]
     return subprocess.Popen(command, env=os.environ | {"REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": name_servers})
 
 
