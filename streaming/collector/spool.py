@@ -88,7 +88,8 @@ class Spool:
         if not self._finished and self.start < newest_start:
             numbers = self._numbers()
             newest = self._path(numbers[-1]) if numbers else self.folder
-            self._finished = time.time() - newest.stat().st_mtime >= quiet_seconds
+            was_finished = self._safe is not None and not numbers  # else the file being written would still be there
+            self._finished = was_finished or time.time() - newest.stat().st_mtime >= quiet_seconds
 
     def take(self) -> list[bytes]:
         """The next lines without their ends, about `CHUNK_BYTES` of them; none if there is nothing new.

@@ -228,6 +228,18 @@ def test_an_incarnation_ends_when_a_newer_one_is_there_and_nothing_is_written_an
     assert again == [writer.torn, [], []]
 
 
+def test_a_folder_that_a_crash_left_behind_empty_is_removed_at_once(tmp_path):
+    writer = SpoolWriter(tmp_path, "hook-a")
+    old = writer.folder
+    writer.reboot()
+    (old / f"{0:020d}.jsonl").unlink()
+    shipped(tmp_path)
+    assert old.is_dir()  # its writer may be about to make its first file
+    (old / ".shipped").write_bytes(b'{"file":1,"offset":0}')
+    shipped(tmp_path)
+    assert not old.exists()
+
+
 def test_broker_10_is_no_newer_incarnation_of_broker_1(tmp_path):
     for name in ("hook-a-1", "hook-a-10"):
         SpoolWriter(tmp_path, name).write(1)
