@@ -75,11 +75,13 @@ def main(
             with hooked.Client(broker.address) as client:
                 client.make(TOPIC, "load", queues=threads)
         pids = {name: broker.process for name, broker in brokers.items()}
-        command = [java_executable(), "-Xmx256m", "-cp", ":".join(_client_jars(jars)), _load()]
-        command += [names.address, TOPIC, str(threads), str(rounds + warm_up), str(round_ms), WITHOUT, WITH]
+        class_path = _client_jars([home / WITH / hooked.JAR, *jars])
+        java = [java_executable(), "-Xmx256m", f"-Drebalance.watch.spool={home / 'cost'}", "-cp", class_path]
+        command = [*java, _java("HookLoad"), names.address, TOPIC, threads, rounds + warm_up, round_ms, WITHOUT, WITH]
         measured = _measure(command, pids, home / "load.log")
         time.sleep(2)  # the last sums of pulls
         told, writer = hooked.told(home / "spool"), _cpu(pids[WITH], "rebalance-watch")
+        cost = _cost(java)
     pairs = list(zip(measured[WITHOUT][warm_up:], measured[WITH][warm_up:], strict=True))
     _print(console, pairs)
     pulled = sum(one.count for one in told if type(one).__name__ == "PullMessage")
@@ -90,14 +92,24 @@ def main(
         f"the hook's own thread took {writer / sent / 1e3:.1f} µs of processor a pair",
         highlight=False,
     )
+    console.print(f"the RPC's own thread, ns of processor a call: {cost}", highlight=False)
 
 
-def _load() -> Path:
-    return Path(__file__).with_name("HookLoad.java")
+def _java(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.java")
 
 
-def _client_jars(jars: list[Path]) -> list[str]:
-    return [str(jar) for jar in jars if not jar.name.startswith(("rocketmq-broker-", "rocketmq-namesrv-"))]
+def _client_jars(jars: list[Path]) -> str:
+    """Without the servers', which bring their own log configuration along."""
+    return ":".join(str(jar) for jar in jars if not jar.name.startswith(("rocketmq-broker-", "rocketmq-namesrv-")))
+
+
+def _cost(java: list[object]) -> str:
+    """What a call of each kind costs the RPC's own thread."""
+    command = [str(part) for part in (*java, _java("HookCost"))]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line.split("\t") for line in ran.stdout.splitlines() if "\t" in line]
+    return ", ".join(f"{kind} {nanos}" for kind, nanos in lines)
 
 
 def _measure(command: list[object], pids: dict[str, ProcessId], log: Path) -> dict[str, list[Round]]:
@@ -144,7 +156,10 @@ def _print(console: Console, pairs: list[tuple[Round, Round]]) -> None:
         ("broker's processor, µs a pair", lambda one: one.cpu_by_pair, ",.1f"),
     ]
     for title, figure, form in rows:
-        ratios = sorted(figure(with_) / figure(without) for without, with_ in pairs)
+        # a starved round may show no processor time at all
+        ratios = sorted(
+            figure(with_) / figure(without) for without, with_ in pairs if figure(without) and figure(with_)
+        )
         low, middle, high = statistics.quantiles(ratios, n=4)
         sure = _sure(ratios)
         table.add_row(

@@ -12,9 +12,9 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * counted and reported instead.
  *
  * <p>Memory: calls that wait, at most {@code queueBytes} (32 MB) and {@code queueCapacity} of them; at most
- * {@link PullSums#MAX} sums of pulls (30 MB, if as many queues are pulled within a second), {@link Telemetry#GROUPS_MAX}
- * sequences (32 MB, if all groups have the longest name), one call that is parsed (20 MB) and 2 MB of lines that are
- * about to be written. So below 128 MB at its worst; in practice a few.
+ * {@link PullSums#MAX} sums of pulls (30 MB, if as many queues are pulled within a second);
+ * {@link Telemetry#GROUPS_MAX} sequences (32 MB, if all groups have the longest name); one call that is parsed (20 MB);
+ * 2 MB of lines that are about to be written. So below 128 MB at its worst; in practice a few.
  */
 public final class RebalanceWatchHook implements RPCHook {
     private final CallQueue queue;

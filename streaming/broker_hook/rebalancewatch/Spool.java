@@ -141,7 +141,7 @@ final class Spool {
         return String.format("%020d.jsonl", number);
     }
 
-    /** Look what the shipper has deleted; a file with something in it is ended by an empty one, so that it, too, can go. */
+    /** Look what the shipper has deleted; a file that has something is ended by an empty one, so that it can go too. */
     private void makeRoom() throws IOException {
         if (size > 0) {
             begin();

@@ -1,0 +1,56 @@
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.charset.StandardCharsets;
+import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+
+/**
+ * What an RPC's own thread pays for the hook: processor time of a call, in ns. Run by the java launcher from its
+ * source, with the hook on the class path; prints a line for each kind of call. Bursts, and a rest after each: the
+ * queue would refuse what no broker could ever serve at once.
+ */
+public final class HookCost {
+    private static final int BURST = 2_000;
+    private static final int BURSTS = 60;
+
+    public static void main(String[] args) throws Exception {
+        Class<?> hookClass = Class.forName("rebalancewatch.RebalanceWatchHook");
+        RPCHook hook = (RPCHook) hookClass.getDeclaredConstructor().newInstance();
+        byte[] heartbeat = ("{\"clientID\":\"c\",\"consumerDataSet\":[{\"groupName\":\"g\","
+            + "\"consumeType\":\"CONSUME_PASSIVELY\",\"messageModel\":\"CLUSTERING\","
+            + "\"subscriptionDataSet\":[{\"topic\":\"t\",\"subString\":\"*\"}]}]}")
+            .getBytes(StandardCharsets.UTF_8);
+        int[] codes = {10, 11, 15, 34, 38};
+        String[] names = {"send, which is not told", "pull", "offset commit", "heartbeat", "member-list question"};
+        for (int i = 0; i < codes.length; i++) {
+            System.out.printf("%s\t%.0f%n", names[i], cost(hook, codes[i], codes[i] == 34 ? heartbeat : null));
+        }
+        System.out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static double cost(RPCHook hook, int code, byte[] body) throws InterruptedException {
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
+        String[] fields = {"consumerGroup", "g", "topic", "t", "queueId", "3", "queueOffset", "12", "commitOffset",
+            "12", "sysFlag", "1"};
+        for (int i = 0; i < fields.length; i += 2) {
+            request.addExtField(fields[i], fields[i + 1]);
+        }
+        request.setBody(body);
+        RemotingCommand response = code == 11 ? null : RemotingCommand.createResponseCommand(0, "");
+        long spent = 0;
+        for (int burst = 0; burst < BURSTS; burst++) {
+            long begun = threads.getCurrentThreadCpuTime();
+            for (int i = 0; i < BURST; i++) {
+                hook.doBeforeRequest("127.0.0.1:50000", request);
+                hook.doAfterResponse("127.0.0.1:50000", request, response);
+            }
+            if (burst >= BURSTS / 2) { // those before let the JVM compile
+                spent += threads.getCurrentThreadCpuTime() - begun;
+            }
+            Thread.sleep(150);
+        }
+        return (double) spent / (BURST * (BURSTS - BURSTS / 2));
+    }
+}
