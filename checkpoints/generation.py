@@ -18,7 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
 
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import arrow_schema
@@ -53,6 +55,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     generation: str
     basis: Basis
+    tables: tuple[str, ...] = tuple(TABLES)
+    """Which tables there were: one that a later release adds is made, not missed."""
 
 
 def app_id(query: str, table: str, generation: str) -> str:
@@ -73,11 +77,13 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
         if found is not None:
             _check_basis(found.basis, checkpoints, basis)
         generation = found.generation if found else secrets.token_hex(8)
-        _write_manifest(checkpoints, Manifest(generation, basis))
         there = _tables_in(tables)
         for table in TABLES:
-            if table not in there:
+            if table in there:
+                _add_columns(there[table], table)
+            else:
                 _create(tables / table, table, generation)
+        _write_manifest(checkpoints, Manifest(generation, basis))
         yield generation
 
 
@@ -91,7 +97,7 @@ def verify(checkpoints: Path, tables: Path) -> Manifest | None:
     if found is None:
         _check_nothing_is_there(checkpoints, there)
     else:
-        _check_tables(found.generation, checkpoints, there)
+        _check_tables(found, checkpoints, there)
     return found
 
 
@@ -151,19 +157,19 @@ def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) 
         )
 
 
-def _check_tables(generation: str, checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
+def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
     """Whether the tables are those that the checkpoints have written, up to the batch that they know."""
     mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
     for query, tables in QUERY_TABLES.items():
         begun = last_batch(checkpoints / query)
         for name in tables:
             if name not in there:
-                if begun is not None:
+                if begun is not None and name in found.tables:
                     raise UserError(f"The table {name} is gone, but the checkpoint has passed its rows: {mend}.")
                 continue
-            if there[name].metadata().configuration.get(PROPERTY) != generation:
+            if there[name].metadata().configuration.get(PROPERTY) != found.generation:
                 raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
-            written = there[name].transaction_version(app_id(query, name, generation))
+            written = there[name].transaction_version(app_id(query, name, found.generation))
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
@@ -223,3 +229,11 @@ def _create(path: Path, table: str, generation: str) -> None:
         configuration={PROPERTY: generation},
         raise_if_key_not_exists=False,
     )
+
+
+def _add_columns(there: DeltaTable, table: str) -> None:
+    """Give a table of an older release the columns that it lacks; its rows have no value there."""
+    known = {field.name for field in there.schema().fields}
+    lacking = [field.with_nullable(True) for field in arrow_schema(table) if field.name not in known]  # noqa: FBT003  Arrow's own form
+    if lacking:
+        there.alter.add_columns(DeltaSchema.from_arrow(pa.schema(lacking)).fields)

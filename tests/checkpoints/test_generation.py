@@ -58,6 +58,26 @@ def test_a_start_that_was_killed_before_its_tables_were_made_is_completed(tmp_pa
     assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration == {PROPERTY: generation}
 
 
+def test_a_table_and_a_column_that_a_later_release_adds_are_made(tmp_path):
+    """The root was made, and written to, by a release that had no `anomalies` and no `corrections`."""
+    generation = start(tmp_path)
+    ran(tmp_path, OPERATOR, begun=3, finished=3)
+    shutil.rmtree(tmp_path / "tables" / "anomalies")
+    manifest = tmp_path / "checkpoints" / "generation.json"
+    older = msgspec.json.decode(manifest.read_bytes())
+    older["tables"].remove("anomalies")
+    manifest.write_bytes(msgspec.json.encode(older))
+    table = tmp_path / "tables" / "group_state"
+    shutil.rmtree(table)
+    schema = arrow_schema("group_state")
+    lacking = schema.remove(schema.get_field_index("corrections"))
+    DeltaTable.create(table, schema=lacking, configuration={PROPERTY: generation}, raise_if_key_not_exists=False)
+    assert start(tmp_path) == generation
+    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration == {PROPERTY: generation}
+    assert {field.name for field in DeltaTable(table).schema().fields} == set(schema.names)
+    wrote(tmp_path, OPERATOR, "group_state", 4)
+
+
 def test_two_runs_at_once_are_refused(tmp_path):
     start(tmp_path)
     with (
