@@ -5,6 +5,7 @@ an event is told when its call is done, so the fold is behind by what is in flig
 the kinds below, whose bound is checked, or it is unexplained.
 """
 
+import statistics
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -30,8 +31,16 @@ SCANNED = "a member past 120 s that the broker's scan has taken out already"
 GIVEN_UP = "a concurrent queue that its owner gave up and nobody has taken yet"
 TWO_HOLD = "a concurrent queue that another took before its owner rebalanced"
 AWAY = "a queue of a broker that is or was down, given up for lack of a route"
+IN_VAIN = "a process queue that its client still has in vain: dropped, or its lock ran out"
+LOST = "a lock that its owner believes in and the broker lost when it started"
 UNTOLD = "an offset that nobody has committed since the broker started"
-LONGEST = {CLOSED: CHANNEL_EXPIRED + SCAN + TICK, SCANNED: SCAN + TICK, GIVEN_UP: REBALANCE, TWO_HOLD: REBALANCE}
+LONGEST = {
+    CLOSED: CHANNEL_EXPIRED + SCAN + TICK,
+    SCANNED: SCAN + TICK,
+    GIVEN_UP: REBALANCE,
+    TWO_HOLD: REBALANCE,
+    LOST: 30_000,
+}
 """How long a difference may last, from the first answer that shows it to the last."""
 
 
@@ -84,6 +93,7 @@ class Known:
         self.channels = defaultdict(list)
         """When a channel last said anything, by (broker, group, channel)."""
         self.beats = defaultdict(list)
+        self.goodbyes = set()
         self.lists = defaultdict(list)
         """(asked, time) of the answers to 38, by (broker, group)."""
         self.commits = defaultdict(list)
@@ -110,6 +120,8 @@ class Known:
         self.channels[*place, event.channel].append(event.time)
         if isinstance(event, events.HeartBeat):
             self.beats[*place, event.channel].append(event.time)
+        elif isinstance(event, events.UnregisterClient):
+            self.goodbyes.add((*place, event.channel))
         elif isinstance(event, events.GetConsumerListByGroup):
             self.lists[place].append((event.asked, event.time))
         elif isinstance(event, events.UpdateConsumerOffset | events.PullMessage):
@@ -176,7 +188,12 @@ class Judge:
         _, broker, channel = key
         place = broker, event.group
         said = self._known.channels[*place, channel]
-        if value is not None or not said or said[-1] > event.time + IN_FLIGHT:
+        if (
+            value is not None
+            or not said
+            or said[-1] > event.time + IN_FLIGHT
+            or (*place, channel) in self._known.goodbyes
+        ):
             return None
         last = self._known.beats[*place, channel][-1]
         series = self._history.series[event.group][key]
@@ -206,7 +223,8 @@ class Judge:
             if value is None and not known:
                 continue
             nothing = None in held and value is not None and value <= 0  # 208 shows none as 0
-            agrees = nothing or (value is not None and bool(known) and min(known) <= value <= max(known))
+            between = value is not None and bool(known) and min(known) <= value <= max(known)
+            agrees = nothing or between or value in held
             self._note("offsets (208)", event, key, value, held, agrees, self._untold)
 
     def _untold(self, event, key, value):
@@ -229,13 +247,27 @@ class Judge:
         for mq in rows.keys() | owned:
             key = ("owner", mq.broker, mq)
             held = series[key].during(event.asked - HAND_OVER, event.time + HAND_OVER)
-            agrees = client_id in held if _holds(event, rows.get(mq)) else mq in rows or set(held) != {client_id}
+            agrees = client_id in held if mq in rows else set(held) != {client_id}
             explain = self._taken if mq in rows else self._given_up
             self._note("owners (307)", event, key, client_id if mq in rows else None, held, agrees, explain)
+        for mq, row in rows.items():
+            if event.orderly and _holds(event, row):
+                self._lock(event, ("lock", mq.broker, mq), row)
+
+    def _lock(self, event, key, row):
+        """The client stamps its lock when the answer has come, or when it then makes the process queue."""
+        held = self._history.series[event.group][key].during(event.asked - HAND_OVER, event.time + IN_FLIGHT)
+        agrees = any(lock and lock[0] == event.client_id and abs(row.lock_time - lock[1]) <= HAND_OVER for lock in held)
+        self._note("locks (307)", event, key, (event.client_id, row.lock_time), held, agrees, self._lost)
+
+    def _lost(self, event, key, value):
+        return LOST if any(value[1] < start <= event.time for start in self._known.starts[key[1]]) else None
 
     def _taken(self, event, key, value):
-        """The client still holds a queue that another has taken: it has not rebalanced since."""
+        """The client still has a queue that it gave back or another has taken: it has not rebalanced since."""
         left = self._history.series[event.group][key].left(value, event.time)
+        if not _holds(event, next(row for row in event.queues if row.mq == key[2])):
+            return IN_VAIN
         if left is None or event.orderly:
             return None
         thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)
@@ -259,7 +291,12 @@ def _holds(event, row):
 def table(run, verdict):
     """The figures, as text."""
     rounds = Counter(event.broker for event in run.poll if isinstance(event, events.BrokerStatus))
-    lines = [f"{max(rounds.values())} rounds of questions in {(run.hook[-1].time - run.hook[0].time) / 1000:.0f} s"]
+    took = [event.time - event.asked for event in run.poll if isinstance(event, events.Answer) and not event.error]
+    half, most = (statistics.quantiles(took, n=100)[place] for place in (49, 98))
+    seconds = (run.hook[-1].time - run.hook[0].time) / 1000
+    lines = [
+        f"{max(rounds.values())} rounds of questions in {seconds:.0f} s, answered in {half:.0f} ms (99 %: {most:.0f})"
+    ]
     lines += [f"{count:>8} {what}: values compared" for what, count in sorted(verdict.compared.items())]
     lines += [f"{count:>8} {what} without an answer" for what, count in sorted(verdict.unanswered.items())]
     longest = defaultdict(int)

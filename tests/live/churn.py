@@ -32,9 +32,10 @@ _LIST_SECONDS = 20
 
 SHORT = (
     Step(2, "join", "orders-4"),
-    Step(10, "freeze", "audit-1"),
-    Step(14, "leave", "orders-1"),
-    Step(22, "broker-restart", "broker-b"),
+    Step(8, "add-queues"),
+    Step(12, "freeze", "audit-1"),
+    Step(16, "leave", "orders-1"),
+    Step(24, "broker-restart", "broker-b"),
     Step(30, "broker-restart", "broker-b", cure=True),
     Step(42, "kill", "orders-2"),
     Step(46, "freeze", "audit-1", cure=True),
@@ -42,9 +43,8 @@ SHORT = (
     Step(58, "broker-kill", "broker-a"),
     Step(64, "broker-kill", "broker-a", cure=True),
     Step(76, "kill", "orders-2", cure=True),
-    Step(82, "add-queues"),
 )
-SHORT_SECONDS = 105
+SHORT_SECONDS = 96
 LONG = (
     Step(10, "join", "orders-4"),
     Step(30, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the brokers drop it

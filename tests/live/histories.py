@@ -1,7 +1,7 @@
 """What a fold of telemetry held at every moment: the state after each event, as values that hold from then on.
 
 Values are kept by key: the member on a channel, how many connections a client has, the expression of a subscription,
-the group's modes (each of one broker's view), a queue's lock, commit and owner.
+the group's modes, a queue's lock (each of one broker's view), a queue's commit and owner, the members over all brokers.
 """
 
 from bisect import bisect_right
@@ -91,6 +91,7 @@ class History:
 
 
 def _values(state):
+    yield ("members", ""), state.members
     for broker, view in state.views.items():
         info = view.info
         for channel, member in info.channel_info_table.items():

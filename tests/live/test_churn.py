@@ -1,0 +1,113 @@
+"""Under churn, what is rebuilt from the hooks' events is what the real brokers and clients answer, at every instant.
+
+Two brokers, an ordered and a concurrent group; joins, leaves, kills, freezes, a broker restart and a broker kill, more
+queues. Each answer is compared by value with what the fold held (`agreement`), which names every difference.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from rebalance_model.observe import events
+from rebalance_model.observe.policy import Policy
+from tests import hooked
+from tests.live import churn
+from tests.live.agreement import CLOSED, IN_FLIGHT, UNTOLD, Judge, table
+from tests.live.histories import History
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A story, how long it is told, and how many rounds of questions at least are asked meanwhile."""
+
+    steps: tuple
+    seconds: int
+    rounds: int
+
+
+SHORT = Form(churn.SHORT, churn.SHORT_SECONDS, 40)
+LONG = Form(churn.LONG, churn.LONG_SECONDS, 200)
+
+
+@pytest.fixture(scope="module", params=[SHORT, pytest.param(LONG, marks=pytest.mark.prove)], ids=["short", "long"])
+def form(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def run(form, settings_with, running, tmp_path_factory):
+    """A churned lab's recording."""
+    with running(settings_with(brokers=2, kafka=False, groups={"orders": {"queues": 4}})) as lab:
+        return churn.play(lab, form.steps, form.seconds, tmp_path_factory.mktemp("churn") / "run")
+
+
+@pytest.fixture(scope="module")
+def by_hook(run):
+    """What the hooks' events alone made known."""
+    return History(run.hook)
+
+
+@pytest.fixture(scope="module")
+def by_both(run):
+    """What hooks and polls together made known."""
+    everything = sorted([*run.hook, *run.poll], key=lambda event: event.time)
+    return History(everything, Policy(poll_interval=churn.INTERVAL_MS))
+
+
+def test_hooks_alone_show_what_brokers_and_clients_answer(form, run, by_hook, capsys):
+    verdict = Judge(run, by_hook).verdict
+    with capsys.disabled():
+        print(f"\n{table(run, verdict)}")
+    assert hooked.missing(run.hook) == 0
+    assert len([event for event in run.poll if isinstance(event, events.BrokerStatus)]) >= 2 * form.rounds
+    assert verdict.unexplained == []
+    assert verdict.too_long() == []
+
+
+def test_with_polls_no_queue_is_shown_with_another_owner_than_its_clients_say(run, by_both):
+    verdict = Judge(run, by_both).verdict
+    assert {one.name for one in verdict.differences} <= {CLOSED, UNTOLD}
+    assert verdict.too_long() == []
+    two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
+    assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
+
+
+def test_polls_correct_closed_channels_and_nothing_else(run, by_hook, by_both):
+    said = {}
+    for event in run.hook:
+        if isinstance(event, events.GroupEvent):
+            said[event.group, event.channel] = event
+    for time, group, what in by_both.corrections:
+        kind, channel, _ = what.split()
+        last = said[group, channel]
+        assert kind == "CHANNEL_CLOSED"
+        assert last.time < time
+        assert not isinstance(last, events.UnregisterClient)  # that would have told
+    corrected = {(group, what.split()[2]) for _, group, what in by_both.corrections}
+    for answer in run.poll:
+        if isinstance(answer, events.ConsumerConnection):
+            alone, both = (
+                set(history.series[answer.group]["members", ""].at(answer.time) or ()) for history in (by_hook, by_both)
+            )
+            assert both <= alone
+            assert {(answer.group, client_id) for client_id in alone - both} <= corrected
+    assert {group: state.members for group, state in by_hook.states.items()} == {
+        group: state.members for group, state in by_both.states.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "overlooked",
+    [
+        events.GetConsumerListByGroup,
+        events.LockBatchMq,
+        events.QueryConsumerOffset,
+        events.UpdateConsumerOffset,
+        events.PullMessage,
+    ],
+)
+def test_a_fold_that_overlooks_a_kind_of_call_is_found_out(run, overlooked):
+    verdict = Judge(run, History(event for event in run.hook if not isinstance(event, overlooked))).verdict
+    assert verdict.unexplained
