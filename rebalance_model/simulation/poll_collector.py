@@ -78,6 +78,8 @@ class PollCollector:
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
         self._under_way: set[tuple[str, str]] = set()
+        self._asked: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
+        """Until when their brokers wait for which clients."""
         self._round()
         self._process.after(SECOND, self._tick)
 
@@ -201,13 +203,21 @@ class PollCollector:
         elif member is None:
             back(RpcError(code=SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client_id}> not online"))
         else:
-            self._process.after(CLIENT_TIMEOUT, partial(self._time_out, group, client_id, promise))
+            self._asked.append((self._world.scheduler.now + CLIENT_TIMEOUT, group, client_id, promise))
+            if len(self._asked) == 1:
+                self._process.after(CLIENT_TIMEOUT, self._time_out)
             self._ask_at(broker.channels[member.channel], back)
 
-    def _time_out(self, group: str, client_id: str, promise: Promise[ClientAnswer]) -> None:
-        if not promise.done:
-            error = RpcError(code=CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client_id}> Timeout")
-            self._process.after(LATENCY, partial(promise.resolve, error))
+    def _time_out(self) -> None:
+        """Answer for the clients that have not; most have long since, so there is one timer, for who is asked first."""
+        now, asked = self._world.scheduler.now, self._asked
+        while asked and (asked[0][-1].done or asked[0][0] <= now):
+            _, group, client_id, promise = asked.popleft()
+            if not promise.done:
+                error = RpcError(code=CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client_id}> Timeout")
+                self._process.after(LATENCY, partial(promise.resolve, error))
+        if asked:
+            self._process.after(asked[0][0] - now, self._time_out)
 
     def _ask_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
         def tell(info: client_answers.RunningInfo) -> None:

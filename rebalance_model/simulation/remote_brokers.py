@@ -15,6 +15,7 @@ from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections, Outcome
+from rebalance_model.simulation.name_server import Route
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.splitmix import SplitMix64
@@ -50,7 +51,6 @@ class RemoteBrokers:
         self._client_id = client_id
         self._random = random
         self._heartbeating = False
-        self._brokers_of: dict[str, tuple[tuple[MessageQueue, ...], list[str]]] = {}
         self._commits: dict[str, list[tuple[MessageQueue, int]]] | None = None
 
     async def find_consumer_id_list(self, topic: str, group: str) -> Sequence[str]:
@@ -192,11 +192,8 @@ class RemoteBrokers:
 
     def brokers_of(self, topic: str) -> list[str]:
         """The brokers of a topic by its route, in its order."""
-        route = self.consumer.topic_subscribe_info_table.get(topic, ())
-        known = self._brokers_of.get(topic)
-        if known is None or known[0] is not route:
-            known = self._brokers_of[topic] = route, list(dict.fromkeys(queue.broker for queue in route))
-        return known[1]
+        route = self.consumer.topic_subscribe_info_table.get(topic)
+        return route.brokers if isinstance(route, Route) else []
 
     def _heartbeat(self) -> HeartbeatData:
         config = self.consumer.config
