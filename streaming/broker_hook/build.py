@@ -84,7 +84,8 @@ def _made_of(target: Path) -> str | None:
 
 def _compile(sources: Iterable[Path], jars: Iterable[Path], folder: Path) -> None:
     class_path = ":".join(map(str, jars))
-    command = [_javac(), "--release", "8", "-nowarn", "-encoding", "UTF-8", "-cp", class_path, "-d", folder, *sources]
+    options = ("--release", "8", "-nowarn", "-encoding", "UTF-8", "-cp", class_path)
+    command: list[str | Path] = [_javac(), *options, "-d", folder, *sources]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVAC_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:
