@@ -30,9 +30,9 @@ class Series:
         return self.values[place - 1] if place else None
 
     def during(self, begin, end):
-        """All that held at some moment from begin to end."""
-        first, last = bisect_right(self.times, begin), bisect_right(self.times, end)
-        return [self.at(begin), *self.values[first:last]]
+        """All that held at some moment from begin to end; clocks show whole milliseconds, so one may be over already."""
+        first, last = bisect_right(self.times, begin - 1), bisect_right(self.times, end)
+        return [self.at(begin - 1), *self.values[first:last]]
 
     def left(self, value, before):
         """When it last ceased to be this value, at or before a time; None: never."""
