@@ -9,7 +9,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * The load of bench_hook.py: threads that each send a message and pull it, in rounds, now at one broker, now at the
  * other. Run by the java launcher from its source, with
- * {@code NAME_SERVER TOPIC THREADS ROUNDS ROUND_MS BROKER...}. Prints a line for each round: broker, pairs of calls, nanoseconds, and the p50 and p99 of send and of pull in ns.
+ * {@code NAME_SERVER TOPIC THREADS ROUNDS ROUND_MS BROKER...}. Prints a line for each round: broker, pairs of calls,
+ * nanoseconds, and the p50 and p99 of send and of pull in ns.
  */
 public final class HookLoad {
     public static void main(String[] args) throws Exception {
