@@ -1,0 +1,111 @@
+"""Our commands and servers as processes that a test starts, kills and starts again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from streaming import jars
+from streaming.java import java_home
+from streaming.lab import servers
+from streaming.lab.processes import end, spawn, wait_until
+from streaming.settings import load_settings
+
+STOP_SECONDS_MAX = 90
+
+
+class Command:
+    """One of our commands, as often as it is started; what all of its runs say is in one file."""
+
+    def __init__(self, folder, settings, *arguments):
+        """`settings` override the defaults: SECTION__NAME and a value each."""
+        self._log = folder / f"{'-'.join(arguments[:2])}.log"
+        self._arguments = [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)]
+        self._environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
+        self._process = None
+        self._said_before = 0
+
+    def start(self, *more):
+        """Start it (again); `more` are further arguments of this run."""
+        self._said_before = len(self.said())
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._arguments, *more],
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self
+
+    def said(self):
+        """What all of its runs said."""
+        return self._log.read_text() if self._log.exists() else ""
+
+    def said_now(self):
+        """What this run said."""
+        return self.said()[self._said_before :]
+
+    def wait_for(self, words, seconds):
+        """Wait until this run has said it."""
+        deadline = time.monotonic() + seconds
+        while words not in self.said_now():
+            assert self._process.poll() is None, self.said_now()
+            assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {self.said_now()}"
+            time.sleep(0.1)
+
+    def kill(self):
+        """SIGKILL for every process of its session at once, as far as they stayed together."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(STOP_SECONDS_MAX)
+
+    def interrupt(self):
+        """Ctrl-C, and the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self, seconds=STOP_SECONDS_MAX):
+        """Its exit code, once it has ended."""
+        return self._process.wait(seconds)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+class Kafka:
+    """A Kafka of the test's own, which can be killed and started again."""
+
+    def __init__(self, home):
+        self._port = servers.free_port()
+        controller = servers.free_port()
+        self._log = home / "kafka.log"
+        self._command = servers.kafka_command(
+            jars.ensure("kafka", load_settings().runtime.jars), home, self._port, controller
+        )
+        self.bootstrap = f"{servers.LOOPBACK}:{self._port}"
+        self.process = None
+
+    def start(self):
+        self.process = spawn(self._command, self._log, {"JAVA_HOME": str(java_home())})
+        wait_until(self._answers, self.process, self._log, 90)
+        return self
+
+    def _answers(self):
+        if servers.port_is_free(self._port):
+            return None  # a client that finds nobody there leaves sockets to the garbage collector
+        return servers.kafka_answers(self.bootstrap)
+
+    def kill(self):
+        if self.process is not None:
+            end(self.process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()

@@ -1,0 +1,82 @@
+"""RocketMQ's own `mqadmin consumerStatus`, asked again and again, as an operator would."""
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from streaming import jars
+from streaming.java import java_executable, java_home
+from streaming.settings import load_settings
+
+ANSWER_SECONDS_MAX = 120
+_QUIET = "rmq.logback-test.xml"
+"""What RocketMQ's logging looks for first; without it, mqadmin prints 100 KB about its own logging."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One answer: when it was asked for and there (epoch ms), and what was printed."""
+
+    asked: int
+    answered: int
+    code: int
+    out: str
+    err: str
+
+    @property
+    def clients(self):
+        """The client ids of the table."""
+        rows = [line.split() for line in self.out.splitlines()]
+        return {row[1] for row in rows if len(row) == 4 and row[0].isdigit()}
+
+    @property
+    def verdicts(self):
+        """What it says beside the table: its analyses, and the first line of each trace."""
+        lines = [line for line in self.out.splitlines() if line and not line[0].isdigit() and line[0] != "#"]
+        return [*lines, *(line for line in self.err.splitlines() if line and not line[0].isspace())]
+
+
+class ConsumerStatus:
+    """Asks from the beginning to the end of a with-block, one question after the other."""
+
+    def __init__(self, home, name_server, group):
+        self._home = home
+        home.mkdir(parents=True)
+        (home / _QUIET).write_text("<configuration/>")
+        class_path = ":".join(map(str, [home, *jars.ensure("rocketmq", load_settings().runtime.jars)]))
+        java = [java_executable(), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", class_path]
+        main = ["org.apache.rocketmq.tools.command.MQAdminStartup", "consumerStatus"]
+        self._command = [*map(str, java), *main, "-n", name_server, "-g", group]
+        self._environment = os.environ | {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
+        self._environment.pop("JDK_JAVA_OPTIONS", None)  # Java would print a note of it
+        self._stop = Event()
+        self._thread = Thread(target=self._ask)
+        self.answers = []
+
+    def _ask(self):
+        while not self._stop.is_set():
+            asked = _now()
+            ran = subprocess.run(
+                self._command,
+                cwd=self._home,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_SECONDS_MAX,
+                check=False,
+            )
+            self.answers.append(Said(asked, _now(), ran.returncode, ran.stdout, ran.stderr))
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def _now():
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,200 @@
+"""How soon a frozen ordered consumer is told: by the hook, by polls, by both, and what mqadmin says; all in one run.
+
+A time is that of the event, by its source's clock, whose folding told it; how much later a row is in the table, the
+pipeline decides (`test_exactly_once`). All processes run on one machine, so the clocks are one.
+"""
+
+import heapq
+import time
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from rebalance_model.observe import events
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from streaming.log.recording import recorded_rows
+from tests import hooked
+from tests.bench.plain import DictStore
+from tests.live.commands import Command
+from tests.live.mqadmin import ConsumerStatus
+
+pytestmark = pytest.mark.live
+LOCK_EXPIRED, STUCK = "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK"
+BY_POLL_SECONDS = 50
+"""Until both sources have told of the locks: at most 10 s to the next poll, 30 s more, and a slow machine."""
+STUCK_SECONDS = 95
+"""Until polls have told of a standing queue (60 s and two polls), and before the broker drops the client (120 s)."""
+RECOVERY_SECONDS = 45
+"""Until a thawed client has renewed its locks (20 s), has worked off its lag and answers every poll."""
+LOCK_MS = Policy().client_lock_max_live_time
+FLIGHT_MS = 1_000
+"""What was sent before the freeze may be granted after it."""
+SOURCES = ("hook alone", "poll alone", "hook and poll")
+
+
+@dataclass(frozen=True)
+class Told:
+    """An incident of one queue was opened."""
+
+    code: str
+    client_id: str
+    queue: tuple[str, int]
+    time: int
+
+
+def first_told(log):
+    """Every opening of an incident, at the time of the event that led to it."""
+    shard = Shard(None, DictStore(), Policy())
+    return [
+        Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), event.time)
+        for event in log
+        for effect in shard.fold(event)
+        if isinstance(effect, IncidentTransition) and effect.transition == "OPENED"
+    ]
+
+
+def recorded(path):
+    """The events of a recording."""
+    stamp = time.time_ns() // 1_000_000
+    return [decode(row.value, key=None, stamp=stamp, keyed=False) for (row,) in recorded_rows(path, 1)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was done and what was seen, all of it."""
+
+    frozen: list
+    hook: list
+    poll: list
+    mqadmin: list
+
+    def told(self, freeze, until):
+        """What each source told of the frozen client."""
+        logs = (self.hook, self.poll, heapq.merge(self.hook, self.poll, key=lambda event: event.time))
+        return {
+            source: [
+                one for one in first_told(log) if one.client_id == freeze.client_id and freeze.time <= one.time < until
+            ]
+            for source, log in zip(SOURCES, logs, strict=True)
+        }
+
+    def renewals(self, freeze):
+        """When the frozen client's lock of each queue was granted last, by the broker's clock."""
+        renewed = {}
+        for event in self.hook:
+            mine = isinstance(event, events.LockBatchMq) and event.client_id == freeze.client_id
+            if mine and event.time < freeze.done + FLIGHT_MS:
+                renewed |= {(mq.topic, mq.queue_id): event.time for mq in event.granted}
+        return renewed
+
+
+def first(told, source, code):
+    """When the source first told it; None: it did not."""
+    return min((one.time for one in told[source] if one.code == code), default=None)
+
+
+def _seconds(freeze, moment):
+    return (moment - freeze.time) / 1000
+
+
+def freeze_and_thaw(lab, tmp_path, *, times, seconds):
+    """Freeze an ordered consumer so often and so long, while polls, hook and mqadmin tell of it."""
+    recording = tmp_path / "poll.jsonl"
+    settings = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
+    frozen = []
+    with (
+        Command(tmp_path, settings, "collect", "poll", "--to", recording).start() as collector,
+        ConsumerStatus(tmp_path / "mqadmin", lab.name_server, "orders-group") as mqadmin,
+    ):
+        collector.wait_for("round", 60)
+        while not mqadmin.answers:
+            time.sleep(0.1)
+        for number in range(times):
+            if number:
+                time.sleep(RECOVERY_SECONDS)
+            freeze = lab.fault("freeze")
+            try:
+                time.sleep(seconds)
+            finally:
+                frozen.append((freeze, lab.cure("freeze")))
+        assert collector.interrupt() == 0, collector.said()
+    return Run(frozen, hooked.told(lab.spool), recorded(recording), mqadmin.answers)
+
+
+def check(run, freeze, until, told):
+    """What holds of every freeze, however long."""
+    renewed = run.renewals(freeze)
+    expired = [one for one in told["hook alone"] if one.code == LOCK_EXPIRED]
+    assert expired
+    for one in expired:
+        assert LOCK_MS < one.time - renewed[one.queue] <= LOCK_MS + 2_000
+    by_hook, by_poll, by_both = (_seconds(freeze, first(told, source, LOCK_EXPIRED)) for source in SOURCES)
+    assert 8 <= by_hook <= 33  # the client renews every 20 s
+    unanswered = [
+        _seconds(freeze, event.asked)
+        for event in run.poll
+        if isinstance(event, events.ConsumerRunningInfo)
+        and event.client_id == freeze.client_id
+        and event.error is not None
+        and freeze.time <= event.time <= first(told, "poll alone", LOCK_EXPIRED)
+    ]
+    assert len(unanswered) >= 2
+    assert 30 < by_poll - unanswered[0] <= 32
+    assert by_both <= by_hook + 1
+    after = [said for said in run.mqadmin if freeze.done <= said.asked and said.answered < until]
+    assert after
+    for said in after:
+        assert said.code == 0
+        assert freeze.client_id not in said.clients
+        assert "Rebalance OK" in said.verdicts
+        assert "lock" not in said.out + said.err
+        assert "while" not in said.out  # "can't consume for a while": its word for a standing queue
+
+
+def show(run, tables):
+    """Print the figures as README and PROVED.md have them."""
+    print(f"\n| seconds after the freeze | {LOCK_EXPIRED} | {STUCK} |\n| --- | --- | --- |")
+    for source in SOURCES:
+        cells = []
+        for code in (LOCK_EXPIRED, STUCK):
+            moments = [
+                (freeze, first(told, source, code)) for (freeze, _), told in zip(run.frozen, tables, strict=True)
+            ]
+            found = [f"{_seconds(freeze, moment):.1f}" for freeze, moment in moments if moment is not None]
+            cells.append(", ".join(found) or "not told")
+        print(f"| {source} | {' | '.join(cells)} |")
+    for freeze, thaw in run.frozen:
+        renewed = max(run.renewals(freeze).values())
+        print(f"frozen {-_seconds(freeze, renewed):.1f} s after the last renewal")
+        for said in run.mqadmin:
+            if freeze.time <= said.answered and said.asked < thaw.time:
+                clients = ", ".join(sorted(said.clients))
+                print(
+                    f"  mqadmin, {_seconds(freeze, said.asked):.1f} to {_seconds(freeze, said.answered):.1f} s, "
+                    f"exit code {said.code}: {clients}; {'; '.join(said.verdicts)}"
+                )
+
+
+@pytest.mark.timeout(200)
+def test_the_hook_tells_of_a_frozen_consumer_when_its_locks_expire_and_polls_after_two_in_vain(lab, tmp_path):
+    run = freeze_and_thaw(lab, tmp_path, times=1, seconds=BY_POLL_SECONDS)
+    [(freeze, thaw)] = run.frozen
+    told = run.told(freeze, thaw.time)
+    show(run, [told])
+    check(run, freeze, thaw.time, told)
+
+
+@pytest.mark.prove
+def test_what_each_source_tells_of_frozen_consumers_and_when(lab, tmp_path):
+    run = freeze_and_thaw(lab, tmp_path, times=3, seconds=STUCK_SECONDS)
+    tables = [run.told(freeze, thaw.time) for freeze, thaw in run.frozen]
+    show(run, tables)
+    for (freeze, thaw), told in zip(run.frozen, tables, strict=True):
+        check(run, freeze, thaw.time, told)
+        assert first(told, "hook alone", STUCK) is None  # hooks don't see what producers send
+        for source in SOURCES[1:]:
+            assert 60 < _seconds(freeze, first(told, source, STUCK)) <= 85
