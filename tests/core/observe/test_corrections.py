@@ -1,0 +1,211 @@
+"""Hook and poll make one truth: polls confirm or correct what the hook tells, and stand alone where it is silent."""
+
+import pytest
+
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot
+from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.turn import CORRECTIONS_MAX
+from rebalance_model.simulation.cluster import START
+from rebalance_model.simulation.emitter import CLUSTER
+from tests.core.simulation.run import Groups, Told, small, tell, transitions
+from tests.scenarios.hook_trace import A, HookTrace
+from tests.scenarios.trace import Member, holding
+
+TWO = {"a": holding(0, 1), "b": holding(2, 3)}
+
+
+def corrections(effects: list[AnyEffect]) -> list[str]:
+    return [one for e in effects if isinstance(e, GroupSnapshot) for one in e.corrections]
+
+
+def rounds(trace: HookTrace, members: dict[str, Member], *times: int) -> HookTrace:
+    """Polls, while the hook ticks beside them."""
+    for at in times:
+        trace.passes(at - 0.5).poll(at, members)
+    return trace
+
+
+def ordered() -> HookTrace:
+    trace = HookTrace().heart_beat(0, "a", "b").locks(0.1, "a", 0, 1).locks(0.1, "b", 2, 3)
+    return rounds(trace, TWO, 1)
+
+
+# What the hook did not tell
+
+
+def test_a_closed_channel_that_no_list_tells_of_goes_with_the_second_answer_without_it():
+    trace = rounds(ordered(), {"b": TWO["b"]}, 10)
+    assert (trace.state.members, corrections(trace.effects)) == (("a", "b"), [])
+    rounds(trace, {"b": TWO["b"]}, 20)
+    assert (trace.state.members, corrections(trace.effects)) == (("b",), ["CHANNEL_CLOSED a:0 a"])
+    assert trace.owners() == {0: None, 1: None, 2: "b", 3: "b"}
+    rounds(trace, {"b": TWO["b"]}, 30)
+    assert len(corrections(trace.effects)) == 1
+
+
+def test_a_member_whose_heartbeats_were_lost_comes_with_the_second_answer_that_has_it():
+    trace = rounds(ordered(), TWO | {"c": holding()}, 10, 20)
+    assert trace.state.members == ("a", "b", "c")
+    assert corrections(trace.effects) == ["CHANNEL_MISSED c:0 c"]
+    trace.heart_beat(25, "c")
+    assert trace.channels() == {"a:0": "a", "b:0": "b", "c:0": "c"}
+
+
+def test_a_subscription_that_was_lost_comes_and_one_that_is_no_more_goes():
+    trace = ordered().heart_beat(5, "a", topics=("Other",))
+    rounds(trace, TWO, 10)
+    assert list(trace.state.views[A].info.subscription_table) == ["Other"]
+    rounds(trace, TWO, 20)
+    assert list(trace.state.views[A].info.subscription_table) == ["Orders"]
+    assert corrections(trace.effects) == ["SUBSCRIPTION_GONE Other", "SUBSCRIPTION_MISSED Orders *"]
+
+
+def test_what_the_hook_tells_between_two_answers_dispels_the_doubt():
+    trace = rounds(ordered(), {"b": TWO["b"]}, 10).heart_beat(15, "a")
+    rounds(trace, {"b": TWO["b"]}, 20)
+    assert corrections(trace.effects) == []
+    assert trace.state.members == ("a", "b")
+
+
+def test_an_answer_names_the_channel_of_who_was_only_listed():
+    trace = HookTrace().lists(0, "a", "b")
+    assert trace.channels() == {"?a": "a", "?b": "b"}
+    rounds(trace, TWO, 1)
+    assert trace.channels() == {"a:0": "a", "b:0": "b"}
+    assert corrections(trace.effects) == []
+
+
+def test_the_first_member_that_is_known_says_what_the_group_wants_and_the_last_one_ends_it():
+    trace = rounds(ordered().lists(5), TWO, 10, 20)
+    assert trace.channels() == {"a:0": "a", "b:0": "b"}
+    assert trace.state.views[A].info.message_model == "CLUSTERING"
+    rounds(trace, {}, 30, 40)
+    assert trace.state.members == ()
+    assert trace.state.views[A].info.subscription_table == {}
+
+
+def test_a_row_names_no_more_corrections_than_fit():
+    many = {f"c{n:03}": holding() for n in range(CORRECTIONS_MAX + 1)}
+    trace = rounds(ordered(), TWO | many, 10, 20)
+    assert len(trace.state.members) == len(many) + 2
+    assert len(corrections(trace.effects)) == CORRECTIONS_MAX
+
+
+# Stories with something missing
+
+STEPS = ({"at": 40, "do": "kill", "who": "c-1", "lasts": 60}, {"at": 150, "do": "leave", "who": "c-3"})
+
+
+@pytest.fixture(scope="module")
+def told() -> Told:
+    return tell(small(*STEPS, minutes=4), hook=True, poll=True)
+
+
+def is_hooks(event: AnyEvent) -> bool:
+    return event.source_id.startswith("hook")
+
+
+def seconds(event: AnyEvent) -> float:
+    return (event.time - START) / 1000
+
+
+def fold(events: list[AnyEvent]) -> tuple[GroupState, list[AnyEffect]]:
+    shard = Shard(None, Groups(), Policy())
+    effects = []
+    for event in events:
+        effects += shard.fold(event)
+        for state in shard._groups.values():
+            state.validate()
+    return shard._group(CLUSTER, "g"), effects
+
+
+def is_true(state: GroupState, told: Told) -> bool:
+    """Whether every queue has the owner that it really has, at the story's end."""
+    owners = told.cluster.world.truth.owners("g")
+    return {mq: [q.owner] for mq, q in state.queues.items() if not mq.is_retry} == {
+        mq: owner for mq, owner in owners.items() if not mq.is_retry
+    }
+
+
+def changes(effects: list[AnyEffect]) -> list[tuple[float, str, str]]:
+    return [
+        (seconds(e), e.action, f"{e.topic}:{e.queue_id} {e.client_id}")
+        for e in effects
+        if isinstance(e, AssignmentChange)
+    ]
+
+
+def test_a_story_of_which_nothing_is_missing_needs_no_correction(told):
+    state, effects = fold(told.events)
+    assert is_true(state, told)
+    assert (corrections(effects), transitions(effects)) == ([], [])
+
+
+def test_a_joining_members_heartbeats_lost_with_every_list(told):
+    """c-1 is back at 100; no heartbeat of it and no list until 140 reach the log."""
+
+    def is_lost(event: AnyEvent) -> bool:
+        if not 100 <= seconds(event) < 140:
+            return False
+        return isinstance(event, GetConsumerListByGroup) or (isinstance(event, HeartBeat) and "c-1" in event.client_id)
+
+    state, effects = fold([event for event in told.events if not is_lost(event)])
+    channel, subscription = corrections(effects)
+    assert (channel[:14], channel[-3:]) == ("CHANNEL_MISSED", "c-1")
+    assert subscription == "SUBSCRIPTION_MISSED %RETRY%g *"  # c-1's own, of a newer version
+    assert is_true(state, told)
+    assert transitions(effects) == []
+
+
+def test_a_killed_member_of_which_no_list_tells(told):
+    def is_lost(event: AnyEvent) -> bool:
+        return isinstance(event, GetConsumerListByGroup) and 40 <= seconds(event) < 75
+
+    state, effects = fold([event for event in told.events if not is_lost(event)])
+    [correction] = corrections(effects)
+    assert correction.startswith("CHANNEL_CLOSED")
+    assert is_true(state, told)
+
+
+@pytest.mark.parametrize(("first", "last"), [(30, 120), (35, 60), (140, 200), (0, 90)])
+def test_a_hook_that_falls_silent_for_a_while_leaves_the_truth_to_the_polls_and_takes_it_up_again(told, first, last):
+    heard = [event for event in told.events if not (is_hooks(event) and first <= seconds(event) < last)]
+    state, effects = fold(heard)
+    assert is_true(state, told)
+    assert transitions(effects) == []
+    polled, _ = fold([event for event in told.events if not is_hooks(event)])
+    assert state.members == polled.members
+    assert {mq: q.owner for mq, q in state.queues.items()} == {mq: q.owner for mq, q in polled.queues.items()}
+    told_once = changes(effects)
+    assert len(told_once) == len(set(told_once))
+    owner: dict[str, str] = {}
+    for _, action, what in told_once:  # each release is of who had it, nothing is assigned twice
+        queue, client = what.split()
+        assert owner.pop(queue, client) == client if action == "RELEASED" else queue not in owner
+        if action == "ASSIGNED":
+            owner[queue] = client
+
+
+@pytest.mark.parametrize("late", [5, 20])
+def test_a_spool_that_comes_late_makes_no_incident_and_no_wrong_owner_that_lasts(told, late):
+    def arrival(event: AnyEvent) -> float:
+        return seconds(event) + (late if is_hooks(event) else 0)
+
+    state, effects = fold(sorted(told.events, key=arrival))
+    assert is_true(state, told)
+    assert transitions(effects) == []
+
+
+@pytest.mark.parametrize("offset", [-10_800_000, 10_800_000])
+def test_a_broker_whose_clock_is_hours_off_moves_and_expires_nothing_that_a_right_one_would_not(told, offset):
+    brokers = [{"name": "broker-a", "clock_offset_ms": offset}]
+    off = tell(small(*STEPS, minutes=4, brokers=brokers), hook=True, poll=True)
+    state, effects = fold(off.events)
+    _, right_effects = fold(told.events)
+    assert is_true(state, off)
+    assert transitions(effects) == transitions(right_effects) == []
+    assert [one[1:] for one in changes(effects)] == [one[1:] for one in changes(right_effects)]
+    assert corrections(effects) == []

@@ -1,0 +1,143 @@
+"""What is rebuilt from hook events is what the brokers have: at each tick of a hook and each member list.
+
+Where it may be otherwise is named (`rebuilt`): each story below says which of these differences it may show, and how
+often at most; any other one fails. Times that a difference may last are in `rebuilt`, too.
+
+    scan                  a member that the broker's scan has taken out, 120 to 130 s after its last heartbeat
+    closed channel        a closed channel that no member list has told of, 130 s at most
+    hand-over             a queue that goes over within this second
+    two owners            two clients have the queue; one of them is named
+    restart               a client dropped a queue with its route, while the broker was down; 35 s at most
+    unknown to the broker the client has the queue, but not the broker's lock, or is no member to the broker
+    lost                  what the hook could not write, until every client has spoken again (35 s)
+    dropped in silence    concurrent: no call says that a client drops a queue, only that it pulls no more
+"""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalance_model.simulation.scenario import Scenario
+from streaming.cli.simulate import read_scenario
+from tests.core.observe.rebuilt import Comparison
+from tests.core.simulation.run import small
+
+STORIES: dict[str, dict[str, int]] = {
+    "add-queues": {},
+    "broker-restart": {"hand-over": 2, "restart": 140},
+    "clock-skew": {},
+    "collector-away": {},
+    "freeze": {"scan": 10, "two owners": 180, "unknown to the broker": 20, "hand-over": 5},
+    "hang": {},
+    "healthy": {},
+    "hook-full": {"lost": 350, "closed channel": 10, "scan": 10},
+    "join": {},
+    "kill": {},
+    "lab-story": {"scan": 20, "two owners": 180, "unknown to the broker": 20, "hand-over": 5},
+    "leave": {},
+    "notify-loss": {},
+    "partition": {"scan": 10, "two owners": 240, "unknown to the broker": 240, "hand-over": 5},
+    "poison": {},
+    "rollout": {},
+    "slow-pull": {},
+    "strategy-mistake": {"two owners": 20, "hand-over": 5},
+    "subscription-mistake": {"hand-over": 5},
+    "thaw": {},
+}
+FALLIBLE = {"hook-full"}
+"""The hook misses something."""
+SHORT_ENOUGH = {"join": 2, "leave": 2, "kill": 2, "rollout": 2, "partition": 2, "broker-restart": 2}
+"""So many seeds in the short form; the others one."""
+
+
+def story(name: str) -> Scenario:
+    made = read_scenario(name)
+    return msgspec.structs.replace(made, minutes=2) if name == "healthy" else made
+
+
+def short_form() -> list[tuple[str, int, bool]]:
+    """Every story by the hook alone; with polls those in which both have something to say."""
+    hook = [(name, seed + 1, False) for name in STORIES for seed in range(SHORT_ENOUGH.get(name, 1))]
+    both = ["collector-away", "hook-full", "kill", "freeze", "partition", "broker-restart", "clock-skew"]
+    polled = [(name, 1, True) for name in both]
+    return [one for one in hook if one[0] not in ("collector-away", "lab-story")] + polled
+
+
+def check(told: Comparison, may_show: dict[str, int]) -> None:
+    assert told.unexplained() == []
+    allowed = told.allowed()
+    assert {name: n for name, n in allowed.items() if n > may_show.get(name, 0)} == {}
+    assert told.instants > 100
+
+
+@pytest.mark.parametrize(("name", "seed", "poll"), short_form())
+def test_the_rebuilt_state_is_the_brokers_own(name, seed, poll):
+    told = Comparison(story(name), seed, poll=poll).run()
+    check(told, STORIES[name])
+    assert told.corrections() == []
+
+
+CHURN = (
+    {"at": 20, "do": "join", "who": "c-4", "group": "g"},
+    {"at": 35, "do": "kill", "who": "c-1", "lasts": 30},
+    {"at": 80, "do": "freeze", "who": "c-2", "lasts": 25},
+    {"at": 115, "do": "leave", "who": "c-3", "lasts": 20},
+    {"at": 150, "do": "stop-broker", "broker": "broker-a", "lasts": 12},
+    {"at": 200, "do": "freeze", "who": "c-2", "lasts": 150},
+)
+TWO_BROKERS = [{"name": "broker-a"}, {"name": "broker-b", "clock_offset_ms": -3500}]
+ALWAYS = {"scan": 20, "two owners": 400, "unknown to the broker": 120, "restart": 140, "hand-over": 100}
+
+
+def churn(*, ordered: bool, brokers: list[dict[str, object]], minutes: int = 7) -> Scenario:
+    group = {"name": "g", "called": "c", "topics": ["Orders"], "ordered": ordered, "consumers": 3}
+    return small(*CHURN, minutes=minutes, brokers=brokers, groups=[group])
+
+
+@pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
+@pytest.mark.parametrize("brokers", [TWO_BROKERS[:1], TWO_BROKERS], ids=["one broker", "two brokers"])
+def test_an_ordered_group_under_churn(brokers, poll):
+    told = Comparison(churn(ordered=True, brokers=brokers), 1, poll=poll).run()
+    check(told, ALWAYS)
+    assert told.corrections() == []
+
+
+@pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
+def test_a_concurrent_group_under_churn(poll):
+    """Without polls, a queue that nobody has is believed to be its last holder's: nothing tells."""
+    told = Comparison(churn(ordered=False, brokers=TWO_BROKERS), 1, poll=poll).run()
+    silence = {"dropped in silence": 80} if poll else {"dropped in silence": 480, "dropped in silence for nobody": 240}
+    check(told, ALWAYS | silence)
+    assert told.corrections() == []
+
+
+@pytest.mark.parametrize("offset", [-10_800_000, 10_800_000])
+def test_a_broker_whose_clock_is_hours_off_is_rebuilt_no_worse(offset):
+    steps = ({"at": 30, "do": "kill", "who": "c-1", "lasts": 40}, {"at": 100, "do": "leave", "who": "c-2"})
+    made = small(*steps, minutes=3, brokers=[{"name": "broker-a", "clock_offset_ms": offset}])
+    told = Comparison(made, 1, poll=True).run()
+    check(told, {"hand-over": 5})
+    assert told.corrections() == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
+@pytest.mark.parametrize("path", sorted(Path("conf/scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_story_with_many_seeds(path, poll, seed):
+    if path.stem == "collector-away" and not poll:
+        pytest.skip("there is no collector to go away")
+    told = Comparison(story(path.stem), seed, poll=poll).run()
+    assert told.unexplained() == []
+    assert path.stem in FALLIBLE or told.corrections() == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(1, 51))
+@pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["concurrent", "ordered"])
+def test_churn_with_many_seeds(ordered, poll, seed):
+    told = Comparison(churn(ordered=ordered, brokers=TWO_BROKERS), seed, poll=poll).run()
+    assert told.unexplained() == []
+    assert told.corrections() == []

@@ -1,0 +1,154 @@
+"""Short traces of what brokers' hooks tell, written call by call; polls of `trace` may stand between them.
+
+Every broker's clock is hours off the collector's, each by its own: a rule that subtracts stamps of two fails here.
+"""
+
+from dataclasses import dataclass, field
+
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import machine
+from rebalance_model.observe.events import (
+    BrokerStatus,
+    Event,
+    GetConsumerListByGroup,
+    GroupEvent,
+    HeartBeat,
+    LockBatchMq,
+    PullMessage,
+    QueryConsumerOffset,
+    Subscription,
+    Tick,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+)
+from rebalance_model.observe.state import HookView
+from tests.scenarios.trace import START, TOPIC, Trace
+
+A, B = "broker-a", "broker-b"
+CLOCK_OFF = {A: 10_800_000, B: -5_400_000}
+
+
+def channel_of(client_id: str, number: int = 0) -> str:
+    """As `Trace` names it, so that hook and poll speak of one channel."""
+    return f"{client_id}:{number}"
+
+
+@dataclass
+class HookTrace(Trace):
+    """Folds the events of brokers' hooks; each method is a call, ``at`` seconds of true time."""
+
+    broker: str = A
+    """Whose hook tells what follows."""
+    broker_id: int = 0
+    boot: dict[str, int] = field(default_factory=dict)
+    hook_seq: dict[str, int] = field(default_factory=dict)
+
+    def of(self, broker: str, broker_id: int = 0) -> "HookTrace":
+        self.broker, self.broker_id = broker, broker_id
+        return self
+
+    def boots(self, at: float) -> "HookTrace":
+        """The broker starts: an incarnation of its hook begins, and its first word is when."""
+        self.boot[self.broker] = now = self.clock(at)
+        self.hook_seq[f"{self.broker}-{self.broker_id}"] = 0
+        return self._restarts(BrokerStatus(boot_time=now, seq=1, **self._common(now)))
+
+    def heart_beat(self, at: float, *clients: str, number: int = 0, topics: tuple[str, ...] = (TOPIC,), **fields):
+        for c in clients:
+            subscriptions = tuple(Subscription(topic=one, sub_string="*") for one in topics)
+            said = {"consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING", "subscriptions": subscriptions}
+            said |= {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "channel": channel_of(c, number)}
+            self._tell(at, HeartBeat, client_id=c, **(said | fields))
+        return self
+
+    def leaves(self, at: float, client: str, *, number: int = 0, code: int = 0) -> "HookTrace":
+        return self._tell(at, UnregisterClient, client_id=client, channel=channel_of(client, number), code=code)
+
+    def lists(self, at: float, *clients: str, asked: float | None = None, code: int = 0) -> "HookTrace":
+        """The broker's answer to who the members are."""
+        begun = self.clock(at if asked is None else asked)
+        return self._tell(at, GetConsumerListByGroup, channel="?:9", asked=begun, consumer_ids=clients, code=code)
+
+    def locks(self, at: float, client: str, *queues: int, granted: tuple[int, ...] | None = None, **fields):
+        asked, got = self._mqs(queues), self._mqs(queues if granted is None else granted)
+        said = {"channel": channel_of(client), "requested": asked, "granted": got}
+        return self._tell(at, LockBatchMq, client_id=client, **(said | fields))
+
+    def unlocks(self, at: float, client: str, *queues: int) -> "HookTrace":
+        return self._tell(at, UnlockBatchMq, client_id=client, channel=channel_of(client), queues=self._mqs(queues))
+
+    def asks(self, at: float, client: str, *queues: int, number: int = 0) -> "HookTrace":
+        """Where to begin: the client makes process queues."""
+        for q in queues:
+            self._tell(at, QueryConsumerOffset, channel=channel_of(client, number), topic=TOPIC, queue_id=q)
+        return self
+
+    def pulls(self, at: float, client: str, *queues: int, number: int = 0, commit: int = -1, code: int | None = None):
+        for q in queues:
+            said = {"channel": channel_of(client, number), "topic": TOPIC, "queue_id": q, "count": 1, "code": code}
+            now = self.clock(at)
+            said |= {"first_time": now, "last_time": now, "first_offset": 0, "last_offset": 0, "commit_offset": commit}
+            self._tell(at, PullMessage, **said)
+        return self
+
+    def commits(self, at: float, client: str, queue: int, offset: int, *, code: int = 0) -> "HookTrace":
+        said = {"topic": TOPIC, "queue_id": queue, "offset": offset, "code": code}
+        return self._tell(at, UpdateConsumerOffset, channel=channel_of(client), **said)
+
+    def passes(self, at: float) -> "HookTrace":
+        """The broker's time goes on to there, as its hook's ticks say."""
+        now = self.clock(at)
+        tick = Tick(seq=now, **self._common(now))
+        self._hear(tick)
+        self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
+        self.state.validate()
+        return self
+
+    def clock(self, at: float) -> int:
+        """What the broker's clock shows."""
+        return START + round(at * 1000) + CLOCK_OFF[self.broker]
+
+    def view(self) -> HookView:
+        hook = self.state.views[self.broker].hook
+        assert hook is not None
+        return hook
+
+    def channels(self) -> dict[str, str]:
+        """Which client is on each channel, by the broker's view."""
+        table = self.state.views[self.broker].info.channel_info_table
+        return {channel: info.client_id for channel, info in table.items()}
+
+    def lock_table(self) -> dict[int, tuple[str, float]]:
+        """Who has each lock, and when it was granted."""
+        return {mq.queue_id: self._entry(entry) for mq, entry in self.view().locks.items()}
+
+    def evidence(self) -> list[tuple[int, str, str]]:
+        """(queue id, action and client, evidence) of every change of an owner."""
+        kind = "AssignmentChange"
+        return [(e.queue_id, f"{e.action} {e.client_id}", e.evidence) for e in self.effects if type(e).__name__ == kind]
+
+    def _entry(self, entry: LockEntry) -> tuple[str, float]:
+        return entry.client_id, (entry.last_update_timestamp - START - CLOCK_OFF[self.broker]) / 1000
+
+    def _restarts(self, event: BrokerStatus) -> "HookTrace":
+        self._hear(event)
+        self._keep(machine.restart(self.state, event, self.policy, self.clocks))
+        self.state.validate()
+        return self
+
+    def _mqs(self, queues: tuple[int, ...]) -> tuple[MessageQueue, ...]:
+        return tuple(MessageQueue(TOPIC, self.broker, q) for q in queues)
+
+    def _common(self, now: int) -> dict[str, object]:
+        source_id = f"hook-{self.broker}-{self.broker_id}@{self.boot.get(self.broker, START)}"
+        said = {"time": now, "cluster": "c", "broker": self.broker, "broker_id": self.broker_id}
+        return said | {"source": "hook", "source_id": source_id}
+
+    def _tell(self, at: float, kind: type[GroupEvent], **fields: object) -> "HookTrace":
+        name = f"{self.broker}-{self.broker_id}"
+        self.hook_seq[name] = self.hook_seq.get(name, 0) + 1
+        event: Event = kind(group="g", seq=self.hook_seq[name], **self._common(self.clock(at)), **fields)
+        self._fold(event)
+        return self
