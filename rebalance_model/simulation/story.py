@@ -111,7 +111,7 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             undo = partial(hook.disk, full=False)
         case CollectorAway():
             undo = _send_collector_away(cluster)
-        case Rollout():
+        case _:
             undo = _roll_out(cluster, step)
     return undo
 
@@ -137,7 +137,7 @@ def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison)
         case Hang():
             client.hang(ANY if step.queue is None else step.queue)
             return client.behave
-        case Poison():
+        case _:
             client.poison(ANY if step.queue is None else step.queue)
             return client.behave
     return partial(cluster.start_again, step.who)
