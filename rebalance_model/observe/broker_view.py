@@ -28,10 +28,10 @@ def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, Subsc
 
 def name_channel(view: BrokerView, client_id: str, channel: str) -> None:
     """A member that stands without a channel has said which one it is on."""
-    info = view.info.channel_info_table.pop(_NO_CHANNEL + client_id, None)
-    if info is not None and channel not in view.info.channel_info_table:
+    table = view.info.channel_info_table
+    if channel not in table and (info := table.pop(_NO_CHANNEL + client_id, None)) is not None:
         info.channel = channel
-        view.info.channel_info_table[channel] = info
+        table[channel] = info
 
 
 def register(view: BrokerView, client: ClientChannelInfo, data: ConsumerData, *, without_sub: bool) -> None:

@@ -261,6 +261,16 @@ class GroupState(msgspec.Struct):
         Raises:
             InvariantError: names the group and what does not hold.
         """
+        ids: set[str] = set()
+        for broker, view in self.views.items():
+            table = view.info.channel_info_table
+            misfiled = any(channel != info.channel for channel, info in table.items())
+            self._require(not misfiled, f"{broker} has a member under another's channel")
+            ids.update(info.client_id for info in table.values())
+            if view.hook is not None:
+                ids.update(view.hook.returning)
+        self._require(ids == set(self.members), "the members are not those of the brokers' views")
+        self._require(ids <= self.clients.keys(), "a member has no client view")
         for mq, queue in self.queues.items():
             self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
             self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")

@@ -157,9 +157,9 @@ def test_an_answer_that_overlaps_a_heartbeat_or_a_goodbye_proves_nothing_against
 def test_who_is_listed_without_a_heartbeat_is_named_by_its_first_call():
     trace = HookTrace().lists(0, "a", "b").locks(1, "a", 0)
     assert trace.channels() == {"?b": "b", "a:0": "a"}
-    trace.asks(2, "a", 1)
-    trace.locks(3, "b", 2, channel="a:0")  # as if two clients shared a connection: the first to say so has it
-    assert trace.channels() == {"a:0": "a"}
+    trace.locks(3, "b", 2, channel="a:0")  # as if two clients shared a connection: it stays that of the first
+    assert trace.channels() == {"?b": "b", "a:0": "a"}
+    assert trace.state.members == ("a", "b")
 
 
 def test_an_empty_list_ends_the_group_and_a_failed_one_says_nothing():
