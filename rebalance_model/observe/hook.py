@@ -5,7 +5,7 @@ client that last asked where to begin (QUERY_CONSUMER_OFFSET), since that is wha
 Pulls alone name a holder only where none is known, or where the known one has not pulled for long: two clients pull one
 queue in turn until both have rebalanced, and the sum of the former owner's last second comes after the heir's question.
 
-Slaves are heartbeaten too, but hand out neither locks nor member lists: what their hooks tell is left in the archive.
+Slaves are heartbeaten too, but hand out neither locks nor member lists: of what their hooks tell only the pulls count.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from rebalance_model.broker.consumer_group_info import ClientChannelInfo, Consum
 from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import broker_view, ownership, rebalances
+from rebalance_model.observe import broker_view, commits, heartbeats, lock_requests, ownership, rebalances
 from rebalance_model.observe.broker_view import subscription_table
 from rebalance_model.observe.events import (
     GetConsumerListByGroup,
@@ -45,11 +45,20 @@ PULL_SILENCE = 30_000
 def fold_hook(turn: Turn, event: HookEvent, news: News) -> None:
     """Fold one event of a master's hook."""
     if event.broker_id:
+        _note_slave(turn, event)
         return
     view, hook = _view_of(turn, event, news)
     hook.time, hook.heard_at = event.time, turn.now
     _fold(turn, view, hook, event)
     turn.look_again(hook.clock, event.time + turn.policy.client_lock_max_live_time + 1)  # before that nothing is due
+
+
+def _note_slave(turn: Turn, event: HookEvent) -> None:
+    """A slave serves the queue in its master's place: whoever has it pulls there, by another connection."""
+    if isinstance(event, PullMessage) and (hook := turn.live_hook(turn.state.views.get(event.broker))) is not None:
+        queue = turn.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
+        if queue is not None and queue.hook is not None:
+            queue.hook.pull_time = turn.clock_of(hook)  # when it was heard, by the master's clock
 
 
 def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
@@ -60,10 +69,11 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int)
     before = Before(turn.state, broker)
     for mq, queue in turn.state.queues.items():
         if mq.broker == broker and queue.hook is not None:
-            queue.hook.commit_offset = -1
+            commits.note_restart(queue.hook)
+    lock_requests.note_restart(turn, broker, hook)
     hook.returning = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
     view.info = ConsumerGroupInfo()
-    hook.locks, hook.speakers, hook.waiting, hook.doubts = {}, {}, {}, ()
+    hook.locks, hook.speakers, hook.waiting, hook.doubts, hook.heartbeats = {}, {}, {}, (), {}
     hook.time = hook.complete_at = hook.covered_since = now
     hook.heard_at = turn.now
     turn.look_again(hook.clock, now + HEARD_FROM_ALL)
@@ -79,6 +89,7 @@ def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) ->
     hook.returning = {c: until for c, until in hook.returning.items() if until > now}
     hook.goodbyes = {c: at for c, at in hook.goodbyes.items() if now - at <= HEARD_FROM_ALL}
     hook.waiting = {channel: mqs for channel, mqs in hook.waiting.items() if now - max(mqs.values()) <= HEARD_FROM_ALL}
+    heartbeats.note_listed(hook, view.info.client_ids(), now)
     follow(turn, before, first_sight=False, died=died)
     hook.speakers = {channel: c for channel, c in hook.speakers.items() if c in state.members}
     dues = [*hook.returning.values(), *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.waiting.values())]
@@ -93,7 +104,7 @@ def _fold(turn: Turn, view: BrokerView, hook: HookView, event: HookEvent) -> Non
     if isinstance(event, PullMessage):
         _pull(turn, view, hook, event)
     elif isinstance(event, UpdateConsumerOffset):
-        _commit(turn, event)
+        _commit(turn, view, hook, event)
     elif isinstance(event, LockBatchMq):
         _lock(turn, view, hook, event)
     elif isinstance(event, HeartBeat):
@@ -139,6 +150,7 @@ def _heart_beat(turn: Turn, view: BrokerView, hook: HookView, event: HeartBeat) 
         subscription_data_set=tuple(subscription_table(event.subscriptions).values()),
     )
     broker_view.register(view, client, data, without_sub=event.without_sub)
+    heartbeats.note(hook, event.client_id, event.channel, event.time, turn.policy)
     hook.goodbyes.pop(event.client_id, None)
     hook.returning.pop(event.client_id, None)
     hook.speakers.pop(event.channel, None)
@@ -152,6 +164,7 @@ def _unregister(turn: Turn, view: BrokerView, hook: HookView, event: UnregisterC
         return
     before = Before(turn.state, event.broker)
     broker_view.unregister(view, event.group, event.channel, event.client_id)
+    heartbeats.forget(hook, event.client_id, event.channel)
     hook.goodbyes[event.client_id] = event.time
     hook.returning.pop(event.client_id, None)
     follow(turn, before, first_sight=False)
@@ -162,6 +175,7 @@ def _list(turn: Turn, view: BrokerView, hook: HookView, event: GetConsumerListBy
         return
     before = Before(turn.state, event.broker)
     broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.goodbyes)
+    heartbeats.note_listed(hook, view.info.client_ids(), event.time)
     first_sight = event.time < hook.complete_at
     hook.complete_at = min(hook.complete_at, event.time)
     follow(turn, before, first_sight=first_sight, died=before.ids or ())  # who goes so has not said goodbye
@@ -174,6 +188,7 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
         return
     if turn.state.orderly is None:
         turn.state.orderly = True
+    lock_requests.note(turn, hook, event)
     taken = []
     for mq in event.granted:
         hook.locks[mq] = LockEntry(event.client_id, event.time)
@@ -190,6 +205,8 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
 
 def _unlock(turn: Turn, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
     _speaks(turn, view, hook, event.channel, event.client_id)
+    for mq in event.queues if hook.lost_locks else ():
+        lock_requests.give_up(turn, event.broker, hook, mq, event.client_id)
     held = [mq for mq in event.queues if (entry := hook.locks.get(mq)) and entry.client_id == event.client_id]
     RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
     _hold(turn, hook, None, held, "UNLOCKED")
@@ -207,9 +224,9 @@ def _query(turn: Turn, view: BrokerView, hook: HookView, event: QueryConsumerOff
 def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> None:
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     told = turn.hook_queue(mq)
-    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
-        told.commit_offset, told.commit_time = event.commit_offset, event.last_time
     client_id = _speaker(view, hook, event.channel)
+    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
+        commits.note_commit(turn, mq, commits.Commit(event.commit_offset, event.last_time, client_id, event.channel))
     if client_id is None or client_id not in turn.state.members:
         return
     if client_id != told.holder and not _is_locked(turn, hook, mq):
@@ -217,13 +234,14 @@ def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> N
             return
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
-        told.pull_time, told.pull_offset = event.last_time, event.last_offset
+        commits.note_pull(turn, mq, told, event)
 
 
-def _commit(turn: Turn, event: UpdateConsumerOffset) -> None:
+def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:
     if event.code == SUCCESS:
-        told = turn.hook_queue(MessageQueue(event.topic, event.broker, event.queue_id))
-        told.commit_offset, told.commit_time = event.offset, event.time
+        mq = MessageQueue(event.topic, event.broker, event.queue_id)
+        client_id = _speaker(view, hook, event.channel)
+        commits.note_commit(turn, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
 
 
 def _speaker(view: BrokerView, hook: HookView, channel: str) -> str | None:
@@ -250,7 +268,8 @@ def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue
     taken = [mq for mq in queues if not _is_locked(turn, hook, mq)]
     for mq in taken:
         told = turn.hook_queue(mq)
-        told.pull_time, told.pull_offset = queues[mq], -1
+        told.pull_time = queues[mq]
+        told.pull_offset = told.start_offset = -1
     _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
 
 
@@ -262,6 +281,8 @@ def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[Me
     queues = list(queues)
     for mq in queues:
         told = turn.hook_queue(mq)
-        told.holder, told.told_at = client_id, turn.now
+        if told.holder != client_id:
+            commits.take(told, client_id, hook.time)
+        told.told_at = turn.now
     first_sight = hook.time < hook.complete_at
     ownership.reconsider(turn, queues, evidence="FIRST_SEEN" if first_sight else evidence)

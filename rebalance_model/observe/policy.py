@@ -14,6 +14,28 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to whoever asks."""
     pull_max_idle_time: Natural = 120_000
     """rocketmq.client.pull.pullMaxIdleTime: longer without a pull, and the client throws the queue away."""
+    pull_threshold_for_queue: Natural = 1_000
+    """pullThresholdForQueue, messages: a client that has so many of a queue cached stops to pull it."""
+    pull_batch_size: Natural = 32
+    """pullBatchSize, messages: so many may have come with the last pull."""
+    heartbeat_broker_interval: Natural = 30_000
+    """heartbeatBrokerInterval: a member without a heartbeat for two of them is stale."""
+    rebalance_wait_interval: Natural = 20_000
+    """rocketmq.client.rebalance.waitInterval: within so long every client has looked again at what it should have."""
+    persist_consumer_offset_interval: Natural = 5_000
+    """persistConsumerOffsetInterval: how often a client commits."""
+    channel_expired_after: Natural = 130_000
+    """The broker's channelExpiredTimeout and one channelScanInterval: a channel without a heartbeat is gone by then."""
+    moved_within: Natural = 300_000
+    """A queue whose commit advanced within so long is in use: nobody there to say what waits, it is worth a warning."""
+    lock_contended_after: Natural = 5_000
+    """A lock that a living client keeps another one from getting for longer is contended."""
+    lock_contended_window: Natural = 60_000
+    """A lock that goes to and fro within so long is contended."""
+    regression_warning: Natural = 100
+    """An offset that fell back by more messages is a warning."""
+    regression_critical: Natural = 10_000
+    """An offset that fell back by more messages is critical."""
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
     stuck_after: Natural = 60_000

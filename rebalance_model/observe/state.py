@@ -24,6 +24,31 @@ class Sequence(msgspec.Struct, array_like=True):
     seq: int
 
 
+class ChannelBeats(msgspec.Struct, array_like=True):
+    """A client's heartbeats on one channel, by the broker's clock; see `heartbeats`."""
+
+    last: int
+    returned: int = 0
+    """The last one that came after one on another channel, half an interval or more after the one before; 0: none."""
+
+
+class Heartbeats(msgspec.Struct, array_like=True):
+    """A member's heartbeats on one broker, by the broker's clock."""
+
+    last: int
+    """The last one; where none was heard yet, when the broker first named the member."""
+    channels: dict[str, ChannelBeats] = {}
+    """Of the last two intervals: one channel, unless the client reconnects, or two share its id."""
+
+
+class LostLock(msgspec.Struct, array_like=True):
+    """A lock that its broker forgot when it restarted."""
+
+    client_id: str
+    renewed: int
+    """When its holder renewed it last, and believes in it for `client_lock_max_live_time` from then; broker's clock."""
+
+
 class HookView(msgspec.Struct, array_like=True):
     """What a broker's hook adds to its view. Times are the broker's clock, but for `heard_at`."""
 
@@ -47,6 +72,10 @@ class HookView(msgspec.Struct, array_like=True):
     """Members from before the broker's restart that have not come back, and until when that is waited for."""
     doubts: tuple[str, ...] = ()
     """What the last poll saw otherwise; see `correction`."""
+    heartbeats: dict[str, Heartbeats] = {}
+    """Of each member, by client id."""
+    lost_locks: dict[MessageQueue, LostLock] = {}
+    """Forgotten at the restart, and not taken again since by those who believe that they have them."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
@@ -57,6 +86,8 @@ class BrokerView(msgspec.Struct, array_like=True):
     failing: bool = False
     """The last question was not answered: what stands here is old."""
     hook: HookView | None = None
+    doubled: dict[str, int] = {}
+    """Channels of clients that stand on several, by its answers: since when each was listed so, collector's clock."""
 
 
 class ClientView(msgspec.Struct, array_like=True):
@@ -92,6 +123,45 @@ QueueTold = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BA
 """What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
 
 
+class Refusals(msgspec.Struct, array_like=True):
+    """One client's asking in vain, and in a row, for a queue's lock; by the broker's clock."""
+
+    first: int
+    last: int
+    count: int = 1
+
+
+class Regression(msgspec.Struct, array_like=True):
+    """A commit below the one before it, until a later one passes that; times by the broker's clock."""
+
+    mark: int
+    """The commit that was fallen from."""
+    to: int
+    """The lowest since."""
+    at: int
+    cause: str
+    channel: str
+    """On which it was committed: whose that is may be said later."""
+    shown: bool
+    """Whether it counts yet; see `commits`."""
+    worth_ms: int | None
+    """How long it took to consume from `to` to `mark`; None: not known."""
+
+
+class Reread(msgspec.Struct, array_like=True):
+    """Messages that are consumed again."""
+
+    start: int
+    mark: int
+    """So far the commit had come before."""
+    client_id: str
+    """Who reads them again."""
+    rebalance_id: str
+    """The rebalance that it is charged to; empty: none was going on."""
+    worth_ms: int | None
+    """How long it took to consume them; None: not known."""
+
+
 class HookQueue(msgspec.Struct, array_like=True):
     """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
 
@@ -104,6 +174,28 @@ class HookQueue(msgspec.Struct, array_like=True):
     pull_offset: int = -1
     commit_time: int = 0
     commit_offset: int = -1
+    holder_since: int = 0
+    """When the holder took it."""
+    start_offset: int = -1
+    """Where the holder began to pull, or went back to; -1: it has not pulled yet."""
+    start_commit: int = -1
+    """What was committed when it took the queue."""
+    caught_up: bool = False
+    """Its last pull asked again for where the commit stands: nothing was there for it."""
+    committer: str | None = None
+    """Who committed last."""
+    advanced_at: int = 0
+    """When the commit last advanced."""
+    waiting_since: int = 0
+    """Since when messages that were pulled wait for a commit to advance; 0: none wait."""
+    commit_at_restart: int = -1
+    """What was committed when the broker restarted, until a commit says where it stands now."""
+    refusals: dict[str, Refusals] = {}
+    """Who is refused its lock, by client id."""
+    takers: tuple[tuple[str, int], ...] = ()
+    """Who took its lock from whom: the last four, and when."""
+    regression: Regression | None = None
+    reread: Reread | None = None
 
 
 class QueueState(msgspec.Struct, array_like=True):

@@ -85,17 +85,19 @@ class HookTrace(Trace):
             self._tell(at, QueryConsumerOffset, channel=channel_of(client, number), topic=TOPIC, queue_id=q)
         return self
 
-    def pulls(self, at: float, client: str, *queues: int, number: int = 0, commit: int = -1, code: int | None = None):
+    def pulls(
+        self, at: float, client: str, *queues: int, number: int = 0, commit: int = -1, offset: int = 0, **fields
+    ):
         for q in queues:
-            said = {"channel": channel_of(client, number), "topic": TOPIC, "queue_id": q, "count": 1, "code": code}
-            now = self.clock(at)
-            said |= {"first_time": now, "last_time": now, "first_offset": 0, "last_offset": 0, "commit_offset": commit}
+            said = {"channel": channel_of(client, number), "topic": TOPIC, "queue_id": q, "count": 1, "code": None}
+            said |= dict.fromkeys(("first_time", "last_time"), self.clock(at))
+            said |= {"first_offset": offset, "last_offset": offset, "commit_offset": commit, **fields}
             self._tell(at, PullMessage, **said)
         return self
 
-    def commits(self, at: float, client: str, queue: int, offset: int, *, code: int = 0) -> "HookTrace":
+    def commits(self, at: float, client: str, queue: int, offset: int, *, number: int = 0, code: int = 0):
         said = {"topic": TOPIC, "queue_id": queue, "offset": offset, "code": code}
-        return self._tell(at, UpdateConsumerOffset, channel=channel_of(client), **said)
+        return self._tell(at, UpdateConsumerOffset, channel=channel_of(client, number), **said)
 
     def passes(self, at: float) -> "HookTrace":
         """The broker's time goes on to there, as its hook's ticks say."""

@@ -1,0 +1,147 @@
+"""How far a queue is consumed, by its broker's own word: what waits, what went backwards, what is read again.
+
+A commit lower than the one before it is a regression, and its cause follows from who made it and when:
+
+- FAILOVER: the mark that it falls from was set before the broker's restart, which brought older offsets back.
+- STALE_OWNER: it comes from a client that has not the queue, and still believes so.
+- REREAD: the client that has just taken the queue began where its former owner had last committed, and that one has
+  committed since: what lies between is read twice, at most what one persist interval brings.
+- RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to somewhere. Its pulls carry commits beside those
+  that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
+
+It is forgiven when a later commit passes the mark. Stamps are the broker's. A pull is told with its second's sum, so a
+commit that it carried may be told after a younger one: it is left out, it says nothing of now.
+"""
+
+from typing import NamedTuple
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import PullMessage
+from rebalance_model.observe.state import HookQueue, Regression, Reread
+from rebalance_model.observe.turn import Turn
+
+OVERTAKEN_WITHIN = 1_000
+"""Two commits of one client closer together may have overtaken each other; milliseconds."""
+_EMPTY_HANDED = (None, 0, 19)
+"""Codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
+
+
+class Commit(NamedTuple):
+    """One commit: of a call of its own, or carried by a pull."""
+
+    offset: int
+    time: int
+    client_id: str | None
+    """Whose the channel is; None: it has not said."""
+    channel: str
+
+
+def take(told: HookQueue, client_id: str | None, now: int) -> None:
+    """The queue has another holder."""
+    told.holder, told.holder_since = client_id, now
+    told.start_offset, told.start_commit, told.caught_up = -1, told.commit_offset, False
+
+
+def note_restart(told: HookQueue) -> None:
+    """The broker has restarted: its offsets are those that it had stored last; not known until the next commit."""
+    told.commit_at_restart = max(told.commit_offset, told.commit_at_restart)
+    told.commit_offset = told.pull_offset = told.start_offset = -1
+    told.caught_up, told.waiting_since = False, 0
+
+
+def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
+    """Take a commit, whoever made it."""
+    told, (offset, time, client_id, _) = turn.hook_queue(mq), commit
+    if time < told.commit_time:
+        return
+    before, before_time = told.commit_offset, told.commit_time
+    told.commit_offset, told.commit_time = offset, time
+    if offset > before:
+        told.advanced_at = time
+    _note_waiting(told, time, advanced=offset > before)
+    _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
+    if client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
+        _note_reread(turn, told)
+    if told.reread is not None and offset >= told.reread.mark:
+        told.reread = None
+    told.committer = client_id
+    if told.regression is not None or turn.state.incidents or turn.state.pending:
+        turn.queues_to_judge[mq] = None
+
+
+def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage) -> None:
+    """Take a pull of the queue's holder."""
+    former, lowest = told.pull_offset, min(event.first_offset, event.last_offset)
+    told.pull_time, told.pull_offset = event.last_time, event.last_offset
+    again = event.last_offset == (event.first_offset if event.count > 1 else former) and told.start_offset >= 0
+    told.caught_up = again and event.last_offset <= told.commit_offset and event.code in _EMPTY_HANDED
+    _note_waiting(told, event.last_time, advanced=False)
+    if told.start_offset < 0 or lowest < former:
+        told.start_offset = lowest
+        _note_reread(turn, told)
+        turn.queues_to_judge[mq] = None
+    elif turn.state.incidents or turn.state.pending:
+        turn.queues_to_judge[mq] = None
+
+
+def _note_waiting(told: HookQueue, time: int, *, advanced: bool) -> None:
+    if not 0 <= told.commit_offset < told.pull_offset:
+        told.waiting_since = 0
+    elif advanced or not told.waiting_since:
+        told.waiting_since = time
+
+
+def _note_regression(turn: Turn, told: HookQueue, commit: Commit, before: int, before_time: int) -> None:
+    fallen = told.regression
+    if commit.offset >= (fallen.mark if fallen is not None else before):
+        told.regression, told.commit_at_restart = None, -1
+    elif fallen is None:
+        cause = _cause(turn, told, commit, before_time)
+        at_once = cause not in ("OPERATOR_RESET", "RESET_TO_MIN")
+        worth = _worth(told, before, before_time, before - commit.offset)
+        told.regression = Regression(before, commit.offset, commit.time, cause, commit.channel, at_once, worth)
+    else:
+        fallen.to = min(fallen.to, commit.offset)
+        fallen.shown = fallen.shown or commit.time - fallen.at > OVERTAKEN_WITHIN
+
+
+def _cause(turn: Turn, told: HookQueue, commit: Commit, before_time: int) -> str:
+    if told.commit_at_restart >= 0:
+        return "FAILOVER"
+    if commit.client_id is None or commit.client_id != (told.holder or told.committer):
+        return "STALE_OWNER"
+    if told.committer != commit.client_id and before_time >= told.holder_since:  # its former owner has, since then
+        return "REREAD" if _has_just_moved(turn, told, commit.time) else "STALE_OWNER"
+    return "RESET_TO_MIN" if commit.offset == 0 else "OPERATOR_RESET"
+
+
+def _has_just_moved(turn: Turn, told: HookQueue, now: int) -> bool:
+    """Whether its former owner may not have learnt yet that the queue has moved."""
+    policy = turn.policy
+    return now - told.holder_since <= policy.rebalance_wait_interval + policy.persist_consumer_offset_interval
+
+
+def _worth(told: HookQueue, mark: int, marked_at: int, messages: int) -> int | None:
+    """How long those messages took, at the pace at which they were consumed, milliseconds."""
+    consumed, since = mark - told.start_commit, told.holder_since
+    if told.start_commit < 0 or consumed <= 0 or not 0 < since < marked_at:
+        return None
+    return messages * (marked_at - since) // consumed
+
+
+def _note_reread(turn: Turn, told: HookQueue) -> None:
+    """The holder reads from `start_offset`: is that below what had been committed?"""
+    fallen, start = told.regression, told.start_offset
+    mark = max(told.commit_offset, told.commit_at_restart, fallen.mark if fallen is not None else -1)
+    if mark <= start or told.holder is None:
+        return
+    if fallen is not None and fallen.worth_ms is not None:
+        worth: int | None = fallen.worth_ms * (mark - start) // (fallen.mark - fallen.to)
+    else:
+        worth = _worth(told, mark, told.commit_time, mark - start)
+    episode = turn.state.episode
+    charged = episode.rebalance_id if episode is not None else ""
+    if told.reread is None or told.reread.client_id != told.holder:
+        told.reread = Reread(start, mark, told.holder, charged, worth)
+    else:
+        told.reread = Reread(min(start, told.reread.start), mark, told.holder, told.reread.rebalance_id, worth)

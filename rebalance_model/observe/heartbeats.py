@@ -1,0 +1,59 @@
+"""When each member last sent a heartbeat to a broker, and on which channel.
+
+A process that reconnects never goes back to its old channel; where it opens two within milliseconds it heartbeats on
+one of them. So a client id whose heartbeats return to one channel, and to another, each half an interval or more after
+the one before on it and with one of the other in between, belongs to two processes.
+"""
+
+from collections.abc import Collection
+
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import ChannelBeats, Heartbeats, HookView
+
+CHANNELS_MAX = 4
+
+
+def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy) -> None:
+    """Take a heartbeat."""
+    heard = hook.heartbeats.get(client_id)
+    if heard is None:
+        heard = hook.heartbeats[client_id] = Heartbeats(now)
+    heard.last = now
+    beats = heard.channels.get(channel)
+    if beats is None:
+        _open(heard, channel, now, policy)
+        return
+    between = any(other.last > beats.last for other in heard.channels.values())
+    if between and 2 * (now - beats.last) >= policy.heartbeat_broker_interval:
+        beats.returned = now
+    beats.last = now
+
+
+def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:
+    """The broker has named its members: others are none, and who has not been heard is counted from now."""
+    known = hook.heartbeats
+    if known.keys() != set(client_ids):
+        hook.heartbeats = {c: known.get(c) or Heartbeats(now) for c in dict.fromkeys(client_ids)}
+
+
+def forget(hook: HookView, client_id: str, channel: str) -> None:
+    """The client has said goodbye on the channel."""
+    heard = hook.heartbeats.get(client_id)
+    if heard is not None:
+        heard.channels.pop(channel, None)
+        if not heard.channels:
+            del hook.heartbeats[client_id]
+
+
+def returning(heard: Heartbeats, now: int, policy: Policy) -> list[str]:
+    """The channels that heartbeats return to, and have done so lately."""
+    limit = 2 * policy.heartbeat_broker_interval
+    return sorted(channel for channel, beats in heard.channels.items() if beats.returned and now - beats.last <= limit)
+
+
+def _open(heard: Heartbeats, channel: str, now: int, policy: Policy) -> None:
+    limit = 2 * policy.heartbeat_broker_interval
+    kept = {name: beats for name, beats in heard.channels.items() if now - beats.last <= limit}
+    if len(kept) >= CHANNELS_MAX:
+        del kept[min(kept, key=lambda name: kept[name].last)]
+    heard.channels = {**kept, channel: ChannelBeats(now)}
