@@ -21,6 +21,10 @@ PULL_SUM = 1_000
 """A commit that came with a pull is told when the sum of pulls that it is in ends."""
 REBALANCE = 25_000
 """A client rebalances every 20 s, told or not (RebalanceService)."""
+PULL_SILENCE = 30_000
+"""A pull by another than the known holder counts as taking the queue when the holder has not pulled for so long."""
+PULL_WAIT = 20_000
+"""Two pulls of a queue without news are not further apart (brokerSuspendMaxTimeMillis 15 s, and 5 s of a timer)."""
 ROUTE = 30_000
 """A client asks for routes so often (pollNameServerInterval)."""
 CHANNEL_EXPIRED, SCAN, TICK = 120_000, 10_000, 1_500
@@ -30,6 +34,8 @@ CLOSED = "a closed channel that no later 38 has told of"
 SCANNED = "a member past 120 s that the broker's scan has taken out already"
 GIVEN_UP = "a concurrent queue that its owner gave up and nobody has taken yet"
 TWO_HOLD = "a concurrent queue that another took before its owner rebalanced"
+TAKEN_BACK = "a concurrent queue that another took and gave up again while its owner never let go"
+"""The broker that has just started knows one member, who is told so, and takes all queues until the others are back."""
 AWAY = "a queue of a broker that is or was down, given up for lack of a route"
 IN_VAIN = "a process queue that its client still has in vain: dropped, or its lock ran out"
 LOST = "a lock that its owner believes in and the broker lost when it started"
@@ -39,7 +45,9 @@ LONGEST = {
     SCANNED: SCAN + TICK,
     GIVEN_UP: REBALANCE,
     TWO_HOLD: REBALANCE,
-    LOST: 30_000,
+    TAKEN_BACK: PULL_SILENCE + PULL_WAIT,
+    IN_VAIN: REBALANCE,
+    LOST: Policy().client_lock_max_live_time,
 }
 """How long a difference may last, from the first answer that shows it to the last."""
 
@@ -98,6 +106,12 @@ class Known:
         """(asked, time) of the answers to 38, by (broker, group)."""
         self.commits = defaultdict(list)
         self.starts = defaultdict(list)
+        self.claims = defaultdict(list)
+        """(asked, the queues that it has) of each answer of a client."""
+        for event in run.poll:
+            if isinstance(event, events.ConsumerRunningInfo) and event.error is None:
+                queues = {row.mq for row in event.queues if not row.dropped}
+                self.claims[event.group, event.client_id].append((event.asked, queues))
         self.end = run.hook[-1].time
         for event in run.hook:
             self._take(event)
@@ -265,13 +279,18 @@ class Judge:
 
     def _taken(self, event, key, value):
         """The client still has a queue that it gave back or another has taken: it has not rebalanced since."""
-        left = self._history.series[event.group][key].left(value, event.time)
         if not _holds(event, next(row for row in event.queues if row.mq == key[2])):
             return IN_VAIN
+        series = self._history.series[event.group][key]
+        left = series.left(value, event.time)
         if left is None or event.orderly:
             return None
         thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)
-        return TWO_HOLD if event.asked - max(left, thawed) <= REBALANCE else None
+        if event.asked - max(left, thawed) <= REBALANCE:
+            return TWO_HOLD
+        claims = self._known.claims[event.group, series.at(event.time)]
+        given_up = next((asked for asked, queues in claims if asked > left and key[2] not in queues), event.asked)
+        return TAKEN_BACK if 0 < event.asked - given_up <= PULL_SILENCE + PULL_WAIT else None
 
     def _given_up(self, event, key, value):
         """The client has given up a queue of which nobody has told since."""

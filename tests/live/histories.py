@@ -30,7 +30,7 @@ class Series:
         return self.values[place - 1] if place else None
 
     def during(self, begin, end):
-        """All that held at some moment from begin to end; clocks show whole milliseconds, so one may be over already."""
+        """All that held at some moment from begin to end; clocks show whole milliseconds, so one may just be over."""
         first, last = bisect_right(self.times, begin - 1), bisect_right(self.times, end)
         return [self.at(begin - 1), *self.values[first:last]]
 

@@ -12,7 +12,7 @@ from rebalance_model.observe import events
 from rebalance_model.observe.policy import Policy
 from tests import hooked
 from tests.live import churn
-from tests.live.agreement import CLOSED, IN_FLIGHT, UNTOLD, Judge, table
+from tests.live.agreement import CLOSED, HAND_OVER, IN_FLIGHT, IN_VAIN, SCANNED, TWO_HOLD, UNTOLD, Judge, Known, table
 from tests.live.histories import History
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -66,12 +66,18 @@ def test_hooks_alone_show_what_brokers_and_clients_answer(form, run, by_hook, ca
     assert verdict.too_long() == []
 
 
-def test_with_polls_no_queue_is_shown_with_another_owner_than_its_clients_say(run, by_both):
+def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     verdict = Judge(run, by_both).verdict
-    assert {one.name for one in verdict.differences} <= {CLOSED, UNTOLD}
+    assert {one.name for one in verdict.differences} <= {CLOSED, SCANNED, UNTOLD, TWO_HOLD, IN_VAIN}
     assert verdict.too_long() == []
     two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
+    claims = Known(run).claims
+    for one in verdict.differences:
+        if one.name in (TWO_HOLD, IN_VAIN) and (shown := one.held[-1]) is not None:
+            heard = claims[one.group, shown]
+            around = [queues for asked, queues in heard if abs(asked - one.asked) <= churn.INTERVAL_MS + HAND_OVER]
+            assert any(one.key[2] in queues for queues in around)
 
 
 def test_polls_correct_closed_channels_and_nothing_else(run, by_hook, by_both):
