@@ -1,6 +1,7 @@
 """The job without Spark: the same core in a plain loop over the same files. What it finds is what the job must find."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -34,21 +35,26 @@ def rows_of(log: Path, partition: int) -> list[Row]:
     return rows
 
 
-def effects(rows: list[Row], policy: Policy) -> list[AnyEffect]:
+def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyEffect]:
     """What one shard leads to."""
     shard = Shard(None, DictStore(), policy)
-    found = list(fold(shard, rows, keyed=False))
+    found = list(fold(shard, rows, keyed=keyed))
     shard.flush()
     return found
 
 
-def derived_rows(log: Path, partitions: int, policy: Policy) -> dict[str, list[str]]:
-    """The rows of every derived table, as sorted JSON."""
+def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = False) -> dict[str, list[str]]:
+    """The rows of every derived table that has any, as sorted JSON."""
     tables: dict[str, list[str]] = defaultdict(list)
-    for partition in range(partitions):
-        for effect in effects(rows_of(log, partition), policy):
+    for rows in shards:
+        for effect in effects(rows, policy, keyed=keyed):
             tables[TABLE_OF[type(effect)]].append(as_json(msgspec.to_builtins(effect)))
     return {table: sorted(rows) for table, rows in tables.items()}
+
+
+def derived_rows(log: Path, partitions: int, policy: Policy) -> dict[str, list[str]]:
+    """The rows of every derived table of a file log, as sorted JSON."""
+    return tables_of((rows_of(log, partition) for partition in range(partitions)), policy)
 
 
 def as_json(row: object) -> str:

@@ -48,9 +48,10 @@ class Command:
         return self.said()[self._said_before :]
 
     def wait_for(self, words, seconds):
-        """Wait until this run has said it."""
+        """Wait until this run has said it, or one of several."""
+        several = (words,) if isinstance(words, str) else words
         deadline = time.monotonic() + seconds
-        while words not in self.said_now():
+        while not any(one in self.said_now() for one in several):
             assert self._process.poll() is None, self.said_now()
             assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {self.said_now()}"
             time.sleep(0.1)

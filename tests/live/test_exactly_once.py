@@ -1,0 +1,304 @@
+"""Every call that a client made of a real broker is in the tables once, whatever is killed on its way there.
+
+Raw clients ask a broker with the hook for locks, unlocks, heartbeats and commits, each unlike any other, and know what
+they were answered. Shipper, Kafka and the Spark job are killed meanwhile, and started again.
+"""
+
+import random
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from threading import Event
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaConsumer, TopicPartition
+
+from checkpoints.generation import ARCHIVE, OPERATOR
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe import events
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.log.kafka import create_topic
+from streaming.operator import Row
+from streaming.read_model.reader import ReadModel
+from tests import hooked
+from tests.bench.plain import as_json, tables_of
+from tests.live.commands import Command, Kafka
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+PARTITIONS = 2
+TOPIC = "calls"
+GROUPS = ("shared", "shared", "own")
+"""The group of each client."""
+DIGITS, BASE = 3, 20
+"""A lock's queues are the digits of its number: each lock is of other queues than any before it, and of few."""
+PAUSE_SECONDS = 0.2
+STEADY_SECONDS, KILLS = 60, 30
+TOO_BUSY, STARTS_MAX = "Python worker failed to connect back", 4
+"""Spark waits ten seconds for a Python worker, whatever the machine is busy with. The job says then that a new start
+goes on from there; so it is started again, as a service manager would."""
+BATCH_SECONDS_MAX = 300
+"""Spark starts in 15 s, on a machine that does nothing else."""
+
+
+class Maker:
+    """One client with one connection. It waits for each answer, so it knows what it did, and in which order."""
+
+    def __init__(self, address, number):
+        self._client = hooked.Client(address)
+        self._number = number
+        self.group, self.client_id = GROUPS[number], f"192.0.2.{number}@7"
+        self.channel = self._client.channel
+        self.calls = []
+
+    def work(self, stop):
+        with self._client:
+            for step in range(1, BASE**DIGITS):
+                if stop.wait(PAUSE_SECONDS):
+                    return
+                self._make(step)
+        raise AssertionError("no lock is left that is unlike all before it")
+
+    def _make(self, step):
+        digits = [step // BASE**place % BASE + place * BASE for place in range(DIGITS)]
+        queues = tuple(self._number * BASE * DIGITS + digit for digit in digits)
+        body = hooked.locks(self.client_id, self.group, *queues)
+        beat = hooked.heartbeat(self.client_id, self.group, heartbeatFingerprint=step)
+        answers = [
+            self._client.ask(hooked.HEART_BEAT, body=beat),
+            self._client.ask(hooked.LOCK, body=body),
+            self._client.ask(hooked.UPDATE_OFFSET, hooked.commit(self.group, self._number, step)),
+            self._client.ask(hooked.UNLOCK, body=body),
+        ]
+        assert [answer.code for answer in answers] == [0, 0, 0, 0]
+        made = [("HEART_BEAT", step), ("LOCK_BATCH_MQ", queues), ("UPDATE_CONSUMER_OFFSET", step)]
+        self.calls += [*made, ("UNLOCK_BATCH_MQ", queues)]
+
+
+def call_of(event):
+    """An event as its client knows it."""
+    if isinstance(event, events.HeartBeat):
+        return "HEART_BEAT", event.heartbeat_fingerprint
+    if isinstance(event, events.LockBatchMq):
+        assert set(event.granted) == set(event.requested)
+        return "LOCK_BATCH_MQ", _ids(event.requested)
+    if isinstance(event, events.UnlockBatchMq):
+        return "UNLOCK_BATCH_MQ", _ids(event.queues)
+    assert isinstance(event, events.UpdateConsumerOffset)
+    return "UPDATE_CONSUMER_OFFSET", event.offset
+
+
+def _ids(queues):
+    return tuple(sorted(queue.queue_id for queue in queues))
+
+
+class Pipeline:
+    """From a broker's spool through Kafka and Spark into the tables; each part can be killed."""
+
+    def __init__(self, folder, settings_in):
+        self.settings = settings_in(folder / "root", partitions=PARTITIONS)
+        self.spool = folder / "spool"
+        self.spool.mkdir()
+        self._open = ExitStack()
+        self.kafka = self._open.enter_context(Kafka(folder / "kafka"))
+        values = {
+            "RUNTIME__ROOT": self.settings.runtime.root,
+            "SOURCE__KIND": "kafka",
+            "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
+            "SOURCE__TOPIC": TOPIC,
+            "SOURCE__PARTITIONS": PARTITIONS,
+            "JOB__ARCHIVE_TRIGGER_SECONDS": 2,  # as the operator's: it, too, is then killed within its batches
+        }
+        self.shipper = self._open.enter_context(Command(folder, values, "collect", "spool", self.spool))
+        self.job = self._open.enter_context(Command(folder, values, "run"))
+        with ThreadPoolExecutor() as pool:
+            kafka = pool.submit(self.kafka.start)
+            broker = pool.submit(self._open.enter_context, hooked.broker(folder, spool=self.spool))
+            kafka.result()
+            self.broker = broker.result()
+        create_topic(self.kafka.bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+        with hooked.Client(self.broker.address) as client:
+            client.make("Orders", *sorted(set(GROUPS)))
+        self.shipper.start()
+        self.job.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._open.close()
+
+    def kill_shipper(self):
+        self.shipper.kill()
+        self.shipper.start()
+
+    def kill_kafka(self):
+        self.kafka.kill()
+        self.kafka.start()
+
+    def await_batch(self, words):
+        """Wait until the job tells of a batch."""
+        for _ in range(STARTS_MAX):
+            self.job.wait_for((words, TOO_BUSY), BATCH_SECONDS_MAX)
+            if TOO_BUSY not in self.job.said_now():
+                return
+            self.job.ended()
+            self.job.start()
+
+    def kill_job(self, choice, *, again=True):
+        """Wherever it is; answers how many of its two queries had begun a batch and not ended it."""
+        self.await_batch("batch")
+        time.sleep(choice.uniform(0, 2.5))
+        self.job.kill()
+        cut = sum(self._is_within_batch(query) for query in (OPERATOR, ARCHIVE))
+        if again:
+            self.job.start()
+        return cut
+
+    def _is_within_batch(self, query):
+        begun, ended = (
+            {path.name for path in (self.settings.runtime.checkpoints / query / kind).glob("[0-9]*")}
+            for kind in ("offsets", "commits")
+        )
+        return begun > ended
+
+    @contextmanager
+    def making(self):
+        """Clients make calls until the end of the block, and until all of them are in the spool."""
+        stop = Event()
+        makers = [Maker(self.broker.address, number) for number in range(len(GROUPS))]
+        with ThreadPoolExecutor() as pool:
+            working = [pool.submit(maker.work, stop) for maker in makers]
+            try:
+                yield makers
+            finally:
+                stop.set()
+        for work in working:
+            work.result()
+        time.sleep(2)  # the hook's writer is behind by a second at most: `test_broker_hook`
+
+    def finish(self):
+        """Everything that was made, into the tables."""
+        assert self.shipper.interrupt() == 0, self.shipper.said_now()
+        assert self.shipper.start("--once").ended() == 0, self.shipper.said_now()
+        self.job.kill()
+        for _ in range(STARTS_MAX):
+            code = self.job.start("--available-now").ended(BATCH_SECONDS_MAX)
+            if TOO_BUSY not in self.job.said_now():
+                break
+        assert code == 0, self.job.said_now()
+        assert "Traceback" not in self.shipper.said() + self.job.said()
+
+    def log(self):
+        """The rows of each partition of the topic."""
+        places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+        rows = [[] for _ in places]
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        try:
+            consumer.assign(places)
+            left = sum(consumer.end_offsets(places).values())
+            while left > 0:
+                for place, some in consumer.poll(timeout_ms=5_000).items():
+                    rows[place.partition] += [Row(one.offset, one.timestamp, one.key, one.value) for one in some]
+                    left -= len(some)
+        finally:
+            consumer.close()
+        return rows
+
+
+def check(pipeline, makers):
+    """Every call once and in order in the view, every row of the log in the archive, and what follows from them.
+
+    Returns how many rows of the log were repetitions.
+    """
+    log, tables = pipeline.log(), pipeline.settings.runtime.tables
+    with ReadModel(tables) as model:
+        archived = model.rows("SELECT t.partition, t.offset, t.value FROM telemetry t ORDER BY t.partition, t.offset")
+        seen = model.rows("SELECT t.value FROM telemetry_events t ORDER BY t.partition, t.offset")
+        [refused] = model.rows("SELECT count(*) AS rows FROM telemetry_rejected")
+    assert refused["rows"] == 0
+    assert [(row["partition"], row["offset"], row["value"].encode()) for row in archived] == [
+        (partition, row.offset, row.value) for partition, rows in enumerate(log) for row in rows
+    ]
+    found = [decode(row["value"].encode(), key=None, stamp=INT64_MAX, keyed=False) for row in seen]
+    for seqs in hooked.numbers(found).values():
+        assert seqs == list(range(1, len(seqs) + 1))  # as they came, nothing left out, nothing twice
+    for maker in makers:
+        assert maker.calls
+        assert [call_of(event) for event in found if getattr(event, "channel", "") == maker.channel] == maker.calls
+    expected = tables_of(log, Policy(), keyed=True)
+    derived = {table: sorted(map(as_json, _rows(tables / table))) for table in DERIVED}
+    assert derived == {table: expected.get(table, []) for table in DERIVED}
+    assert derived["assignment_history"]
+    broadcasts = sum(event.BROADCAST for event in found)
+    return len(archived) - len(found) - broadcasts * (PARTITIONS - 1)
+
+
+def _rows(table):
+    return pa.table(DeltaTable(table).scan()).to_pylist()
+
+
+def seconds_to_row(table, since):
+    """How old each row was when the commit that brought it was made, by the table's own log; in seconds, sorted.
+
+    Of rows of what happened from ``since`` (epoch ms) on.
+    """
+    ages = []
+    for entry in sorted((table / "_delta_log").glob("*.json")):
+        actions = [msgspec.json.decode(line) for line in entry.read_bytes().splitlines()]
+        [committed] = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
+        for added in (action["add"]["path"] for action in actions if "add" in action):
+            times = pq.read_table(table / added, columns=["time"])["time"].to_pylist()
+            ages += [(committed - moment) / 1000 for moment in times if moment >= since]
+    return sorted(ages)
+
+
+@pytest.mark.timeout(900)
+def test_what_clients_did_is_in_the_tables_once_though_everything_is_killed_once(settings_in, tmp_path):
+    choice = random.Random(5)
+    with Pipeline(tmp_path, settings_in) as pipeline:
+        with pipeline.making() as makers:
+            time.sleep(2)
+            pipeline.kill_shipper()
+            pipeline.await_batch("operator batch")
+            pipeline.kill_kafka()
+            pipeline.kill_job(choice, again=False)
+        pipeline.finish()
+        check(pipeline, makers)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", [1])
+def test_what_clients_did_is_in_the_tables_once_after_many_kills_at_random(settings_in, tmp_path, seed):
+    choice = random.Random(seed)
+    kills, cut = Counter(), 0
+    with Pipeline(tmp_path, settings_in) as pipeline:
+        with pipeline.making() as makers:
+            pipeline.await_batch("operator batch 3")
+            steady_since = time.time_ns() // 1_000_000
+            time.sleep(STEADY_SECONDS)
+            ages = seconds_to_row(pipeline.settings.runtime.tables / "assignment_history", steady_since)
+            while kills.total() < KILLS:
+                who = choice.choices(("shipper", "kafka", "job"), weights=(5, 2, 3))[0]
+                time.sleep(choice.uniform(0, 4))
+                if who == "job":
+                    cut += pipeline.kill_job(choice)
+                else:
+                    getattr(pipeline, f"kill_{who}")()
+                kills[who] += 1
+        pipeline.finish()
+        repeated = check(pipeline, makers)
+    calls = sum(len(maker.calls) for maker in makers)
+    print(f"\nseed {seed}: {dict(kills)} killed, {cut} batches cut off")
+    print(f"{calls:,} calls, each once and in order; {repeated:,} rows of the log were repetitions")
+    p50, p99 = (ages[int(len(ages) * share)] for share in (0.5, 0.99))
+    print(f"event to committed row, undisturbed: {len(ages):,} rows, p50 {p50:.1f} s, p99 {p99:.1f} s")
