@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,18 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
+    # In a worker of pytest-xdist the main module has no file, and pyspark takes that for a doctest and ends the process.
+    sys.modules["__main__"].__dict__.setdefault("__file__", pytest.__file__)
     # A test's JVM ends before the optimising compiler pays: half the time of a Spark start and its first batches.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What shares something that is dear to start stays in one process: servers, Spark, a JVM with the real classes."""
+    for item in items:
+        kind = next((kind for kind in ("live", "spark") if item.get_closest_marker(kind)), None)
+        if kind is not None or "differential" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group(kind or "jvm"))
 
 
 @pytest.fixture(scope="session")
