@@ -20,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
-    # In a worker of pytest-xdist the main module has no file, and pyspark takes that for a doctest and ends the process.
+    # In a worker of pytest-xdist the main module has no file; pyspark takes that for a doctest and ends the process.
     sys.modules["__main__"].__dict__.setdefault("__file__", pytest.__file__)
     # A test's JVM ends before the optimising compiler pays: half the time of a Spark start and its first batches.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
