@@ -10,7 +10,7 @@ from streaming.settings import load_settings
 def demo() -> None:
     """Run the streaming job over a recording of a real RocketMQ cluster and print what it found.
 
-    The recording is 23 minutes of a cluster on which every fault of the lab was put. Needs no cluster and no Kafka.
+    The recording is 26 minutes of a cluster on which every fault of the lab was put. Needs no cluster and no Kafka.
     """
     from streaming.demo.play import CAPTURE, FAULT_LOG, demo_settings, play
     from streaming.demo.report import report, story

@@ -90,7 +90,7 @@ def env() -> None:
 
 @app.command()
 def record(folder: Annotated[Path, typer.Argument(help="Where the recording and the fault log go.")]) -> None:
-    """Record the demo's capture: 23 minutes of a lab of its own, with every fault at its time."""
+    """Record the demo's capture: 26 minutes of a lab of its own, with every fault at its time."""
     from streaming.lab.story import record as play
 
     console = Console(stderr=True)
