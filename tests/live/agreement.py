@@ -2,7 +2,18 @@
 
 An answer agrees if it is what the fold held at some moment between the question and the answer, or up to a slack later:
 an event is told when its call is done, so the fold is behind by what is in flight. What differs beyond that is one of
-the kinds below, whose bound is checked, or it is unexplained.
+the kinds below, whose bound is checked, or it is unexplained. Why there are such kinds, by RocketMQ's own classes:
+
+- Nobody calls a broker when a channel closes (ClientHousekeepingService), nor when its scan drops a member.
+- A concurrent client takes a queue without asking the former owner, and gives one up without a call
+  (RebalancePushImpl.removeUnnecessaryMessageQueue), each at its own next rebalance, at most 20 s later. So two may hold
+  one queue, and none: by events alone it is the last taker's.
+- A broker that has just started knows only who has come back, and tells those so (GET_CONSUMER_LIST_BY_GROUP): the
+  first one takes every queue until the others are back, at most 30 s later. It knows no lock, and its clients theirs.
+- A client gives up the queues of a broker that has no route any more, and there is nobody to tell it to.
+- A client that was frozen has its process queues when it goes on, until it asks for the locks, or rebalances.
+
+An ordered queue whose unlock a client delays (unlockDelay) is none of them: clients of 5.2 and later unlock at once.
 """
 
 import statistics

@@ -32,8 +32,9 @@ _LIST_SECONDS = 20
 
 SHORT = (
     Step(2, "join", "orders-4"),
-    Step(8, "add-queues"),
-    Step(12, "freeze", "audit-1"),
+    Step(6, "join", "audit-3"),
+    Step(10, "add-queues"),
+    Step(14, "freeze", "audit-1"),
     Step(16, "leave", "orders-1"),
     Step(24, "broker-restart", "broker-b"),
     Step(30, "broker-restart", "broker-b", cure=True),

@@ -12,10 +12,22 @@ from rebalance_model.observe import events
 from rebalance_model.observe.policy import Policy
 from tests import hooked
 from tests.live import churn
-from tests.live.agreement import CLOSED, HAND_OVER, IN_FLIGHT, IN_VAIN, SCANNED, TWO_HOLD, UNTOLD, Judge, Known, table
+from tests.live.agreement import (
+    CLOSED,
+    HAND_OVER,
+    IN_FLIGHT,
+    IN_VAIN,
+    LOST,
+    SCANNED,
+    TWO_HOLD,
+    UNTOLD,
+    Judge,
+    Known,
+    table,
+)
 from tests.live.histories import History
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.live
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,13 @@ SHORT = Form(churn.SHORT, churn.SHORT_SECONDS, 40)
 LONG = Form(churn.LONG, churn.LONG_SECONDS, 200)
 
 
-@pytest.fixture(scope="module", params=[SHORT, pytest.param(LONG, marks=pytest.mark.prove)], ids=["short", "long"])
+FORMS = [
+    pytest.param(SHORT, id="short", marks=pytest.mark.timeout(600)),
+    pytest.param(LONG, id="long", marks=pytest.mark.prove),
+]
+
+
+@pytest.fixture(scope="module", params=FORMS)
 def form(request):
     return request.param
 
@@ -68,7 +86,7 @@ def test_hooks_alone_show_what_brokers_and_clients_answer(form, run, by_hook, ca
 
 def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     verdict = Judge(run, by_both).verdict
-    assert {one.name for one in verdict.differences} <= {CLOSED, SCANNED, UNTOLD, TWO_HOLD, IN_VAIN}
+    assert {one.name for one in verdict.differences} <= {CLOSED, SCANNED, UNTOLD, LOST, TWO_HOLD, IN_VAIN}
     assert verdict.too_long() == []
     two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
