@@ -28,6 +28,7 @@ __all__ = [
     "MachineRoomResolver",
     "strategy",
     "strategy_of_class",
+    "takes_parameters",
 ]
 
 _STRATEGIES: dict[str, type[AllocateStrategy]] = {
@@ -38,8 +39,7 @@ _STRATEGIES: dict[str, type[AllocateStrategy]] = {
     "MACHINE_ROOM": ByMachineRoom,
     "MACHINE_ROOM_NEARBY": MachineRoomNearby,
 }
-# A running client declares its class and not its parameters, so those that have some can't be told from it.
-_WITHOUT_PARAMETERS: tuple[type[AllocateStrategy], ...] = (Averagely, AveragelyByCircle)
+_NEEDS_NONE: tuple[type[AllocateStrategy], ...] = (Averagely, AveragelyByCircle, ConsistentHash)
 
 
 class Parameters(TypedDict, total=False):
@@ -95,8 +95,14 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
 
 
 def strategy_of_class(class_name: str) -> AllocateStrategy | None:
-    """The strategy that a client declares by its Java class (GET_CONSUMER_RUNNING_INFO).
+    """The strategy that a client declares by its Java class (GET_CONSUMER_RUNNING_INFO), with Java's own defaults.
 
-    None where the class is not known, or where it has parameters, which the client does not declare.
+    None where the class is not known, or needs parameters, which the client does not declare. One that takes some
+    (`takes_parameters`) may have been given others than the defaults.
     """
-    return next((kind() for kind in _WITHOUT_PARAMETERS if kind.java_class == class_name), None)
+    return next((kind() for kind in _NEEDS_NONE if kind.java_class == class_name), None)
+
+
+def takes_parameters(chosen: AllocateStrategy) -> bool:
+    """Whether the strategy could have been given parameters: then its class alone does not say how it divides."""
+    return bool(signature(type(chosen)).parameters)

@@ -1,15 +1,26 @@
-"""Who should have a queue: the strategy that the members declare, on the observed members and queues."""
+"""Who should have a queue: the strategy of the members, on the observed members and queues.
 
-from typing import TypeAlias
+The strategy is what the policy says (allocate_strategy), or the one that the members declare, or, where its class says
+too little, the one that alone explains who has what.
+"""
 
-from rebalance_model.allocation import strategy_of_class
+from collections.abc import Collection
+from functools import cache
+from typing import Literal, TypeAlias
+
+from rebalance_model.allocation import AllocateStrategy, strategy, strategy_of_class, takes_parameters
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.state import GroupState
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.observe.policy import NEED_NO_PARAMETERS
+from rebalance_model.observe.state import GroupState, Unowned
 from rebalance_model.observe.turn import Turn
+
+PUSH = "CONSUME_PASSIVELY"
 
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """What the expected owners are worked out from: members (once a channel), topics, message model."""
+Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
+_named = cache(strategy)
 
 
 def group_info(state: GroupState) -> ConsumerGroupInfo | None:
@@ -34,37 +45,130 @@ def broadcasts(state: GroupState) -> bool:
     return info is not None and info.message_model == "BROADCASTING"
 
 
+def is_divided(state: GroupState) -> bool:
+    """Whether the members divide the queues among them, and their answers show who has which: they are pushed.
+
+    Popping clients share queues, and a client that pulls by itself does not say what it has.
+    """
+    info = group_info(state)
+    if info is None or info.consume_type != PUSH or info.message_model == "BROADCASTING":
+        return False
+    return not any(client.pops for client in state.clients.values())
+
+
+def declared_strategies(state: GroupState) -> set[str]:
+    """The strategy classes that the members declare which have answered."""
+    return {c.strategy for m in state.members if (c := state.clients.get(m)) is not None and c.strategy}
+
+
 def declared_strategy(state: GroupState) -> str | None:
     """The strategy class that every member which has answered declares; None where they differ or none has."""
-    declared = {c.strategy for m in state.members if (c := state.clients.get(m)) is not None and c.strategy}
+    declared = declared_strategies(state)
     return declared.pop() if len(declared) == 1 else None
+
+
+def strategy_of(state: GroupState) -> AllocateStrategy | None:
+    """The strategy that names the expected owners; None where it is not known."""
+    return _named(state.strategy) if state.strategy else None
 
 
 def expect(turn: Turn) -> None:
     """Work out anew who should own each queue.
 
-    Nobody is expected where the model does not know the strategy, where a topic has no route or is not subscribed,
-    and in groups that share queues by design. While no member has answered, what was expected before stands.
+    Nobody is expected where the strategy is not known, where a topic has no route or is not subscribed, and in groups
+    that share queues by design. While no member has answered, what was expected before stands.
     """
     state = turn.state
     info = group_info(state)
-    declared = declared_strategy(state)
-    if info is None or (declared is None and state.members):
+    declared = declared_strategies(state)
+    if info is None or (state.members and not declared and not turn.policy.allocate_strategy):
         return
-    expected = _plan(state, info, declared)
+    state.strategy, state.strategy_basis = _resolve(state, declared, turn.policy.allocate_strategy)
+    expected = _plan(state, info)
     for mq in {**dict.fromkeys(expected), **dict.fromkeys(state.queues)}:
         if (queue := state.queues.get(mq)) is None or queue.expected != expected.get(mq):
-            turn.queue(mq).expected = expected.get(mq)
+            _set_expected(turn, mq, expected.get(mq))
 
 
-def _plan(state: GroupState, info: ConsumerGroupInfo, declared: str | None) -> dict[MessageQueue, str | None]:
+def infer(turn: Turn, astray: Collection[MessageQueue]) -> None:
+    """Find the strategy that alone explains who has what, where what the clients declare does not say it.
+
+    A class that takes parameters (CONSISTENT_HASH) is trusted from then on; of a class that is not known the strategy
+    found is given up as soon as it explains no more what is seen.
+
+    Args:
+        turn: a turn in which every member has just had its say.
+        astray: queues that are not where they are expected.
+    """
+    state = turn.state
+    if state.strategy_basis == "INFERRED" and astray and _is_settled(turn):
+        state.inferred = ""
+        expect(turn)
+    if state.strategy or len(state.members) <= 1 or state.tried_at == state.moved_at:
+        return
+    state.tried_at = state.moved_at
+    if (declared := declared_strategy(state)) is None or (info := group_info(state)) is None:
+        return
+    known = strategy_of_class(declared)
+    fits = [s for s in ((known,) if known else map(_named, NEED_NO_PARAMETERS)) if _explains(state, info, s)]
+    if len(fits) == 1:
+        state.inferred = fits[0].name
+        expect(turn)
+
+
+def _is_settled(turn: Turn) -> bool:
+    state = turn.state
+    changed = max(state.expected_at, state.moved_at)
+    return state.rounds.known_at > changed + turn.policy.assignment_settled_after
+
+
+def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[str, Trust]:
+    if configured:
+        return configured, "CONFIGURED"
+    if not declared:
+        return state.strategy, state.strategy_basis
+    known = strategy_of_class(next(iter(declared))) if len(declared) == 1 else None
+    if known is not None and not takes_parameters(known):
+        return known.name, "DECLARED"
+    if len(declared) == 1 and state.inferred and state.inferred in ((known.name,) if known else NEED_NO_PARAMETERS):
+        return state.inferred, "DECLARED" if known else "INFERRED"
+    return "", ""
+
+
+def _set_expected(turn: Turn, mq: MessageQueue, client_id: str | None) -> None:
+    queue = turn.queue(mq)
+    queue.expected = client_id
+    if not mq.is_retry:
+        turn.state.expected_at = turn.now
+    if queue.unowned is not None:
+        queue.unowned = Unowned(turn.now, lag=queue.unowned.lag)  # another heir has its own time to take it
+
+
+def _plan(state: GroupState, info: ConsumerGroupInfo) -> dict[MessageQueue, str | None]:
     expected: dict[MessageQueue, str | None] = {mq: None for route in state.routes.values() for mq in route.queues}
-    strategy = strategy_of_class(declared or "")
-    cid_all = info.client_ids()
-    if strategy is None or not cid_all or broadcasts(state):
-        return expected
-    for topic, route in state.routes.items():
-        if topic in info.subscription_table and route.queues:
-            for cid, share in strategy.plan(state.group, route.queues, cid_all).items():
-                expected |= dict.fromkeys(share or (), cid)
+    chosen = strategy_of(state)
+    if chosen is not None and not broadcasts(state):
+        for topic in state.routes:
+            expected |= _shares(state, info, chosen, topic)
     return expected
+
+
+def _shares(
+    state: GroupState, info: ConsumerGroupInfo, chosen: AllocateStrategy, topic: str
+) -> dict[MessageQueue, str | None]:
+    queues, cid_all = state.routes[topic].queues, info.client_ids()
+    if topic not in info.subscription_table or not queues:
+        return {}
+    return {mq: cid for cid, share in chosen.plan(state.group, queues, cid_all).items() for mq in share or ()}
+
+
+def _explains(state: GroupState, info: ConsumerGroupInfo, candidate: AllocateStrategy) -> bool:
+    """Whether every queue of every topic is where the strategy puts it, and there are enough to tell by."""
+    told = 0
+    for topic, route in state.routes.items():
+        if topic in info.subscription_table and not topic.startswith(RETRY_TOPIC_PREFIX):
+            shares = _shares(state, info, candidate, topic)
+            if any(state.queues[mq].owner != shares.get(mq) for mq in route.queues):
+                return False
+            told += len(route.queues)
+    return told > 1

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
-from rebalance_model.entities import java_order, queue_order
-from rebalance_model.observe import corrections, ownership, rebalances
+from rebalance_model.entities import MessageQueue, java_order, queue_order
+from rebalance_model.observe import corrections, ownership, rebalances, rounds
 from rebalance_model.observe.broker_view import subscription_table
 from rebalance_model.observe.events import ConsumerConnection, TopicRoute
 from rebalance_model.observe.expectation import Basis, basis, expect
-from rebalance_model.observe.state import BrokerView, ClientView, GroupState, Route
+from rebalance_model.observe.state import BrokerView, ClientView, GroupState, Route, Unowned
 from rebalance_model.observe.turn import Turn
 
 
@@ -40,6 +40,7 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
         _take_answer(turn, event, polled, view)
     else:
         view.asked = event.asked
+    _note_doubles(turn, state.views[event.broker], event)
     _forget_strangers(turn, event.asked)
 
 
@@ -71,9 +72,22 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
     if known is None:
         expect(turn)
     elif known.queues != queues:
+        state.routes[event.topic] = Route(queues, event.asked, known.queues, turn.now)
         turn.group_to_judge = True
         rebalances.open_or_extend(turn, "ROUTE_CHANGED", event.topic, client_id=None)
         expect(turn)
+    _tell_of_route(turn, queues, known)
+
+
+def _tell_of_route(turn: Turn, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
+    """Say of each queue whether the route has it."""
+    for mq in known.queues if known is not None else ():
+        turn.state.queues[mq].in_route = False
+    for mq in queues:
+        queue = turn.queue(mq)
+        queue.in_route = True
+        if known is not None and queue.owner is None and mq not in known.queues:
+            queue.unowned = Unowned(turn.now, "NEW")
 
 
 def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[str] = ()) -> None:
@@ -96,6 +110,8 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
     left = [c for c in state.members if c not in ids]
     if not first_sight:
         _tell_causes(turn, joined, left, died)
+    if not state.members:
+        state.manned_since = turn.now
     state.members = members
     turn.group_to_judge = True
     turn.clients_to_judge |= dict.fromkeys((*joined, *left))
@@ -106,6 +122,7 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
     for client_id in left:
         ownership.void(turn, client_id, evidence="LEFT")
         del state.clients[client_id]
+    rounds.recount(state)
     for client_id in joined:  # what holds a queue for the client may have come before the list that names it
         ownership.reconsider(turn, ownership.known_of(state, client_id), evidence="ANSWER")
 
@@ -125,6 +142,18 @@ def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
         message_model=event.message_model,
         consume_from_where=event.consume_from_where,
     )
+
+
+def _note_doubles(turn: Turn, view: BrokerView, event: ConsumerConnection) -> None:
+    """Since when each client that stands on several channels has stood on each: a dead one is gone after 130 s."""
+    counts = Counter(c.client_id for c in event.connections or ())
+    doubled: dict[str, dict[str, int]] = {}
+    for c in event.connections or () if len(counts) < counts.total() else ():
+        if counts[c.client_id] > 1:
+            known = view.doubled.get(c.client_id, {})
+            doubled.setdefault(c.client_id, {})[c.channel] = known.get(c.channel, event.asked)
+    turn.clients_to_judge |= dict.fromkeys((*view.doubled, *doubled))
+    view.doubled = doubled
 
 
 def _forget_strangers(turn: Turn, asked: int) -> None:

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe import rebalances
 from rebalance_model.observe.expectation import broadcasts
-from rebalance_model.observe.state import ClientView, GroupState, HookQueue
+from rebalance_model.observe.offsets import lag_of
+from rebalance_model.observe.state import ClientView, GroupState, HookQueue, QueueState, Unowned
 from rebalance_model.observe.turn import Turn
 
 _TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
@@ -126,10 +127,32 @@ def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | N
         )
         queue.former_owner, queue.released_at = current, turn.time
     queue.owner = owner
+    _count(turn.state, mq, current, owner)
+    queue.unowned = _unowned(turn, queue, current, evidence) if owner is None else None
     if owner is not None:
+        turn.state.moved_at = turn.state.moved_at if mq.is_retry else turn.now
         shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
         turn.assignment(mq, owner, assigned=True, evidence=shown, rebalance_id=rebalance_id)
         queue.lock_free_at = None
+
+
+def _count(state: GroupState, mq: MessageQueue, current: str | None, owner: str | None) -> None:
+    if mq.is_retry:
+        return
+    if current is not None:
+        state.shares[current] -= 1
+        if not state.shares[current]:
+            del state.shares[current]
+    if owner is not None:
+        state.shares[owner] = state.shares.get(owner, 0) + 1
+
+
+def _unowned(turn: Turn, queue: QueueState, current: str | None, evidence: str) -> Unowned:
+    """Whether its owner said that it gave it up: then the heir is not kept waiting by a lock that nobody holds."""
+    said = evidence == "UNLOCKED" or (
+        evidence == "LEFT" and any(view.hook and current in view.hook.goodbyes for view in turn.state.views.values())
+    )
+    return Unowned(turn.now, "SAID" if said else "", lag_of(queue))
 
 
 def _release_evidence(turn: Turn, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

@@ -4,6 +4,9 @@ import msgspec
 
 from rebalance_model.entities import Natural
 
+NEED_NO_PARAMETERS = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
+"""Strategies that can be named without saying more."""
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Thresholds; comparisons are strict ``>`` as in RocketMQ. Defaults are RocketMQ's own."""
@@ -28,6 +31,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The broker's channelExpiredTimeout and one channelScanInterval: a channel without a heartbeat is gone by then."""
     moved_within: Natural = 300_000
     """A queue whose commit advanced within so long is in use: nobody there to say what waits, it is worth a warning."""
+    orphaned_critical_after: Natural = 30_000
+    """A queue with messages that the lock of a client that is gone keeps waiting for longer is critical."""
     lock_contended_after: Natural = 5_000
     """A lock that a living client keeps another one from getting for longer is contended."""
     lock_contended_window: Natural = 60_000
@@ -36,6 +41,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """An offset that fell back by more messages is a warning."""
     regression_critical: Natural = 10_000
     """An offset that fell back by more messages is critical."""
+    unassigned_after_release: Natural = 40_000
+    """A queue that its owner was seen to give up has an heir within so long: two turns of the clients' 20 s timer."""
+    unassigned_after_new: Natural = 60_000
+    """A new queue has an owner within so long: pollNameServerInterval (30 s) and the clients' 20 s timer."""
+    unassigned_after: Natural = 150_000
+    """Any other queue has an owner within so long: the broker's 120 s channel expiry, its 10 s scan and the timer."""
+    assignment_settled_after: Natural = 60_000
+    """So long after the last change every owner is where the strategy puts it."""
+    stalled_open_after: Natural = 30_000
+    """A concurrent queue that is stuck is told so much later than an ordered one: it has no order to keep."""
+    allocate_strategy: str = ""
+    """The strategy's name (AllocateMessageQueueStrategy.getName), where the clients' class does not say it: AVG,
+    AVG_BY_CIRCLE or CONSISTENT_HASH."""
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
     stuck_after: Natural = 60_000
@@ -58,6 +76,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if self.broker_lock_max_live_time < self.client_lock_max_live_time:
             msg = "broker_lock_max_live_time must not be below client_lock_max_live_time: two clients could consume"
+            raise ValueError(msg)
+        if self.allocate_strategy not in ("", *NEED_NO_PARAMETERS):
+            msg = f"allocate_strategy must be one of {', '.join(NEED_NO_PARAMETERS)}, not {self.allocate_strategy!r}"
             raise ValueError(msg)
         for name in ("poll_interval", "stuck_after", "snapshot_interval", "group_memory"):
             if getattr(self, name) == 0:

@@ -40,4 +40,7 @@ class ProcessQueueView(msgspec.Struct, array_like=True):
     pull: Stamp
     consume: Stamp
     claimed_since: int
-    """When the first of the unbroken row of answers that hold the queue was asked, by the collector's clock."""
+    """When the first of the unbroken row of answers that hold the queue so, or so dropped, was asked, by the
+    collector's clock."""
+    first_unlock_attempts: int = 0
+    """How many attempts to unlock it the first answer showed that showed any."""

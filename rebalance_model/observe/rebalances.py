@@ -10,7 +10,7 @@ last change, as not converged.
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import QueueMove, RebalanceSettled
-from rebalance_model.observe.expectation import broadcasts, declared_strategy
+from rebalance_model.observe.expectation import broadcasts
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Episode, GroupState, Move
@@ -67,7 +67,7 @@ def settle(turn: Turn) -> None:
     episode = turn.state.episode
     if episode is None or not _all_have_answered(turn.state, episode):
         return
-    if turn.state.members and declared_strategy(turn.state) is None:
+    if turn.state.members and not turn.state.strategy:
         return
     queues = turn.state.queues
     if all(q.owner == q.expected for mq, q in queues.items() if not mq.is_retry):
@@ -78,7 +78,7 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     """When the open episode is closed although its owners do not match."""
     if state.episode is None:
         return None
-    unknown = bool(state.members) and (broadcasts(state) or declared_strategy(state) is None)
+    unknown = bool(state.members) and (broadcasts(state) or not state.strategy)
     unknown = unknown and all(move.to_client is not None for move in state.episode.moves.values())
     patience = QUIET_INTERVALS * policy.poll_interval if unknown else policy.rebalance_settle_after
     return state.episode.last_change + patience + 1
@@ -88,7 +88,7 @@ def give_up(turn: Turn, due: int) -> None:
     """Close the open episode if its deadline is ``due``."""
     episode, ends = turn.state.episode, deadline(turn.state, turn.policy)
     if episode is not None and ends is not None and ends <= due:
-        known = not turn.state.members or declared_strategy(turn.state) is not None
+        known = not turn.state.members or bool(turn.state.strategy)
         _close(turn, episode, converged=False if known else None)
 
 

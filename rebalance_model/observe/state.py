@@ -3,6 +3,7 @@
 Kept as MessagePack; new fields are appended with defaults, so that an older blob loads.
 """
 
+from collections import Counter
 from typing import Literal
 
 import msgspec
@@ -86,8 +87,14 @@ class BrokerView(msgspec.Struct, array_like=True):
     failing: bool = False
     """The last question was not answered: what stands here is old."""
     hook: HookView | None = None
-    doubled: dict[str, int] = {}
-    """Channels of clients that stand on several, by its answers: since when each was listed so, collector's clock."""
+    doubled: dict[str, dict[str, int]] = {}
+    """Clients that its answers list on several channels, and since when on each of them; by the collector's clock."""
+
+    def lists(self, client_id: str) -> bool:
+        """Whether the client is a member, by this broker."""
+        if self.hook is not None and client_id in self.hook.returning:
+            return True
+        return any(info.client_id == client_id for info in self.info.channel_info_table.values())
 
 
 class ClientView(msgspec.Struct, array_like=True):
@@ -112,6 +119,12 @@ class ClientView(msgspec.Struct, array_like=True):
     """When the first of them was asked."""
     discovered: bool = False
     """Was a member when observation began: what its first answer holds was not assigned just now."""
+    asked_before: int = 0
+    """When the question was asked that it answered before its last."""
+    declared: int = 0
+    """Answers in a row that declare the same strategy and consume mode, counted up to 2."""
+    pops: bool = False
+    """Whether it pops queues, which clients share, rather than pulls its own."""
 
     @property
     def silent(self) -> bool:
@@ -162,6 +175,17 @@ class Reread(msgspec.Struct, array_like=True):
     """How long it took to consume them; None: not known."""
 
 
+class Rounds(msgspec.Struct, array_like=True):
+    """How far the members have been asked in turn; times are when they were asked, by the collector's clock."""
+
+    after: int = 0
+    """A member has had its turn in the present round if it was asked later than that."""
+    heard: int = 0
+    """How many have had it, with an answer or without."""
+    known_at: int = 0
+    """In the last whole round every member answered, and none was asked before that; 0: not every member did."""
+
+
 class HookQueue(msgspec.Struct, array_like=True):
     """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
 
@@ -198,6 +222,17 @@ class HookQueue(msgspec.Struct, array_like=True):
     reread: Reread | None = None
 
 
+class Unowned(msgspec.Struct, array_like=True, frozen=True):
+    """Since when nobody has a queue, and what is known of the beginning."""
+
+    since: int
+    """By the group's clock."""
+    how: Literal["SAID", "NEW", ""] = ""
+    """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
+    lag: int | None = None
+    """The lag then."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: who has it, who should, how far it is consumed."""
 
@@ -217,6 +252,14 @@ class QueueState(msgspec.Struct, array_like=True):
     """Covered time with lag and no advance of the commit."""
     told: QueueTold | None = None
     hook: HookQueue | None = None
+    in_route: bool = False
+    """Whether the topic's route has it."""
+    unowned: Unowned | None = None
+    """None while somebody has it, and before that could be known."""
+    dropped_by: str | None = None
+    """Whose last answer shows it dropped and not yet given up."""
+    rival: str | None = None
+    """Who answered last that it holds the queue, too."""
 
 
 class Route(msgspec.Struct, array_like=True):
@@ -224,6 +267,10 @@ class Route(msgspec.Struct, array_like=True):
 
     queues: tuple[MessageQueue, ...]
     asked: int
+    former: tuple[MessageQueue, ...] = ()
+    """The queues before the last change, until every owner follows it."""
+    changed_at: int = 0
+    """When that change was seen, by the group's clock."""
 
 
 class Move(msgspec.Struct, array_like=True):
@@ -341,6 +388,22 @@ class GroupState(msgspec.Struct):
     """Whether `clock` is a broker's: no collector is followed."""
     corrections: tuple[str, ...] = ()
     """What polls corrected since the last GroupSnapshot."""
+    strategy: str = ""
+    """The strategy that names the expected owners (AllocateMessageQueueStrategy.getName); empty: not known."""
+    strategy_basis: Literal["DECLARED", "CONFIGURED", "INFERRED", ""] = ""
+    inferred: str = ""
+    """The strategy that alone explained who had what, where none is known otherwise."""
+    tried_at: int = 0
+    """`moved_at` when that was last tried."""
+    rounds: Rounds = msgspec.field(default_factory=Rounds)
+    expected_at: int = 0
+    """When an expected owner last became another, by the group's clock."""
+    moved_at: int = 0
+    """When a queue last got an owner."""
+    manned_since: int = 0
+    """Since when there has been a member."""
+    shares: dict[str, int] = {}
+    """How many queues each member has, retry queues left out; who has none is not in it."""
 
     @property
     def key(self) -> str:
@@ -366,6 +429,8 @@ class GroupState(msgspec.Struct):
         for mq, queue in self.queues.items():
             self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
             self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")
+        owners = Counter(q.owner for mq, q in self.queues.items() if q.owner is not None and not mq.is_retry)
+        self._require(owners == self.shares, "the members' shares are not counted right")
         for name, incident in self.incidents.items():
             self._require(name == f"{incident.code} {incident.subject}".rstrip(), f"incident {name} is filed wrongly")
             self._require(name not in self.pending, f"incident {name} is open and pending")

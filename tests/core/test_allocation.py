@@ -12,6 +12,7 @@ from rebalance_model.allocation import (
     AllocationNullError,
     strategy,
     strategy_of_class,
+    takes_parameters,
 )
 from rebalance_model.allocation.consistent_hash import md5_hash
 from rebalance_model.entities import MessageQueue, java_order, java_text, queue_order
@@ -276,7 +277,10 @@ def test_names_and_parameters_as_javas():
 
 def test_only_a_class_without_parameters_is_told_from_its_name():
     assert strategy_of_class("com.example.Mine") is None
-    assert strategy_of_class(HASH.java_class) is None
+    assert strategy_of_class("AllocateMessageQueueByConfig") is None
+    assert strategy_of_class(HASH.java_class) == strategy("CONSISTENT_HASH")
+    assert takes_parameters(strategy("CONSISTENT_HASH"))
+    assert not takes_parameters(strategy("AVG"))
     for kind in (AVG, CIRCLE):
         found = strategy_of_class(kind.java_class)
         assert found is not None
