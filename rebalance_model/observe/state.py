@@ -50,6 +50,13 @@ class LostLock(msgspec.Struct, array_like=True):
     """When its holder renewed it last, and believes in it for `client_lock_max_live_time` from then; broker's clock."""
 
 
+class Restless(msgspec.Struct, array_like=True):
+    """A client that asks who the members are every second, as one does whose rebalance is never done; broker's clock."""
+
+    since: int
+    last: int
+
+
 class HookView(msgspec.Struct, array_like=True):
     """What a broker's hook adds to its view. Times are the broker's clock, but for `heard_at`."""
 
@@ -77,6 +84,8 @@ class HookView(msgspec.Struct, array_like=True):
     """Of each member, by client id."""
     lost_locks: dict[MessageQueue, LostLock] = {}
     """Forgotten at the restart, and not taken again since by those who believe that they have them."""
+    restless: dict[str, Restless] = {}
+    """Clients that rebalance again and again, by client id."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
@@ -125,6 +134,10 @@ class ClientView(msgspec.Struct, array_like=True):
     """Answers in a row that declare the same strategy and consume mode, counted up to 2."""
     pops: bool = False
     """Whether it pops queues, which clients share, rather than pulls its own."""
+    heard: tuple[Subscription, ...] = ()
+    """What it subscribed in its last heartbeat that said so; see `subscriptions`."""
+    heard_at: int = 0
+    """When that was heard, by the group's clock; 0: never."""
 
     @property
     def silent(self) -> bool:
@@ -186,6 +199,18 @@ class Rounds(msgspec.Struct, array_like=True):
     """In the last whole round every member answered, and none was asked before that; 0: not every member did."""
 
 
+class Left(msgspec.Struct, array_like=True):
+    """How far a client had come with a queue when it stopped to have it."""
+
+    client_id: str
+    commit: int
+    """What was committed then, or has been by it since; -1: not known."""
+    pulled: int
+    """So far it may have consumed; -1: not known."""
+    consumed: int
+    """So far it had come at its own pace; -1: not known."""
+
+
 class HookQueue(msgspec.Struct, array_like=True):
     """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
 
@@ -220,6 +245,8 @@ class HookQueue(msgspec.Struct, array_like=True):
     """Who took its lock from whom: the last four, and when."""
     regression: Regression | None = None
     reread: Reread | None = None
+    left: Left | None = None
+    """How far the last holder but this one had come."""
 
 
 class Unowned(msgspec.Struct, array_like=True, frozen=True):
@@ -231,6 +258,22 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
     """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
     lag: int | None = None
     """The lag then."""
+
+
+class Pace(msgspec.Struct, array_like=True):
+    """How lag goes, and how fast the queue is usually filled and consumed; times are the collector's clock."""
+
+    at: int
+    """Where the present period began by which the usual pace is measured."""
+    commit: int
+    broker: int
+    rising_since: int = 0
+    """Since when lag has not fallen; 0: it is none, or fell at the last answer."""
+    rising_commit: int = 0
+    rising_broker: int = 0
+    produced: int | None = None
+    """The usual pace, messages an hour; None: not known yet."""
+    consumed: int | None = None
 
 
 class QueueState(msgspec.Struct, array_like=True):
@@ -260,6 +303,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """Whose last answer shows it dropped and not yet given up."""
     rival: str | None = None
     """Who answered last that it holds the queue, too."""
+    pace: Pace | None = None
+    """None before its lag was known."""
 
 
 class Route(msgspec.Struct, array_like=True):
@@ -280,6 +325,18 @@ class Move(msgspec.Struct, array_like=True):
     to_client: str | None
     released_at: int | None
     assigned_at: int | None
+    commit: int | None = None
+    """The last commit that an answer had shown when it was given up."""
+
+
+class Cause(msgspec.Struct, array_like=True, frozen=True):
+    """Something that makes a group rebalance."""
+
+    time: int
+    """By the group's clock."""
+    code: str
+    subject: str
+    client_id: str | None
 
 
 class Episode(msgspec.Struct, array_like=True):
@@ -404,6 +461,14 @@ class GroupState(msgspec.Struct):
     """Since when there has been a member."""
     shares: dict[str, int] = {}
     """How many queues each member has, retry queues left out; who has none is not in it."""
+    causes: tuple[Cause, ...] = ()
+    """What has made it rebalance lately, at most so much as `causes` keeps."""
+    causes_since: int = 0
+    """Since when causes have been counted, by the group's clock."""
+    causes_counted: int = 0
+    """How many there were since then."""
+    unmanned_since: int = 0
+    """When its last member went, by the group's clock; 0: it has members, or never had any."""
 
     @property
     def key(self) -> str:
