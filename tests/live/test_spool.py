@@ -14,52 +14,20 @@ from threading import Event, Thread
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming import jars
-from streaming.java import java_home
-from streaming.lab import servers
-from streaming.lab.processes import end, spawn, wait_until
 from streaming.log.files import files_of
 from streaming.log.kafka import create_topic
 from streaming.log.recording import recorded_rows
-from streaming.settings import load_settings
+from tests.live.commands import Kafka
 from tests.streaming.collector.spool_writer import SpoolWriter, check_delivery
 
 pytestmark = pytest.mark.live
 PARTITIONS = 3
 
 
-class Kafka:
-    """A Kafka of the test's own, which can be killed and started again."""
-
-    def __init__(self, home):
-        self._port = servers.free_port()
-        controller = servers.free_port()
-        self._log = home / "kafka.log"
-        self._command = servers.kafka_command(
-            jars.ensure("kafka", load_settings().runtime.jars), home, self._port, controller
-        )
-        self.bootstrap = f"{servers.LOOPBACK}:{self._port}"
-        self.process = None
-
-    def start(self):
-        self.process = spawn(self._command, self._log, {"JAVA_HOME": str(java_home())})
-        wait_until(self._answers, self.process, self._log, 90)
-
-    def _answers(self):
-        if servers.port_is_free(self._port):
-            return None  # a client that finds nobody there leaves sockets to the garbage collector
-        return servers.kafka_answers(self.bootstrap)
-
-    def kill(self):
-        end(self.process)
-
-
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
-    kafka = Kafka(tmp_path_factory.mktemp("kafka"))
-    kafka.start()
-    yield kafka
-    kafka.kill()
+    with Kafka(tmp_path_factory.mktemp("kafka")).start() as kafka:
+        yield kafka
 
 
 @pytest.fixture
