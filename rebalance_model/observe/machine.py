@@ -86,7 +86,7 @@ def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> li
     """What is due by the tick, by its clock, in order."""
     effects: list[AnyEffect] = []
     clock = clock_of(tick)
-    while (due := deadlines(state, policy).get(clock)) is not None and due <= clocks[clock]:
+    while (due := deadlines(state, policy).get(clock)) is not None and due <= tick.time:
         turn = Turn(state, policy, {**clocks, clock: due}, cause=f"{tick.source_id}||{tick.seq}")
         if state.dues.get(clock, due + 1) <= due:
             del state.dues[clock]

@@ -63,10 +63,9 @@ class Shard:
     def fold(self, event: AnyEvent) -> list[AnyEffect]:
         """Apply one event and return what it, or the time that it lets pass, leads to."""
         clock = clock_of(event)
-        now = max(self._state.clocks.get(clock, 0), event.time)
-        self._state.clocks[clock] = now
+        self._state.clocks[clock] = max(self._state.clocks.get(clock, 0), event.time)
         if isinstance(event, Tick):
-            return self._advance(event, clock, now)
+            return self._advance(event, clock)
         if isinstance(event, BrokerStatus):
             return self._restart(event, clock)
         if isinstance(event, TelemetryLost):
@@ -101,16 +100,17 @@ class Shard:
             self._schedule(state)
         return effects
 
-    def _advance(self, tick: Tick, clock: str, now: int) -> list[AnyEffect]:
+    def _advance(self, tick: Tick, clock: str) -> list[AnyEffect]:
+        """Let time pass up to the tick, and no further: the same tick once more lets none pass."""
         effects: list[AnyEffect] = []
         heap = self._heaps.get(clock, [])
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= tick.time:
             due, key = heapq.heappop(heap)
             if self._state.deadlines.get(clock, {}).get(key) != due:
                 continue  # rescheduled since
             state = self._group(*key.split("/", 1))
             effects += machine.advance(state, tick, self._policy, self._state.clocks)
-            if clock == state.clock and machine.is_forgotten(state, now, self._policy):
+            if clock == state.clock and machine.is_forgotten(state, tick.time, self._policy):
                 self._forget(state)
             else:
                 self._schedule(state)

@@ -1,12 +1,32 @@
 """A shard's result does not depend on where its log is cut into batches, nor on copies of what was folded."""
 
+import itertools
+from collections.abc import Iterable, Iterator
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.observe.events import Answer, AnyEvent, RpcError, Tick
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    AnyEvent,
+    BrokerStatus,
+    GetConsumerListByGroup,
+    GroupEvent,
+    HeartBeat,
+    LockBatchMq,
+    PullMessage,
+    QueryConsumerOffset,
+    RpcError,
+    Subscription,
+    Tick,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+)
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import Shard
+from tests.scenarios.hook_trace import CLOCK_OFF, A, B, HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, Trace, as_json, holding
 
 POLICY = Policy()
@@ -23,24 +43,54 @@ class Store(dict[str, bytes]):
 
 
 def a_log() -> list[AnyEvent]:
-    """Two groups of one collector, with everything that leads to rows, and a tick every second."""
+    """Two groups of one collector and two brokers' hooks, with everything that leads to rows, and ticks every second.
+
+    a is stuck and then freezes, c is known to broker-b alone, and broker-b restarts.
+    """
     stuck = Member((Held(0, consume_age=1, cached=10), Held(1)))
-    trace = Trace()
+    trace = HookTrace()
     commit = {q: (100, 90 + q) for q in range(4)}
     trace.poll(0, {"a": holding(0, 1), "b": holding(2, 3)}, commit)
-    for n in range(1, 12):
+    for n in range(1, 16):
+        if n == 12:
+            trace.of(B).boots(113)
+        tell_hooks(trace, 10 * n - 5, ("a", "b") if n < 9 else ("b",))
         offsets = {q: (100 + 10 * n, 90 if q == 0 else 90 + 10 * n) for q in range(4)}
         members = {"a": stuck, "b": holding(2, 3)} if n < 9 else {"a": SILENT, "b": holding(2, 3)}
         trace.poll(10 * n, members, offsets)
+    started = BrokerStatus(boot_time=trace.boot[B], seq=1, **trace.of(B)._common(trace.boot[B]))
+    trace.of(A).lists(159, "b").locks(159.5, "b", 0, 1)
     trace.poll(160, {"b": holding(2, 3)}, {0: (300, 95)})
+    tell_hooks(trace, 165, ("b",))
     trace.poll(170, {"b": holding(0, 1, 2, 3)}, {0: (300, 200)})
     keyed = [
         msgspec.structs.replace(event, group=group, seq=event.seq) for event in trace.events for group in ("g", "h")
     ]
-    ticks = [
-        Tick(time=START + 1000 * n, cluster="c", source="poll", source_id=trace.source_id, seq=n) for n in range(700)
-    ]
-    return sorted([*keyed, *ticks], key=lambda event: (event.time, isinstance(event, Answer)))
+    log = [*keyed, started, *ticks(trace)]
+    return sorted(log, key=lambda event: (true_time(event), not isinstance(event, BrokerStatus | Tick)))
+
+
+def tell_hooks(trace: HookTrace, at: float, members: tuple[str, ...]) -> None:
+    """What members say to two brokers: a has 0 and 1 of broker-a, b 2 and 3; c has 0 of broker-b."""
+    for broker in (A, B):
+        trace.of(broker).heart_beat(at, *members, *("c" if broker == B else ()))
+        for client in members:
+            queues = (0, 1) if client == "a" else (2, 3)
+            trace.locks(at + 0.1, client, *queues).asks(at + 0.2, client, queues[0]).pulls(at + 0.3, client, *queues)
+            trace.commits(at + 0.4, client, queues[1], round(at))
+    trace.of(B).locks(at + 1, "c", 0).unlocks(at + 2, "c", 0).lists(at + 3, *members, "c").leaves(at + 4, "c")
+
+
+def ticks(trace: HookTrace) -> Iterator[Tick]:
+    for n in range(700):
+        yield Tick(time=START + 1000 * n, cluster="c", source="poll", source_id=trace.source_id, seq=n)
+    for broker in (A, B):
+        for n in range(320):
+            yield Tick(seq=1000 + n, **trace.of(broker)._common(trace.clock(n)))
+
+
+def true_time(event: AnyEvent) -> int:
+    return event.time - (CLOCK_OFF[event.broker] if event.source == "hook" else 0)
 
 
 LOG = a_log()
@@ -59,8 +109,70 @@ def fold(log: list[AnyEvent], cuts: set[int]) -> bytes:
 WHOLE = fold(LOG, set())
 
 
+def fold_soundly(events: Iterable[AnyEvent]) -> None:
+    shard = Shard(None, Store(), POLICY)
+    for event in events:
+        shard.fold(event)
+        for state in shard._groups.values():
+            state.validate()
+
+
+NAMES, CHANNELS = st.sampled_from("abc"), st.sampled_from(["a:0", "b:0", "?a", "b:1"])
+QUEUES = st.lists(st.builds(MessageQueue, st.just("Orders"), st.sampled_from([A, B]), st.integers(0, 2)), max_size=3)
+CODES = st.sampled_from([0, 0, 0, 1, 2])
+TIMES = st.integers(START, START + 300_000)
+
+
+def hook_events() -> st.SearchStrategy[AnyEvent]:
+    """Valid events of the hooks of two brokers and a slave, of two incarnations."""
+    group = {
+        "time": TIMES,
+        "cluster": st.just("c"),
+        "group": st.just("g"),
+        "broker": st.sampled_from([A, B]),
+        "broker_id": st.sampled_from([0, 0, 0, 1]),
+        "source": st.just("hook"),
+        "source_id": st.sampled_from(["hook-a@1", "hook-a@2", "hook-b@1"]),
+        "seq": st.integers(0, 200),
+    }
+    broadcast = {name: value for name, value in group.items() if name != "group"}
+    said = group | {"channel": CHANNELS, "code": CODES}
+    of_queue = said | {"topic": st.just("Orders"), "queue_id": st.integers(0, 2)}
+    subscriptions = st.lists(
+        st.builds(Subscription, topic=st.sampled_from(["Orders", "Other"]), sub_string=st.just("*")), max_size=2
+    ).map(tuple)
+    pulled = {"first_time": TIMES, "last_time": TIMES, "first_offset": st.just(0), "last_offset": st.just(9)}
+    pulled |= {"commit_offset": st.integers(-1, 9), "count": st.just(1)}
+    model = {
+        "consume_type": st.just("CONSUME_PASSIVELY"),
+        "message_model": st.sampled_from(["CLUSTERING", "BROADCASTING"]),
+    }
+    return st.one_of(
+        st.builds(HeartBeat, **said, **model, client_id=NAMES, subscriptions=subscriptions, without_sub=st.booleans()),
+        st.builds(UnregisterClient, **said, client_id=NAMES),
+        st.builds(LockBatchMq, **said, client_id=NAMES, requested=QUEUES.map(tuple), granted=QUEUES.map(tuple)),
+        st.builds(UnlockBatchMq, **said, client_id=NAMES, queues=QUEUES.map(tuple)),
+        st.builds(UpdateConsumerOffset, **of_queue, offset=st.integers(-1, 9)),
+        st.builds(QueryConsumerOffset, **of_queue),
+        st.builds(PullMessage, **of_queue, **pulled),
+        st.builds(GetConsumerListByGroup, **said, asked=TIMES, consumer_ids=st.lists(NAMES, max_size=3).map(tuple)),
+        st.builds(BrokerStatus, **broadcast, boot_time=TIMES),
+        st.builds(Tick, **broadcast),
+    )
+
+
 def test_the_log_leads_to_every_kind_of_row():
-    for name in ("RELEASED", "OPENED", "RESOLVED", "ESCALATED", "CLIENT_DIED"):
+    told = (
+        "RELEASED",
+        "OPENED",
+        "RESOLVED",
+        "ESCALATED",
+        "CLIENT_DIED",
+        "LOCK_GRANTED",
+        "UNLOCKED",
+        "BROKER_RESTARTED",
+    )
+    for name in told:
         assert name.encode() in WHOLE
 
 
@@ -79,7 +191,7 @@ def test_a_part_of_the_log_that_comes_twice_changes_nothing(start, length):
 
 
 def test_groups_are_independent():
-    one = [event for event in LOG if not isinstance(event, Answer) or event.group == "g"]
+    one = [event for event in LOG if not isinstance(event, GroupEvent) or event.group == "g"]
     mine = [e for e in msgspec.json.decode(WHOLE) if e["group"] == "g"]
     assert msgspec.json.decode(fold(one, set())) == mine
 
@@ -105,12 +217,25 @@ def test_a_group_without_anything_is_forgotten_after_its_time():
 @given(st.lists(st.integers(0, len(LOG) - 1), max_size=200))
 def test_any_events_in_any_order_have_a_result(order):
     """Total: shuffled, doubled and torn logs are folded without an error, and the state stays sound."""
-    store = Store()
-    shard = Shard(None, store, POLICY)
-    for index in order:
-        shard.fold(LOG[index])
-        for state in shard._groups.values():
-            state.validate()
+    fold_soundly(LOG[index] for index in order)
+
+
+@given(st.integers(0, len(LOG) - 1), st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=250))
+def test_a_log_that_is_stirred_doubled_and_full_of_holes_has_a_result(start, moves):
+    """Nearer to what may happen than any order: from somewhere on, events move by up to 400 places, or are lost."""
+    part = [
+        (place + late, index)
+        for index, (place, (late, kept)) in enumerate(zip(itertools.count(start), moves, strict=False))
+        if kept
+    ]
+    order = [start + index for _, index in sorted(part)]
+    fold_soundly(LOG[index % len(LOG)] for index in [*order, *order[::7]])
+
+
+@given(st.lists(hook_events(), max_size=60))
+def test_any_valid_hook_events_have_a_result(events):
+    """Not only those that a broker would tell: other brokers' queues, channels shared, time that falls, no ticks."""
+    fold_soundly(events)
 
 
 def test_an_answer_of_a_client_nobody_lists_is_no_ownership():

@@ -85,9 +85,7 @@ class HookTrace(Trace):
             self._tell(at, QueryConsumerOffset, channel=channel_of(client, number), topic=TOPIC, queue_id=q)
         return self
 
-    def pulls(
-        self, at: float, client: str, *queues: int, number: int = 0, commit: int = -1, offset: int = 0, **fields
-    ):
+    def pulls(self, at: float, client: str, *queues: int, number: int = 0, commit: int = -1, offset: int = 0, **fields):
         for q in queues:
             said = {"channel": channel_of(client, number), "topic": TOPIC, "queue_id": q, "count": 1, "code": None}
             said |= dict.fromkeys(("first_time", "last_time"), self.clock(at))
@@ -144,7 +142,7 @@ class HookTrace(Trace):
         return tuple(MessageQueue(TOPIC, self.broker, q) for q in queues)
 
     def _common(self, now: int) -> dict[str, object]:
-        source_id = f"hook-{self.broker}-{self.broker_id}@{self.boot.get(self.broker, START)}"
+        source_id = f"hook-{self.broker}-{self.broker_id}@{self.boot.get(self.broker, self.clock(0))}"
         said = {"time": now, "cluster": "c", "broker": self.broker, "broker_id": self.broker_id}
         return said | {"source": "hook", "source_id": source_id}
 
