@@ -11,6 +11,7 @@ batch that was begun is finished under its own, or its rows would not be those o
 """
 
 import fcntl
+import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -206,9 +207,17 @@ def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
 
 def _write_manifest(checkpoints: Path, manifest: Manifest) -> None:
     """Write it, and the policy once more as the file that `--policy` takes."""
-    thresholds = "".join(f"{name} = {value}\n" for name, value in msgspec.structs.asdict(manifest.basis.policy).items())
-    _replace(checkpoints / _POLICY, thresholds.encode())
+    _replace(checkpoints / _POLICY, _as_toml(manifest.basis.policy).encode())
     _replace(checkpoints / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+def _as_toml(policy: Policy) -> str:
+    """The policy as a file; its numbers and strings read the same in JSON and TOML."""
+    thresholds = {name: value for name, value in msgspec.structs.asdict(policy).items() if name != "group"}
+    tables = [("", thresholds), *(("[[group]]\n", override) for override in policy.group)]
+    return "\n".join(
+        head + "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items()) for head, table in tables
+    )
 
 
 def _replace(file: Path, content: bytes) -> None:

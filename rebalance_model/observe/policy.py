@@ -1,8 +1,31 @@
 """Every threshold of the detection, named after RocketMQ's own property where there is one (milliseconds)."""
 
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
 import msgspec
 
 from rebalance_model.entities import Natural
+
+Override: TypeAlias = dict[str, int | str]
+"""``pattern``, a glob of group names (``pay-*``), and the thresholds that those groups have of their own."""
+_ABOVE_0 = (
+    "client_lock_max_live_time",
+    "pull_max_idle_time",
+    "heartbeat_broker_interval",
+    "poll_interval",
+    "source_silent_after",
+    "stuck_after",
+    "snapshot_interval",
+    "group_memory",
+)
+_NOT_BELOW = (
+    ("broker_lock_max_live_time", "client_lock_max_live_time", "two clients could consume one queue"),
+    ("pull_threshold_for_queue", "pull_batch_size", "a client could not take what one pull brings"),
+    ("channel_expired_after", "heartbeat_broker_interval", "members would be dropped between two heartbeats"),
+    ("regression_critical", "regression_warning", "the smaller step back would be the worse one"),
+)
+"""What must not be below what, and what would be if it were."""
 
 NEED_NO_PARAMETERS = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
 """Strategies that can be named without saying more."""
@@ -54,6 +77,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     allocate_strategy: str = ""
     """The strategy's name (AllocateMessageQueueStrategy.getName), where the clients' class does not say it: AVG,
     AVG_BY_CIRCLE or CONSISTENT_HASH."""
+    source_silent_after: Natural = 15_000
+    """A source whose ticks stop for longer, while another's go on, is silent: hooks tick every second."""
+    clock_skew: Natural = 5_000
+    """A clock that is further off the collector's is wrong."""
+    clock_skew_after: Natural = 60_000
+    """How long a clock must be wrong before it is told."""
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
     stuck_after: Natural = 60_000
@@ -68,19 +97,61 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rebalance_settle_after: Natural = 150_000
     """A rebalance whose owners do not match the strategy is closed, unconverged, so long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""
+    storm_causes: Natural = 6
+    """More causes to rebalance than that within `storm_window` are a storm."""
+    storm_causes_rare: Natural = 4
+    """So many are one already in a group that rebalances rarely: at a quarter of that rate, or less."""
+    storm_window: Natural = 300_000
+    """Within what time causes are counted, and how long it must be quiet before a storm is over."""
+    storm_rate_after: Natural = 3_600_000
+    """A group's own rate of causes is known after so long."""
+    subscription_differs_after: Natural = 150_000
+    """How long members may subscribe differently: a rolling upgrade."""
+    view_split_after: Natural = 60_000
+    """How long brokers may list different members: more than one heartbeat."""
+    lag_growth_window: Natural = 300_000
+    """Lag that did not fall for so long, and grew, is growing."""
+    no_clients_after: Natural = 60_000
+    """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000
     """How often state is written although nothing changed."""
     group_memory: Natural = 7 * 24 * 3_600_000
     """A group without member, incident or event for so long is forgotten."""
 
+    group: tuple[Override, ...] = ()
+    """What groups have of their own; the first pattern that fits counts."""
+
+    def of_group(self, group: str) -> "Policy":
+        """What the group is judged by."""
+        for override in self.group:
+            if fnmatchcase(group, str(override["pattern"])):
+                return self._under(override)
+        return self
+
     def __post_init__(self) -> None:
-        if self.broker_lock_max_live_time < self.client_lock_max_live_time:
-            msg = "broker_lock_max_live_time must not be below client_lock_max_live_time: two clients could consume"
-            raise ValueError(msg)
-        if self.allocate_strategy not in ("", *NEED_NO_PARAMETERS):
-            msg = f"allocate_strategy must be one of {', '.join(NEED_NO_PARAMETERS)}, not {self.allocate_strategy!r}"
-            raise ValueError(msg)
-        for name in ("poll_interval", "stuck_after", "snapshot_interval", "group_memory"):
+        for name in _ABOVE_0:
             if getattr(self, name) == 0:
                 msg = f"{name} must be above 0"
                 raise ValueError(msg)
+        for name, other, otherwise in _NOT_BELOW:
+            if getattr(self, name) < getattr(self, other):
+                msg = f"{name} must not be below {other}: {otherwise}"
+                raise ValueError(msg)
+        if self.allocate_strategy not in ("", *NEED_NO_PARAMETERS):
+            msg = f"allocate_strategy must be one of {', '.join(NEED_NO_PARAMETERS)}, or empty"
+            raise ValueError(msg)
+        for override in self.group:
+            self._under(override)
+
+    def _under(self, override: Override) -> "Policy":
+        """This policy with what the override changes, checked like any other."""
+        pattern = override.get("pattern")
+        if not isinstance(pattern, str) or not pattern:
+            msg = "every [[group]] needs a pattern of group names"
+            raise ValueError(msg)
+        changes = {name: value for name, value in override.items() if name != "pattern"}
+        try:
+            return msgspec.convert(msgspec.structs.asdict(self) | {"group": ()} | changes, Policy)
+        except msgspec.ValidationError as error:
+            msg = f"[[group]] {pattern}: {error}"
+            raise ValueError(msg) from None

@@ -54,6 +54,7 @@ class Shard:
         self._state = _DECODER.decode(blob) if blob is not None else ShardState()
         self._store = groups
         self._policy = policy
+        self._policies: dict[str, Policy] = {}
         self._groups: dict[str, GroupState] = {}
         self._heaps: dict[str, list[tuple[int, str]]] = {}
         for clock, deadlines in self._state.deadlines.items():
@@ -71,7 +72,7 @@ class Shard:
         if isinstance(event, TelemetryLost):
             return []  # of whom something is missing, a jump of its group's seq tells
         state = self._group(event.cluster, event.group)
-        effects = machine.step(state, event, self._policy, self._state.clocks)
+        effects = machine.step(state, event, self._policy_of(state), self._state.clocks)
         self._schedule(state)
         return effects
 
@@ -80,6 +81,7 @@ class Shard:
         for key, state in self._groups.items():
             self._store.put(key, encode_group(state))
         self._groups.clear()
+        self._policies.clear()
         return _ENCODER.encode(self._state)
 
     def _group(self, cluster: str, group: str) -> GroupState:
@@ -91,12 +93,18 @@ class Shard:
             self._groups[key] = state
         return state
 
+    def _policy_of(self, state: GroupState) -> Policy:
+        found = self._policies.get(state.key)
+        if found is None:
+            found = self._policies[state.key] = self._policy.of_group(state.group)
+        return found
+
     def _restart(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
         """Only a hook begins with it; every group of which it has told has something due by its clock."""
         effects: list[AnyEffect] = []
         for key in sorted(self._state.deadlines.get(clock, ())) if event.source != "poll" else ():
             state = self._group(*key.split("/", 1))
-            effects += machine.restart(state, event, self._policy, self._state.clocks)
+            effects += machine.restart(state, event, self._policy_of(state), self._state.clocks)
             self._schedule(state)
         return effects
 
@@ -109,8 +117,8 @@ class Shard:
             if self._state.deadlines.get(clock, {}).get(key) != due:
                 continue  # rescheduled since
             state = self._group(*key.split("/", 1))
-            effects += machine.advance(state, tick, self._policy, self._state.clocks)
-            if clock == state.clock and machine.is_forgotten(state, tick.time, self._policy):
+            effects += machine.advance(state, tick, self._policy_of(state), self._state.clocks)
+            if clock == state.clock and machine.is_forgotten(state, tick.time, self._policy_of(state)):
                 self._forget(state)
             else:
                 self._schedule(state)
@@ -124,7 +132,7 @@ class Shard:
         self._store.remove(state.key)
 
     def _schedule(self, state: GroupState) -> None:
-        dues = machine.deadlines(state, self._policy)
+        dues = machine.deadlines(state, self._policy_of(state))
         for clock, deadlines in self._state.deadlines.items():
             if clock not in dues:
                 deadlines.pop(state.key, None)

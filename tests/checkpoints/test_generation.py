@@ -150,7 +150,7 @@ def test_what_is_for_ever_can_not_be_changed(tmp_path, changed, setting):
 
 
 CHANGES = [
-    ({"policy": Policy(stuck_after=1)}, "begun under another policy: .*--policy .*policy.toml"),
+    ({"policy": Policy(group=({"pattern": "pay", "stuck_after": 1},))}, "begun under another policy: .*--policy .*policy.toml"),
     ({"code_version": "2.0"}, "begun by version 1.0, this is 2.0"),
 ]
 
@@ -167,7 +167,8 @@ def test_policy_and_code_change_between_batches_but_not_within_one(tmp_path, cha
 
 
 def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):
-    policy = Policy(stuck_after=1, group_memory=2)
+    group = ({"pattern": 'pay-"*"', "stuck_after": 3}, {"pattern": "*", "allocate_strategy": "AVG"})
+    policy = Policy(stuck_after=1, group_memory=2, group=group)
     start(tmp_path, policy=policy)
     assert load_policy(tmp_path / "checkpoints" / "policy.toml") == policy
 

@@ -1,0 +1,76 @@
+"""The thresholds: what groups have of their own, and what is refused at the start."""
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from tests.core.test_shard import LOG, Store
+
+CONTRADICTIONS = [
+    ({"broker_lock_max_live_time": 29_999}, "broker_lock_max_live_time must not be below client_lock_max_live_time"),
+    ({"pull_threshold_for_queue": 31}, "pull_threshold_for_queue must not be below pull_batch_size"),
+    ({"channel_expired_after": 29_999}, "channel_expired_after must not be below heartbeat_broker_interval"),
+    ({"regression_critical": 99}, "regression_critical must not be below regression_warning"),
+    ({"stuck_after": 0}, "stuck_after must be above 0"),
+    ({"allocate_strategy": "MACHINE_ROOM"}, "allocate_strategy must be one of AVG, "),
+    ({"stuck_after": -1}, "Expected `int` >= 0"),
+    ({"stuck_for": 1}, "unknown field `stuck_for`"),
+]
+
+
+def read(**fields: object) -> Policy:
+    return msgspec.convert(fields, Policy)
+
+
+@pytest.mark.parametrize(("fields", "sentence"), CONTRADICTIONS)
+def test_a_contradiction_is_refused_in_the_policy_and_in_what_groups_have_of_their_own(fields, sentence):
+    with pytest.raises(msgspec.ValidationError, match=sentence):
+        read(**fields)
+    with pytest.raises(msgspec.ValidationError, match=rf"\[\[group\]\] pay-\*: .*{sentence}"):
+        read(group=[{"pattern": "pay-*", **fields}])
+
+
+@pytest.mark.parametrize("override", [{}, {"pattern": ""}, {"pattern": 7, "stuck_after": 1}])
+def test_what_is_for_no_group_is_refused(override):
+    with pytest.raises(msgspec.ValidationError, match="needs a pattern"):
+        read(group=[override])
+
+
+def test_an_override_can_not_hold_another():
+    with pytest.raises(msgspec.ValidationError, match="pay: "):
+        read(group=[{"pattern": "pay", "group": "x"}])
+
+
+def test_an_override_alone_may_be_right_and_with_the_rest_wrong():
+    """Each is fine with the defaults, but not with the file that it stands in."""
+    read(group=[{"pattern": "*", "client_lock_max_live_time": 40_000}])
+    with pytest.raises(msgspec.ValidationError, match="client_lock_max_live_time: two clients"):
+        read(broker_lock_max_live_time=35_000, group=[{"pattern": "*", "client_lock_max_live_time": 40_000}])
+
+
+def test_the_first_pattern_that_fits_counts_and_the_rest_is_the_policys():
+    policy = read(
+        poll_interval=5_000,
+        group=[
+            {"pattern": "pay-slow-*", "stuck_after": 300_000},
+            {"pattern": "pay-*", "stuck_after": 20_000, "snapshot_interval": 60_000},
+        ],
+    )
+    assert policy.of_group("orders") is policy
+    slow, fast = policy.of_group("pay-slow-1"), policy.of_group("pay-1")
+    assert (slow.stuck_after, slow.snapshot_interval, slow.poll_interval) == (300_000, 300_000, 5_000)
+    assert (fast.stuck_after, fast.snapshot_interval, fast.poll_interval) == (20_000, 60_000, 5_000)
+    assert fast.of_group("pay-slow-1") is fast
+
+
+def test_a_shard_judges_each_group_by_its_own():
+    """Groups g and h have the same telemetry; only g's patience is short enough for it."""
+
+    def opened(policy: Policy) -> set[str]:
+        shard = Shard(None, Store(), policy)
+        effects = [effect for event in LOG for effect in shard.fold(event)]
+        return {e.group for e in effects if getattr(e, "code", "") == "ORDERED_QUEUE_STUCK"}
+
+    assert opened(Policy()) == {"g", "h"}
+    assert opened(Policy(group=({"pattern": "h", "stuck_after": 3_000_000},))) == {"g"}
