@@ -59,6 +59,130 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "Messages wait and the commit does not advance; telemetry does not show why.",
         "Look at the owner's log and thread dump.",
     ),
+    ("LOCK_ORPHANED", ""): (
+        "The holder of the queue's lock is gone without unlocking, and the heir is refused: nobody consumes the queue.",
+        "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL.",
+    ),
+    ("LOCK_ORPHANED", "INFERRED"): (
+        "The former owner is gone, its lock lives on by all that is known, and the heir has not got the queue.",
+        "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL.",
+    ),
+    ("LOCK_CONTENDED", "REFUSED"): (
+        "A living member keeps the queue's lock, and another one asks for it again and again in vain.",
+        "Compare what both take for the members (client ids, subscriptions): one of them works from another list.",
+    ),
+    ("LOCK_CONTENDED", "TO_AND_FRO"): (
+        "Two members take the queue's lock from each other in turn.",
+        "Compare both clients' strategy, client id and subscriptions: they do not agree who should have the queue.",
+    ),
+    ("BROKER_LOCKS_LOST", ""): (
+        "The broker has restarted without its queue locks: until the owners renew theirs, whoever asks first gets one.",
+        "Wait for the owners' next renewal (every 20 s); if it stays, see whether they reach the broker.",
+    ),
+    ("BROKER_LOCKS_LOST", "TWO_OWNERS"): (
+        "After the broker's restart another client took a queue whose former owner still believes in its lock.",
+        "Expect messages of this queue out of order for up to 30 s; lockInStrictMode keeps locks over a restart.",
+    ),
+    ("STALE_HEARTBEAT", ""): (
+        "The member has sent no heartbeat for two intervals; the broker drops it after 120 s and tells nobody.",
+        "Look whether its process is paused, starved, or cut off from this broker.",
+    ),
+    ("CLIENT_ID_COLLISION", ""): (
+        "Two processes share this client id: both take the same share of the queues, and others go without owner.",
+        "Give each process an instanceName of its own (in containers, host network and pid 1 make them equal).",
+    ),
+    ("OFFSET_REGRESSION", "REREAD"): (
+        "The queue's new owner began where the former one had committed before it was told to stop.",
+        "Nothing to do: at most one persist interval (5 s) is consumed twice.",
+    ),
+    ("OFFSET_REGRESSION", "STALE_OWNER"): (
+        "A client that has lost the queue committed its old position over that of the owner.",
+        "Look for a long pause of that client (garbage collection, a stopped VM); consumers must tolerate repeats.",
+    ),
+    ("OFFSET_REGRESSION", "OPERATOR_RESET"): (
+        "The owner itself went back, as after a reset of the group's offset.",
+        "Ask who ran mqadmin resetOffsetByTime; if nobody did, look at the owner's log for a corrected offset.",
+    ),
+    ("OFFSET_REGRESSION", "RESET_TO_MIN"): (
+        "The queue is consumed from its beginning again: a reset to the earliest, or an offset out of the log's range.",
+        "Look at the owner's log for OFFSET_ILLEGAL; check the topic's retention against the lag.",
+    ),
+    ("OFFSET_REGRESSION", "FAILOVER"): (
+        "The broker came back with older offsets than it had before.",
+        "Check how the broker went down, and whether a slave with older offsets took over.",
+    ),
+    ("DUPLICATE_CONSUMPTION", ""): (
+        "Messages that were consumed and committed before are being consumed again.",
+        "Nothing, if consumers are idempotent; the rebalance named in the evidence is what moved the queue.",
+    ),
+    ("ORDERED_QUEUE_STUCK", "LISTENER_BLOCKED"): (
+        "The owner has pulled messages and keeps its lock, but its commit stands: a hung listener or a poison message.",
+        "Take a thread dump of the owner (mqadmin consumerStatus -s); read the message at the commit offset.",
+    ),
+    ("QUEUE_UNASSIGNED", ""): (
+        "Every member has answered, and none has this queue: its messages wait for nobody.",
+        "Compare the members' subscriptions, client ids and strategy with the expected owner, and restart that one.",
+    ),
+    ("QUEUE_DOUBLE_OWNED", ""): (
+        "Two members hold the queue at once: its messages are consumed twice.",
+        "Compare both members' strategy, client id and member list; restart the one that should not have it.",
+    ),
+    ("ASSIGNMENT_MISMATCH", ""): (
+        "The queue stays with a member that should not have it, by the strategy on the members that the broker names.",
+        "Look for `rebalanced result changed` in the owner's log: it works from other members or other queues.",
+    ),
+    ("STRATEGY_MISMATCH", ""): (
+        "The members divide the queues by different strategies: some queues have two owners, and some none.",
+        "Deploy one allocateMessageQueueStrategy to all members.",
+    ),
+    ("MIXED_CONSUME_MODE", ""): (
+        "Some members consume in order and some concurrently: no queue's order is kept, and retries go both ways.",
+        "Give every member the same kind of listener, or split the group in two.",
+    ),
+    ("ZOMBIE_QUEUE", ""): (
+        "The member should have the queue and keeps it as dropped: it neither consumes it nor takes it anew.",
+        "Take a thread dump of the member and restart it; it heals itself only when the queue is pull-expired (120 s).",
+    ),
+    ("UNLOCK_PENDING", ""): (
+        "The member has lost the queue and can't unlock it: its listener still works on a message.",
+        "Take a thread dump of the member: its listener has not returned, and the heir waits.",
+    ),
+    ("CLIENT_UNRESPONSIVE", ""): (
+        "The member answers nothing, though its broker does; its queues stay with it until the broker drops it.",
+        "Look whether its process is paused, starved or cut off; end it to free its queues at once.",
+    ),
+    ("CONSUMER_IDLE", ""): (
+        "There are more members than queues: some have nothing to consume.",
+        "Add queues to the topic, or run fewer members; as a standby it is harmless.",
+    ),
+    ("ASSIGNMENT_SKEW", ""): (
+        "One member has more than twice as many queues as the members have on average.",
+        "See the strategy: AVG gives every topic's remainder to the first client ids, and a hash ring is uneven.",
+    ),
+    ("ROUTE_VIEW_SPLIT", ""): (
+        "The topic's queues have changed, and some members still divide the former ones.",
+        "Check that the members named reach the name server, which they ask every 30 s.",
+    ),
+    ("REBALANCE_STALLED", ""): (
+        "The strategy's answer has changed, and no queue has moved since: a rebalance thread hangs.",
+        "Take a thread dump of the owner named and look at RebalanceService; check its RPCs to the broker.",
+    ),
+    ("QUEUE_STALLED", "UNASSIGNED"): (
+        "No member has the queue: its messages wait for nobody.",
+        "Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
+    ),
+    ("QUEUE_STALLED", "OWNER_UNRESPONSIVE"): (
+        "The owner answers nothing, but the broker still counts it as a member: the queue stays with it.",
+        "Look whether the owner's process is paused or starved; end it to free the queue at once.",
+    ),
+    ("QUEUE_STALLED", "LISTENER_HUNG"): (
+        "The message at the commit offset is in a listener that has not returned; the commit waits for it.",
+        "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+    ),
+    ("QUEUE_STALLED", "UNDETERMINED"): (
+        "Messages wait and the commit does not advance; telemetry does not show why.",
+        "Look at the owner's log and thread dump.",
+    ),
 }
 
 

@@ -1,10 +1,56 @@
 """The rules of detection.md: one small pure predicate a file or family, by what they are about."""
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules import lock_expired, ordered_queue_stuck, pull_expired
+from rebalance_model.observe.rules import (
+    assignment_mismatch,
+    broker_locks_lost,
+    client_id_collision,
+    client_unresponsive,
+    declarations,
+    dropped_queue,
+    duplicate_consumption,
+    lock_contended,
+    lock_expired,
+    lock_orphaned,
+    offset_regression,
+    ordered_queue_stuck,
+    pull_expired,
+    queue_double_owned,
+    queue_stalled,
+    queue_unassigned,
+    rebalance_stalled,
+    route_view_split,
+    shares,
+    stale_heartbeat,
+)
 from rebalance_model.observe.verdict import Rule
 
-QUEUE_RULES: tuple[Rule[MessageQueue], ...] = (lock_expired.RULE, pull_expired.RULE, ordered_queue_stuck.RULE)
-CLIENT_RULES: tuple[Rule[str], ...] = ()
-BROKER_RULES: tuple[Rule[str], ...] = ()
-GROUP_RULES: tuple[Rule[str], ...] = ()
+QUEUE_RULES: tuple[Rule[MessageQueue], ...] = (
+    lock_orphaned.RULE,
+    lock_contended.RULE,
+    lock_expired.RULE,
+    pull_expired.RULE,
+    offset_regression.RULE,
+    duplicate_consumption.RULE,
+    ordered_queue_stuck.RULE,
+    queue_unassigned.RULE,
+    queue_double_owned.RULE,
+    assignment_mismatch.RULE,
+    dropped_queue.ZOMBIE_QUEUE,
+    dropped_queue.UNLOCK_PENDING,
+    queue_stalled.RULE,
+)
+CLIENT_RULES: tuple[Rule[str], ...] = (
+    stale_heartbeat.RULE,
+    client_id_collision.RULE,
+    client_unresponsive.RULE,
+)
+BROKER_RULES: tuple[Rule[str], ...] = (broker_locks_lost.RULE,)
+GROUP_RULES: tuple[Rule[str], ...] = (
+    declarations.STRATEGY_MISMATCH,
+    declarations.MIXED_CONSUME_MODE,
+    route_view_split.RULE,
+    rebalance_stalled.RULE,
+    shares.CONSUMER_IDLE,
+    shares.ASSIGNMENT_SKEW,
+)

@@ -1,0 +1,33 @@
+"""CLIENT_UNRESPONSIVE: a member has not answered two questions in a row, though its broker answers.
+
+Frozen, starved of CPU, or cut off from its broker: what it last said of its queues is all that is known of them.
+"""
+
+from rebalance_model.observe.state import UNANSWERED_POLLS
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+
+
+def judge(turn: Turn, client_id: str) -> Verdict:
+    """By the questions in vain; one may be a long garbage collection."""
+    client = turn.state.clients.get(client_id)
+    if client is None or not client.unanswered:
+        return CLEAR
+    return Holds("warning", client_id=client_id) if client.silent else None
+
+
+def evidence(turn: Turn, client_id: str) -> Evidence:
+    """For how long, and what is at stake."""
+    client = turn.state.clients.get(client_id)
+    if client is None:
+        return {"member": False}
+    return {
+        "unanswered": client.unanswered,
+        "limit": UNANSWERED_POLLS,
+        "silent_ms": turn.now - client.unanswered_since if client.unanswered else 0,
+        "queues": turn.state.shares.get(client_id, 0),
+        "answered": client.answered,
+    }
+
+
+RULE = Rule("CLIENT_UNRESPONSIVE", judge, evidence)

@@ -1,0 +1,73 @@
+"""QUEUE_DOUBLE_OWNED: two members hold one queue at the same time.
+
+Answers are pictures of two instants: in a hand-over one may still show what the next one does not. So each of the two
+must show the queue in two answers in a row, and the rows must overlap. Of an ordered queue a client consumes only what
+it believes to have locked: both locks must live by their owner's own stamps, and the later one must have been there
+when the other client answered.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.expectation import is_divided
+from rebalance_model.observe.offsets import COVERED_INTERVALS
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.process_queue_view import ProcessQueueView
+from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+
+
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By the last two answers of both."""
+    queue = turn.state.queues[mq]
+    owner, rival = queue.owner, queue.rival
+    if rival is None or owner is None or rival == owner or mq.is_retry or not is_divided(turn.state):
+        return CLEAR
+    one, other = turn.state.clients[owner], turn.state.clients.get(rival)
+    if other is None:
+        return CLEAR
+    if one.silent or other.silent:
+        return None
+    return Holds("critical", client_id=rival) if _overlap(turn.policy, mq, one, other) else CLEAR
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Both of them, since when each has shown it, and what they say of the lock."""
+    queue = turn.state.queues[mq]
+    found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
+    for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
+        client = turn.state.clients.get(client_id or "")
+        held = client.queues.get(mq) if client is not None else None
+        if client is not None and held is not None:
+            found[f"{role}_since"] = held.claimed_since
+            found[f"{role}_answered"] = client.answered
+            found[f"{role}_locked"] = held.locked if client.orderly else None
+    return found
+
+
+def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientView) -> bool:
+    mine, theirs = one.queues.get(mq), other.queues.get(mq)
+    if mine is None or theirs is None or mine.dropped or theirs.dropped:
+        return False
+    began = max(mine.claimed_since, theirs.claimed_since)
+    pairs = ((one, mine, other), (other, theirs, one))
+    return all(
+        client.asked_at_answer > began
+        and client.asked_at_answer - client.asked_before <= COVERED_INTERVALS * policy.poll_interval
+        and (not client.orderly or _was_locked(policy, held, client, beside.asked_at_answer))
+        for client, held, beside in pairs
+    )
+
+
+def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
+    """Whether the client believes in its lock, and did so when the other one was asked."""
+    age = held.lock.age(client.client_now, client.asked_at_answer)
+    return held.locked and age <= policy.client_lock_max_live_time and client.answered - age <= at
+
+
+RULE = Rule(
+    "QUEUE_DOUBLE_OWNED",
+    judge,
+    evidence,
+    clear_after=lambda policy: policy.rebalance_wait_interval,
+    absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM"),
+)
