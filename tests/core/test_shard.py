@@ -19,6 +19,7 @@ from rebalance_model.observe.events import (
     QueryConsumerOffset,
     RpcError,
     Subscription,
+    TelemetryLost,
     Tick,
     UnlockBatchMq,
     UnregisterClient,
@@ -188,6 +189,14 @@ def test_the_result_does_not_depend_on_a_cut_after_every_event():
 @given(st.integers(0, len(LOG) - 50), st.integers(1, 50))
 def test_a_part_of_the_log_that_comes_twice_changes_nothing(start, length):
     assert fold(LOG[: start + length] + LOG[start:], set()) == WHOLE
+
+
+def test_what_a_source_says_it_lost_is_no_conclusion():
+    """What is missing shows in the numbers of each group; the broadcast itself changes nothing."""
+    lost = TelemetryLost(
+        from_time=START, to_time=START, count=3, reason="disk full", seq=9, **HookTrace()._common(START)
+    )
+    assert fold([*LOG[:900], lost, *LOG[900:]], set()) == WHOLE
 
 
 def test_groups_are_independent():
