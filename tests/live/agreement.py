@@ -10,6 +10,8 @@ the kinds below, whose bound is checked, or it is unexplained. Why there are suc
   one queue, and none: by events alone it is the last taker's.
 - A broker that has just started knows only who has come back, and tells those so (GET_CONSUMER_LIST_BY_GROUP): the
   first one takes every queue until the others are back, at most 30 s later. It knows no lock, and its clients theirs.
+- A rebalance asks any of the topic's brokers who the members are: one that is down answers nobody, and nothing changes
+  (RebalanceImpl.rebalanceByTopic). So while a broker is down, or knows but a part of its members, bounds stand still.
 - A client gives up the queues of a broker that has no route any more, and there is nobody to tell it to.
 - A client that was frozen has its process queues when it goes on, until it asks for the locks, or rebalances.
 
@@ -21,6 +23,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe import events
 from rebalance_model.observe.policy import Policy
 
@@ -32,15 +35,16 @@ PULL_SUM = 1_000
 """A commit that came with a pull is told when the sum of pulls that it is in ends."""
 REBALANCE = 25_000
 """A client rebalances every 20 s, told or not (RebalanceService)."""
+RETURN = 30_000
+"""A client asks for routes, and heartbeats, so often: within so long a broker is left, or knows its members again."""
 PULL_SILENCE = 30_000
 """A pull by another than the known holder counts as taking the queue when the holder has not pulled for so long."""
 PULL_WAIT = 20_000
 """Two pulls of a queue without news are not further apart (brokerSuspendMaxTimeMillis 15 s, and 5 s of a timer)."""
-ROUTE = 30_000
-"""A client asks for routes so often (pollNameServerInterval)."""
 CHANNEL_EXPIRED, SCAN, TICK = 120_000, 10_000, 1_500
+APART = 6_000
+"""Differences of one kind that are not further apart, which is three rounds of questions, are one that lasts."""
 
-AGREES = "agrees"
 CLOSED = "a closed channel that no later 38 has told of"
 SCANNED = "a member past 120 s that the broker's scan has taken out already"
 GIVEN_UP = "a concurrent queue that its owner gave up and nobody has taken yet"
@@ -60,7 +64,7 @@ LONGEST = {
     IN_VAIN: REBALANCE,
     LOST: Policy().client_lock_max_live_time,
 }
-"""How long a difference may last, from the first answer that shows it to the last."""
+"""How long a difference may last, from the first answer that shows it to the last; see `Known.hindered`."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Difference:
 class Verdict:
     """What came of a comparison."""
 
+    known: "Known"
     compared: Counter = field(default_factory=Counter)
     unanswered: Counter = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -94,7 +99,7 @@ class Verdict:
         spells = defaultdict(list)
         for one in self.differences:
             same = spells[one.name, one.group, one.key]
-            if same and one.asked - same[-1][-1].time <= HAND_OVER + 5_000:
+            if same and one.asked - same[-1][-1].time <= APART:
                 same[-1].append(one)
             else:
                 same.append([one])
@@ -102,7 +107,11 @@ class Verdict:
 
     def too_long(self):
         """Spells beyond the bound of their kind."""
-        return [spell for spell in self.spells() if spell[1] > LONGEST.get(spell[0], spell[1])]
+        return [
+            (name, ms, one)
+            for name, ms, one in self.spells()
+            if ms - self.known.hindered(one.asked, one.asked + ms) > LONGEST.get(name, ms)
+        ]
 
 
 class Known:
@@ -110,31 +119,37 @@ class Known:
 
     def __init__(self, run):
         self.channels = defaultdict(list)
-        """When a channel last said anything, by (broker, group, channel)."""
+        """When anything was said on a channel, by (broker, group, channel)."""
         self.beats = defaultdict(list)
+        """When a heartbeat was, by the same."""
         self.goodbyes = set()
+        """The channels that were unregistered."""
         self.lists = defaultdict(list)
         """(asked, time) of the answers to 38, by (broker, group)."""
         self.commits = defaultdict(list)
+        """When an offset was committed, by (broker, group, topic, number)."""
         self.starts = defaultdict(list)
+        """When a broker started."""
+        self.end = run.hook[-1].time
+        for event in run.hook:
+            self._take(event)
         self.claims = defaultdict(list)
-        """(asked, the queues that it has) of each answer of a client."""
+        """(asked, the queues that it has) of each answer of a client, by (group, client)."""
         for event in run.poll:
             if isinstance(event, events.ConsumerRunningInfo) and event.error is None:
                 queues = {row.mq for row in event.queues if not row.dropped}
                 self.claims[event.group, event.client_id].append((event.asked, queues))
-        self.end = run.hook[-1].time
-        for event in run.hook:
-            self._take(event)
-        self.down = defaultdict(list)
-        self.frozen = defaultdict(list)
-        for one in run.faults:
-            spans, name = (self.down, one.broker) if one.broker else (self.frozen, one.client_id)
-            if one.broker or one.kind == "freeze":
-                if one.cure:
-                    spans[name][-1] = (spans[name][-1][0], one.done)
-                else:
-                    spans[name].append((one.time, self.end))
+        self.down = _spans((one.broker, one) for one in run.faults if one.broker)
+        self.frozen = _spans((one.client_id, one) for one in run.faults if one.kind == "freeze")
+
+    def hindered(self, begin, end):
+        """For how long between two moments a rebalance may have found nobody to ask, or one that knew but a part."""
+        hindered, until = 0, begin
+        for down, up in sorted(span for spans in self.down.values() for span in spans):
+            one, other = max(down, until), min(up + RETURN, end)
+            if one < other:
+                hindered, until = hindered + other - one, other
+        return hindered
 
     def _take(self, event):
         if isinstance(event, events.BrokerStatus):
@@ -153,13 +168,24 @@ class Known:
             self.commits[*place, event.topic, event.queue_id].append(event.time)
 
 
+def _spans(faults):
+    """From when to when each broker was down or client frozen; what is not cured lasts for ever."""
+    spans = defaultdict(list)
+    for name, fault in faults:
+        if fault.cure:
+            spans[name][-1] = (spans[name][-1][0], fault.done)
+        else:
+            spans[name].append((fault.time, INT64_MAX))
+    return spans
+
+
 class Judge:
     """Compares one run's answers with one fold's history."""
 
     def __init__(self, run, history):
-        self.verdict = Verdict()
         self._history = history
         self._known = Known(run)
+        self.verdict = Verdict(self._known)
         for event in run.poll:
             if not isinstance(event, events.Answer) or isinstance(event, events.TopicRoute):
                 continue
@@ -230,7 +256,7 @@ class Judge:
         return SCANNED if event.asked - last > CHANNEL_EXPIRED else CLOSED
 
     def _all_closed(self, event, key, value):
-        """The broker has no member any more, the fold has only closed channels."""
+        """Subscriptions and modes go with the last member: all that the fold still has are closed channels."""
         members = self._history.keys(event.group, "member", event.broker)
         series = self._history.series[event.group]
         living = [key for key in members if series[key].at(event.time) is not None]
@@ -286,27 +312,33 @@ class Judge:
         self._note("locks (307)", event, key, (event.client_id, row.lock_time), held, agrees, self._lost)
 
     def _lost(self, event, key, value):
+        """The broker has started since the client got its lock there; another client may have it by now."""
         return LOST if any(value[1] < start <= event.time for start in self._known.starts[key[1]]) else None
 
     def _taken(self, event, key, value):
         """The client still has a queue that it gave back or another has taken: it has not rebalanced since."""
-        if not _holds(event, next(row for row in event.queues if row.mq == key[2])):
+        row = next(row for row in event.queues if row.mq == key[2])
+        if not _holds(event, row):
             return IN_VAIN
+        if event.orderly:
+            return self._lost(event, key, (value, row.lock_time))
         series = self._history.series[event.group][key]
         left = series.left(value, event.time)
-        if left is None or event.orderly:
+        if left is None:
             return None
-        thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)
-        if event.asked - max(left, thawed) <= REBALANCE:
-            return TWO_HOLD
+        taken = series.since(event.time) + HAND_OVER
         claims = self._known.claims[event.group, series.at(event.time)]
-        given_up = next((asked for asked, queues in claims if asked > left and key[2] not in queues), event.asked)
-        return TAKEN_BACK if 0 < event.asked - given_up <= PULL_SILENCE + PULL_WAIT else None
+        gone = [asked for asked, queues in claims if taken < asked < event.asked and key[2] not in queues]
+        if gone and event.asked - gone[0] <= PULL_SILENCE + PULL_WAIT:
+            return TAKEN_BACK
+        thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)
+        since = max(left, thawed)
+        return TWO_HOLD if event.asked - since - self._known.hindered(since, event.asked) <= REBALANCE else None
 
     def _given_up(self, event, key, value):
         """The client has given up a queue of which nobody has told since."""
         for begin, end in self._known.down[key[1]]:
-            if begin <= event.time and event.asked <= end + ROUTE + REBALANCE:
+            if begin <= event.time and event.asked <= end + RETURN + REBALANCE:
                 return AWAY
         return None if event.orderly else GIVEN_UP
 

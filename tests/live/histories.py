@@ -29,6 +29,10 @@ class Series:
         place = bisect_right(self.times, time)
         return self.values[place - 1] if place else None
 
+    def since(self, time):
+        """From when on what held then has held."""
+        return self.times[bisect_right(self.times, time) - 1]
+
     def during(self, begin, end):
         """All that held at some moment from begin to end; clocks show whole milliseconds, so one may just be over."""
         first, last = bisect_right(self.times, begin - 1), bisect_right(self.times, end)

@@ -14,7 +14,6 @@ from tests import hooked
 from tests.live import churn
 from tests.live.agreement import (
     CLOSED,
-    HAND_OVER,
     IN_FLIGHT,
     IN_VAIN,
     LOST,
@@ -22,7 +21,6 @@ from tests.live.agreement import (
     TWO_HOLD,
     UNTOLD,
     Judge,
-    Known,
     table,
 )
 from tests.live.histories import History
@@ -90,12 +88,12 @@ def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     assert verdict.too_long() == []
     two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
-    claims = Known(run).claims
     for one in verdict.differences:
         if one.name in (TWO_HOLD, IN_VAIN) and (shown := one.held[-1]) is not None:
-            heard = claims[one.group, shown]
-            around = [queues for asked, queues in heard if abs(asked - one.asked) <= churn.INTERVAL_MS + HAND_OVER]
-            assert any(one.key[2] in queues for queues in around)
+            claims = verdict.known.claims[one.group, shown]
+            last = [queues for asked, queues in claims if asked <= one.asked][-1:]
+            following = [queues for asked, queues in claims if asked > one.asked][:1]
+            assert any(one.key[2] in queues for queues in last + following)
 
 
 def test_polls_correct_closed_channels_and_nothing_else(run, by_hook, by_both):
