@@ -51,9 +51,13 @@ class Command:
         """Wait until this run has said it, or one of several."""
         several = (words,) if isinstance(words, str) else words
         deadline = time.monotonic() + seconds
-        while not any(one in self.said_now() for one in several):
-            assert self._process.poll() is None, self.said_now()
-            assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {self.said_now()}"
+        while True:
+            ended = self._process.poll() is not None  # before the look: what it says at its end counts
+            said = self.said_now()
+            if any(one in said for one in several):
+                return
+            assert not ended, said
+            assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {said}"
             time.sleep(0.1)
 
     def kill(self):

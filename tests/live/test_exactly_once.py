@@ -40,10 +40,11 @@ GROUPS = ("shared", "shared", "own")
 DIGITS, BASE = 3, 20
 """A lock's queues are the digits of its number: each lock is of other queues than any before it, and of few."""
 PAUSE_SECONDS = 0.2
-STEADY_SECONDS, KILLS = 60, 30
-TOO_BUSY, STARTS_MAX = "Python worker failed to connect back", 4
-"""Spark waits ten seconds for a Python worker, whatever the machine is busy with. The job says then that a new start
-goes on from there; so it is started again, as a service manager would."""
+STEADY_SECONDS, KILLS = 60, 16
+START_AGAIN = ("Python worker failed to connect back", "can't be asked")
+"""With these sentences the job ends on a machine too busy to start a Python worker in ten seconds, and while Kafka is
+away. Then it is started again, as a service manager would."""
+STARTS_MAX = 10
 BATCH_SECONDS_MAX = 300
 """Spark starts in 15 s, on a machine that does nothing else."""
 
@@ -146,11 +147,15 @@ class Pipeline:
     def await_batch(self, words):
         """Wait until the job tells of a batch."""
         for _ in range(STARTS_MAX):
-            self.job.wait_for((words, TOO_BUSY), BATCH_SECONDS_MAX)
-            if TOO_BUSY not in self.job.said_now():
+            self.job.wait_for((words, *START_AGAIN), BATCH_SECONDS_MAX)
+            if not self._wants_a_new_start():
                 return
             self.job.ended()
             self.job.start()
+        raise AssertionError(self.job.said())
+
+    def _wants_a_new_start(self):
+        return any(words in self.job.said_now() for words in START_AGAIN)
 
     def kill_job(self, choice, *, again=True):
         """Wherever it is; answers how many of its two queries had begun a batch and not ended it."""
@@ -191,7 +196,7 @@ class Pipeline:
         self.job.kill()
         for _ in range(STARTS_MAX):
             code = self.job.start("--available-now").ended(BATCH_SECONDS_MAX)
-            if TOO_BUSY not in self.job.said_now():
+            if not self._wants_a_new_start():
                 break
         assert code == 0, self.job.said_now()
         assert "Traceback" not in self.shipper.said() + self.job.said()
