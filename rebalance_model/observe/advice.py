@@ -15,6 +15,38 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         ),
         "Check the owner's pullInterval, and whether its pull thread is blocked.",
     ),
+    ("BROKER_UNREACHABLE", ""): (
+        "The broker answers no question: what it has, nobody consumes, and nothing is known of it.",
+        "Look whether its process runs, and whether the collector's host reaches its port.",
+    ),
+    ("BROKER_UNREACHABLE", "HOOK_SILENT"): (
+        "The broker answers no question and its hook has fallen silent: it is most likely down.",
+        "Look whether its process runs; its queues are consumed again when it is back.",
+    ),
+    ("TELEMETRY_GAP", "HOOK_SILENT"): (
+        "The broker's hook tells nothing any more: what only it tells is not watched.",
+        "Look whether the broker runs, and the shipper beside it: `rebalance-watch collect spool`.",
+    ),
+    ("TELEMETRY_GAP", "HOOK_LOST"): (
+        "Events of the broker's hook are missing: what rests on them may be wrong for half a minute.",
+        "Look for a full disk or a full spool on the broker's host; the evidence has the hook's own reason.",
+    ),
+    ("TELEMETRY_GAP", "POLL_SILENT"): (
+        "The collector tells nothing any more: what only polls tell is not watched.",
+        "Look whether `rebalance-watch collect poll` runs and reaches the log.",
+    ),
+    ("TELEMETRY_GAP", "POLL_LOST"): (
+        "Answers to the collector are missing: what rests on them may be late by a round.",
+        "Look into the collector's own log for what it could not send.",
+    ),
+    ("CLOCK_SKEW", "AHEAD"): (
+        "The client's clock is ahead of the collector's: its stamps can't be read beside others'.",
+        "Check NTP on the client's host.",
+    ),
+    ("CLOCK_SKEW", "BEHIND"): (
+        "The client's clock is behind the collector's: the broker takes its new subscription for an old one.",
+        "Check NTP on the client's host, then restart the client.",
+    ),
     ("ORDERED_QUEUE_STUCK", "OWNER_GONE_LOCK_HELD"): (
         "The owner vanished without unlocking: its heirs are refused until the broker's lock expires.",
         "Wait for the lock to expire (60 s by default); if it stays, look for heirs that do not ask.",
@@ -182,6 +214,87 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
     ("QUEUE_STALLED", "UNDETERMINED"): (
         "Messages wait and the commit does not advance; telemetry does not show why.",
         "Look at the owner's log and thread dump.",
+    ),
+    ("REBALANCE_STORM", "TOPIC_SET_FLIP"): (
+        (
+            "Members subscribe different topics: each heartbeat undoes the other's, and all of them rebalance at "
+            "every flip."
+        ),
+        "Give every member of the group the same subscriptions; one that needs others belongs to a group of its own.",
+    ),
+    ("REBALANCE_STORM", "RECONNECT_CHURN"): (
+        (
+            "The same client ids come back again and again on new connections, without having said goodbye; the group "
+            "rebalances each time."
+        ),
+        (
+            "Look for what cuts the connections (network, proxy, idle time-outs), or kills the processes: memory "
+            "limits, liveness probes."
+        ),
+    ),
+    ("REBALANCE_STORM", "MEMBER_FLAPPING"): (
+        "Clients join and leave again and again, and the group rebalances each time.",
+        "Look why these clients restart: their logs, their deployment's probes, an autoscaler that swings.",
+    ),
+    ("REBALANCE_STORM", "ROUTE_FLAPPING"): (
+        "The topic's queues, or a broker with its own, come and go; every client rebalances each time.",
+        "Look at the broker's registration with the name servers, and who changes the topic's configuration.",
+    ),
+    ("REBALANCE_STORM", "CONFIG_ON_RETRY_TOPIC"): (
+        (
+            "The strategy CONFIG gives the client the same queues for its retry topic, where they are none: its "
+            "rebalance is never done, and starts anew every second."
+        ),
+        "Use another strategy, or one of your own that returns CONFIG's queues for their own topic only.",
+    ),
+    ("REBALANCE_STORM", "ENDLESS_REBALANCE"): (
+        "The client's rebalance is never done: it starts anew every second, though no lock is kept from it.",
+        "Read the client's rebalance log; a strategy such as CONFIG that names queues of other topics does it.",
+    ),
+    ("SUBSCRIPTION_INCONSISTENT", "TOPIC_SET"): (
+        (
+            "Members subscribe different topics: the broker's table flips with every heartbeat, and queues go to "
+            "clients that do not read them."
+        ),
+        "Give every member of the group the same subscriptions; one that needs others belongs to a group of its own.",
+    ),
+    ("SUBSCRIPTION_INCONSISTENT", "EXPRESSION"): (
+        (
+            "Members filter one topic differently: the broker filters for all by one of them, so messages are lost "
+            "to the others."
+        ),
+        "Give every member of the group the same expression; one that needs another belongs to a group of its own.",
+    ),
+    ("CID_VIEW_SPLIT", ""): (
+        (
+            "Brokers list different members: clients that ask different ones share out the queues differently, and "
+            "some get two owners or none."
+        ),
+        "Look why the missing client's heartbeats do not reach that broker: network, or its list of brokers.",
+    ),
+    ("LAG_GROWTH", "PRODUCED_FASTER"): (
+        "Lag has grown through the whole window: more is produced than usual, and consumption does not follow.",
+        "See whether the load is meant; add consumers up to the number of queues, or threads.",
+    ),
+    ("LAG_GROWTH", "CONSUMED_SLOWER"): (
+        "Lag has grown through the whole window: less is consumed than usual.",
+        "Look at the owner: a slow listener, a slow database behind it, flow control.",
+    ),
+    ("LAG_GROWTH", "NOBODY_OWNS"): (
+        "Lag has grown through the whole window: nobody has the queue.",
+        "See the group's assignment: which member should have it, and why it has not.",
+    ),
+    ("LAG_GROWTH", "REBALANCE_PAUSE"): (
+        "Lag has grown through the whole window, in which the queue changes hands.",
+        "See what keeps the rebalance from its end: locks that are held, members that join and leave.",
+    ),
+    ("LAG_GROWTH", "UNDETERMINED"): (
+        "Lag has grown through the whole window; the queue's usual pace is not known yet.",
+        "Compare what is produced with what the owner consumes.",
+    ),
+    ("NO_ACTIVE_CLIENTS_WITH_LAG", ""): (
+        "Messages wait for the group, which had members until lately and has none.",
+        "Start its consumers; see why the last of them went.",
     ),
 }
 

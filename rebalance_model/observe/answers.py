@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import ownership, rebalances, rounds
+from rebalance_model.observe import clock_skew, ownership, rebalances, rounds
 from rebalance_model.observe.events import (
     SYSTEM_ERROR,
     UNREACHABLE,
@@ -33,6 +33,8 @@ def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
         return
     if client is not None and client.answered and event.start_time != client.start_time:
         rebalances.open_or_extend(turn, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
+    if client is not None and client.strategy and event.strategy != client.strategy:
+        rebalances.open_or_extend(turn, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
     answer = _view(event, client)
     asked_before = client.asked if client is not None else 0
     known = ownership.known_of(state, event.client_id) if client is not None else {}
@@ -100,11 +102,12 @@ def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:
 def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
     queues = event.queues or ()
     known = client.queues if client is not None else {}
+    newest = max((max(q.lock_time, q.pull_time, q.consume_time) for q in queues), default=0)
     return ClientView(
         asked=event.asked,
         answered=event.time,
         asked_at_answer=event.asked,
-        client_now=max((max(q.lock_time, q.pull_time, q.consume_time) for q in queues), default=0),
+        client_now=newest,
         orderly=event.orderly,
         strategy=event.strategy,
         start_time=event.start_time,
@@ -112,6 +115,9 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
         asked_before=client.asked_at_answer if client is not None else 0,
         declared=_declared(event, client),
         pops=bool(event.pop_queues),
+        skew=clock_skew.bounds(client, newest, event.time),
+        heard=client.heard if client is not None else (),
+        heard_at=client.heard_at if client is not None else 0,
         queues={q.mq: _process_queue(q, known.get(q.mq), event) for q in queues},
     )
 

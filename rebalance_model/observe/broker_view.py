@@ -14,11 +14,12 @@ from rebalance_model.broker.consumer_group_info import ClientChannelInfo, Consum
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
 from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.state import BrokerView
+from rebalance_model.observe.state import BrokerView, HookView
 
 CHANNEL_EXPIRED = BrokerConfig().channel_expired_timeout + SCAN_PERIOD
 """A member without a heartbeat for longer has been taken out by a scan; milliseconds."""
-_NO_CHANNEL = "?"
+UNNAMED = "?"
+"""What the channel of a member is called that has not said which one it is on, before its client id."""
 
 
 def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
@@ -26,10 +27,16 @@ def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, Subsc
     return {s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in subscriptions}
 
 
+def speaker(view: BrokerView, hook: HookView, channel: str) -> str | None:
+    """Whose the channel is, as far as it is known."""
+    info = view.info.channel_info_table.get(channel)
+    return info.client_id if info is not None else hook.speakers.get(channel)
+
+
 def name_channel(view: BrokerView, client_id: str, channel: str) -> None:
     """A member that stands without a channel has said which one it is on."""
     table = view.info.channel_info_table
-    if channel not in table and (info := table.pop(_NO_CHANNEL + client_id, None)) is not None:
+    if channel not in table and (info := table.pop(UNNAMED + client_id, None)) is not None:
         info.channel = channel
         table[channel] = info
 
@@ -76,7 +83,7 @@ def take_list(view: BrokerView, consumer_ids: Sequence[str], asked: int, now: in
                 del table[info.channel]
     for client_id in listed:
         if client_id not in channels and goodbyes.get(client_id, -1) < asked:
-            unknown = _NO_CHANNEL + client_id
+            unknown = UNNAMED + client_id
             table[unknown] = ClientChannelInfo(unknown, client_id, last_update_timestamp=now)
     if not table:
         view.info = ConsumerGroupInfo()

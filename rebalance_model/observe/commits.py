@@ -3,7 +3,8 @@
 A commit lower than the one before it is a regression, and its cause follows from who made it and when:
 
 - FAILOVER: the mark that it falls from was set before the broker's restart, which brought older offsets back.
-- STALE_OWNER: it comes from a client that has not the queue, and still believes so.
+- STALE_OWNER: it comes from a client that has not the queue, and still believes so; or that has it again, and goes on
+  where it once was, without asking where to begin.
 - REREAD: the client that has just taken the queue began where its former owner had last committed, and that one has
   committed since: what lies between is read twice, at most what one persist interval brings.
 - RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to somewhere. Its pulls carry commits beside those
@@ -17,12 +18,12 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.state import HookQueue, Regression, Reread
+from rebalance_model.observe.state import HookQueue, Left, Regression, Reread
 from rebalance_model.observe.turn import Turn
 
 OVERTAKEN_WITHIN = 1_000
 """Two commits of one client closer together may have overtaken each other; milliseconds."""
-_EMPTY_HANDED = (None, 0, 19)
+_SERVED = (None, 0, 19)
 """Codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
 
 
@@ -36,17 +37,46 @@ class Commit(NamedTuple):
     channel: str
 
 
+def leave(turn: Turn, told: HookQueue, now: int, *, said: bool) -> None:
+    """Its holder has it no more: keep how far it had come.
+
+    Args:
+        turn: the turn.
+        told: what is known of the queue.
+        now: the broker's clock.
+        said: the holder of an ordered queue has unlocked it: before that it commits what it has consumed.
+    """
+    if told.holder is None:
+        return
+    commit, pulled, consumed = told.commit_offset, told.pull_offset, -1
+    if said:
+        pulled = consumed = commit
+    elif pulled >= 0:
+        pulled += turn.policy.pull_batch_size
+        if commit >= 0 and told.start_commit >= 0 and told.commit_time > told.holder_since > 0:
+            since = min(max(0, now - told.commit_time), turn.policy.persist_consumer_offset_interval)
+            pace = max(0, commit - told.start_commit) / (told.commit_time - told.holder_since)
+            consumed = commit + round(since * pace)
+    told.left = Left(told.holder, commit, pulled, consumed)
+
+
+def note_late(turn: Turn, told: HookQueue, event: PullMessage) -> None:
+    """The sum of a pull by who had the queue before."""
+    if told.left is not None and told.left.pulled >= 0:
+        told.left.pulled = max(told.left.pulled, event.last_offset + turn.policy.pull_batch_size)
+
+
 def take(told: HookQueue, client_id: str | None, now: int) -> None:
     """The queue has another holder."""
     told.holder, told.holder_since = client_id, now
-    told.start_offset, told.start_commit, told.caught_up = -1, told.commit_offset, False
+    told.start_offset, told.start_commit, told.pulled_again = -1, told.commit_offset, False
 
 
 def note_restart(told: HookQueue) -> None:
     """The broker has restarted: its offsets are those that it had stored last; not known until the next commit."""
     told.commit_at_restart = max(told.commit_offset, told.commit_at_restart)
     told.commit_offset = told.pull_offset = told.start_offset = -1
-    told.caught_up, told.waiting_since = False, 0
+    told.pulled_again, told.waiting_since = False, 0
 
 
 def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
@@ -65,6 +95,8 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
     if told.reread is not None and offset >= told.reread.mark:
         told.reread = None
     told.committer = client_id
+    if told.left is not None and told.left.client_id == client_id != told.holder:
+        told.left.commit = max(told.left.commit, offset)
     if told.regression is not None or turn.state.incidents or turn.state.pending:
         turn.queues_to_judge[mq] = None
 
@@ -74,7 +106,7 @@ def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage)
     former, lowest = told.pull_offset, min(event.first_offset, event.last_offset)
     told.pull_time, told.pull_offset = event.last_time, event.last_offset
     again = event.last_offset == (event.first_offset if event.count > 1 else former) and told.start_offset >= 0
-    told.caught_up = again and event.last_offset <= told.commit_offset and event.code in _EMPTY_HANDED
+    told.pulled_again = again and event.code in _SERVED
     _note_waiting(told, event.last_time, advanced=False)
     if told.start_offset < 0 or lowest < former:
         told.start_offset = lowest
@@ -85,10 +117,14 @@ def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage)
 
 
 def _note_waiting(told: HookQueue, time: int, *, advanced: bool) -> None:
-    if not 0 <= told.commit_offset < told.pull_offset:
+    """An heir pulls first where the commit stands, whatever waits: that alone is no proof that nothing does."""
+    behind = 0 <= told.commit_offset < told.pull_offset
+    if advanced:
+        told.waiting_since = time if behind else 0
+    elif behind:
+        told.waiting_since = told.waiting_since or time
+    elif told.pulled_again:
         told.waiting_since = 0
-    elif advanced or not told.waiting_since:
-        told.waiting_since = time
 
 
 def _note_regression(turn: Turn, told: HookQueue, commit: Commit, before: int, before_time: int) -> None:
@@ -110,8 +146,11 @@ def _cause(turn: Turn, told: HookQueue, commit: Commit, before_time: int) -> str
         return "FAILOVER"
     if commit.client_id is None or commit.client_id != (told.holder or told.committer):
         return "STALE_OWNER"
-    if told.committer != commit.client_id and before_time >= told.holder_since:  # its former owner has, since then
-        return "REREAD" if _has_just_moved(turn, told, commit.time) else "STALE_OWNER"
+    if told.committer != commit.client_id:
+        if before_time >= told.holder_since and _has_just_moved(turn, told, commit.time):
+            return "REREAD"
+        if told.asked_at < before_time:
+            return "STALE_OWNER"
     return "RESET_TO_MIN" if commit.offset == 0 else "OPERATOR_RESET"
 
 

@@ -48,6 +48,10 @@ class QueueMove(msgspec.Struct, frozen=True):
     to_client: str | None
     pause_ms: int | None
     """Between release and assignment as telemetry saw them (poll: ± one interval); None while unowned at the end."""
+    reconsumed: int | None = None
+    """Messages that were consumed twice for this move: an estimate, see `observe.reconsumed`; None: not known."""
+    reconsumed_min: int | None = None
+    reconsumed_max: int | None = None
 
 
 class RebalanceSettled(Effect, frozen=True, kw_only=True):
@@ -57,9 +61,12 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     start_time: int
     end_time: int
     trigger: str
-    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it was silent before), CLIENT_RESTARTED, CONNECTIONS_CHANGED (one client
-    id on another number of channels), ROUTE_CHANGED, BROKER_RESTARTED, or UNEXPLAINED (queues moved, no cause was
-    seen)."""
+    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it did not say goodbye, or was silent before), CLIENT_RESTARTED,
+    STRATEGY_CHANGED (a client declares another one than before), CONNECTIONS_CHANGED (a client id on other channels, or
+    another number of them), SUBSCRIPTION_CHANGED (the broker's table got or lost a topic), ROUTE_CHANGED, BROKER_LOST
+    and BROKER_BACK (the route has none, or again, of the broker's queues), BROKER_RESTARTED (it forgot members and
+    locks), LOCK_RETRY (a lock that had been refused is granted), PULL_EXPIRED_REPAIR (a client gives up a queue that
+    it had not pulled for too long, and takes it anew), or UNEXPLAINED (queues moved, no cause was seen)."""
     trigger_client: str | None
     causes: tuple[str, ...]
     """Every cause within the episode, in order, as ``CODE subject``."""
@@ -70,6 +77,13 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     pause_ms_max: int | None
     converged: bool | None
     """Whether the owners ended as the strategy says; None where the strategy is not known."""
+    queues_moved_min: int = 0
+    """The fewest queues that could have moved to get every client as many as it has now, see `observe.rebalances`."""
+    pause_ms_p50: int | None = None
+    reconsumed: int | None = None
+    """Messages that were consumed twice: an estimate and its bounds, see `observe.reconsumed`; None: not known."""
+    reconsumed_min: int | None = None
+    reconsumed_max: int | None = None
 
 
 class GroupSnapshot(Effect, frozen=True, kw_only=True):
@@ -120,7 +134,8 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     sub_cause: str
     severity: Literal["info", "warning", "critical"]
     transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
-    """RECLASSIFIED is a change of sub-cause; it alerts nobody."""
+    """RECLASSIFIED is a change of sub-cause; it alerts nobody. ESCALATED is also that what absorbed it is over, and it
+    is not: from then on it has no parent."""
     subject: str
     opened_at: int
     topic: str | None

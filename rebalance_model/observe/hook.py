@@ -15,8 +15,17 @@ from rebalance_model.broker.consumer_group_info import ClientChannelInfo, Consum
 from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import broker_view, commits, heartbeats, lock_requests, ownership, rebalances
-from rebalance_model.observe.broker_view import subscription_table
+from rebalance_model.observe import (
+    broker_view,
+    causes,
+    commits,
+    heartbeats,
+    lock_requests,
+    ownership,
+    rebalances,
+    subscriptions,
+)
+from rebalance_model.observe.broker_view import speaker, subscription_table
 from rebalance_model.observe.events import (
     GetConsumerListByGroup,
     HeartBeat,
@@ -92,6 +101,7 @@ def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) ->
     heartbeats.note_listed(hook, view.info.client_ids(), now)
     follow(turn, before, first_sight=False, died=died)
     hook.speakers = {channel: c for channel, c in hook.speakers.items() if c in state.members}
+    hook.restless = {c: asking for c, asking in hook.restless.items() if c in state.members}
     dues = [*hook.returning.values(), *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.waiting.values())]
     if (expiry := broker_view.next_expiry(view)) is not None:
         dues.append(expiry)
@@ -127,9 +137,13 @@ def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, Hook
     hook = view.hook
     if hook is None:
         from_boot = event.seq == 1
-        hook = view.hook = HookView(clock_of(event), event.time if from_boot else event.time + HEARD_FROM_ALL)
+        view.told_by = clock_of(event)
+        hook = view.hook = HookView(view.told_by, event.time if from_boot else event.time + HEARD_FROM_ALL)
     if news == "RESTART":
         restart(turn, event.broker, view, hook, event.time)
+    if news == "GAP":
+        hook.lost_at = event.time
+        turn.brokers_to_judge[event.broker] = None
     if news != "NEXT" or not hook.covered_since:
         hook.covered_since = event.time
     for info in view.info.channel_info_table.values():
@@ -140,7 +154,7 @@ def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, Hook
 def _heart_beat(turn: Turn, view: BrokerView, hook: HookView, event: HeartBeat) -> None:
     if event.code != SUCCESS:
         return
-    before = Before(turn.state, event.broker)
+    before = Before(turn.state, event.broker, by=event.client_id)
     client = ClientChannelInfo(event.channel, event.client_id, event.language, event.version, event.time)
     data = ConsumerData(
         group_name=event.group,
@@ -156,6 +170,8 @@ def _heart_beat(turn: Turn, view: BrokerView, hook: HookView, event: HeartBeat) 
     hook.speakers.pop(event.channel, None)
     turn.clients_to_judge[event.client_id] = None
     follow(turn, before, first_sight=event.time < hook.complete_at)
+    if not event.without_sub:
+        subscriptions.hear(turn, event.client_id, event.subscriptions)
     _credit(turn, hook, event.channel, event.client_id)
 
 
@@ -176,6 +192,7 @@ def _list(turn: Turn, view: BrokerView, hook: HookView, event: GetConsumerListBy
     before = Before(turn.state, event.broker)
     broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.goodbyes)
     heartbeats.note_listed(hook, view.info.client_ids(), event.time)
+    causes.note_asking(turn, hook, speaker(view, hook, event.channel), event.time)
     first_sight = event.time < hook.complete_at
     hook.complete_at = min(hook.complete_at, event.time)
     follow(turn, before, first_sight=first_sight, died=before.ids or ())  # who goes so has not said goodbye
@@ -188,6 +205,7 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
         return
     if turn.state.orderly is None:
         turn.state.orderly = True
+    refused_before = _was_refused(turn, event)
     lock_requests.note(turn, hook, event)
     taken = []
     for mq in event.granted:
@@ -200,7 +218,16 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
             del hook.locks[mq]
     if turn.state.incidents or turn.state.pending:
         turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
+    if turn.state.episode is None and hook.time >= hook.complete_at:
+        for mq in [mq for mq in taken if mq in refused_before][:1]:
+            rebalances.open_or_extend(turn, "LOCK_RETRY", str(mq), client_id=event.client_id)
     _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
+
+
+def _was_refused(turn: Turn, event: LockBatchMq) -> list[MessageQueue]:
+    """Queues whose lock was kept from the client until now."""
+    queues = ((mq, turn.state.queues.get(mq)) for mq in event.granted)
+    return [mq for mq, queue in queues if queue and queue.hook and event.client_id in queue.hook.refusals]
 
 
 def _unlock(turn: Turn, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
@@ -214,7 +241,8 @@ def _unlock(turn: Turn, view: BrokerView, hook: HookView, event: UnlockBatchMq) 
 
 def _query(turn: Turn, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
-    client_id = _speaker(view, hook, event.channel)
+    client_id = speaker(view, hook, event.channel)
+    turn.hook_queue(mq).asked_at = event.time
     if client_id is None:
         hook.waiting.setdefault(event.channel, {})[mq] = event.time
     else:
@@ -222,31 +250,32 @@ def _query(turn: Turn, view: BrokerView, hook: HookView, event: QueryConsumerOff
 
 
 def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> None:
+    """The commit comes last: it is that of the last of these pulls, and they began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
-    told = turn.hook_queue(mq)
-    client_id = _speaker(view, hook, event.channel)
+    client_id = speaker(view, hook, event.channel)
+    if client_id is not None and client_id in turn.state.members:
+        _pull_of(turn, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
         commits.note_commit(turn, mq, commits.Commit(event.commit_offset, event.last_time, client_id, event.channel))
-    if client_id is None or client_id not in turn.state.members:
-        return
+
+
+def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
+    told = turn.hook_queue(mq)
     if client_id != told.holder and not _is_locked(turn, hook, mq):
         if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
             return
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
         commits.note_pull(turn, mq, told, event)
+    elif told.left is not None and told.left.client_id == client_id:
+        commits.note_late(turn, told, event)
 
 
 def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:
     if event.code == SUCCESS:
         mq = MessageQueue(event.topic, event.broker, event.queue_id)
-        client_id = _speaker(view, hook, event.channel)
+        client_id = speaker(view, hook, event.channel)
         commits.note_commit(turn, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
-
-
-def _speaker(view: BrokerView, hook: HookView, channel: str) -> str | None:
-    info = view.info.channel_info_table.get(channel)
-    return info.client_id if info is not None else hook.speakers.get(channel)
 
 
 def _speaks(turn: Turn, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
@@ -266,11 +295,11 @@ def _credit(turn: Turn, hook: HookView, channel: str, client_id: str) -> None:
 def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
     """A client makes process queues. Of ordered queues it has the locks already, which is what counts."""
     taken = [mq for mq in queues if not _is_locked(turn, hook, mq)]
+    _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
     for mq in taken:
         told = turn.hook_queue(mq)
         told.pull_time = queues[mq]
         told.pull_offset = told.start_offset = -1
-    _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
 
 
 def _is_locked(turn: Turn, hook: HookView, mq: MessageQueue) -> bool:
@@ -282,6 +311,7 @@ def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[Me
     for mq in queues:
         told = turn.hook_queue(mq)
         if told.holder != client_id:
+            commits.leave(turn, told, hook.time, said=evidence == "UNLOCKED")
             commits.take(told, client_id, hook.time)
         told.told_at = turn.now
     first_sight = hook.time < hook.complete_at

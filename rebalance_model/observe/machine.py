@@ -10,7 +10,8 @@ Only ticks let time pass, each that of its own source. A deadline belongs to the
 stamps of two clocks are never subtracted. The rows of a group are dated by one clock, the group's own: that of the
 collector whose answers are followed, or, where there is none, of the first broker whose hook was heard. What another
 source tells happened, for the rows, when it was heard; its own stamps are in the event that the row's cause names. So
-a broker whose clock is wrong shifts no row, and the rows of a group never go back in time.
+beside a collector a broker whose clock is wrong shifts no row, and the rows of a group never go back in time; but for
+once, where the group lived by a clock that was far ahead, and a collector comes.
 
 One collector is followed at a time; what another one says of the group is skipped, until the followed one has been
 silent for `FOLLOW_INTERVALS` poll intervals of the other's own clock. So two collectors for safety do no harm. Hooks
@@ -20,7 +21,7 @@ are all followed, each for its broker, beside the collector: see `corrections` f
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from rebalance_model.observe import hook, rebalances, snapshots
+from rebalance_model.observe import causes, hook, rebalances, snapshots
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
@@ -32,6 +33,7 @@ from rebalance_model.observe.events import (
     Event,
     HookEvent,
     PollEvent,
+    TelemetryLost,
     Tick,
     clock_of,
     instance_of,
@@ -41,12 +43,15 @@ from rebalance_model.observe.judgement import judge, judge_all
 from rebalance_model.observe.membership import fold_connections, fold_route
 from rebalance_model.observe.offsets import fold_stats
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, Sequence
+from rebalance_model.observe.polled_restart import await_members, stop_waiting
+from rebalance_model.observe.state import GroupState, Loss, Sequence
 from rebalance_model.observe.turn import Turn
 
 Clocks: TypeAlias = Mapping[str, int]
 FOLLOW_INTERVALS = 3
 """A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
+FAR_AHEAD = 60_000
+"""Less than that the rows wait for a clock that is behind the former one; milliseconds."""
 
 
 def step(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
@@ -64,6 +69,8 @@ def step(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks
     if isinstance(event, Answer):
         if news != "NEXT":
             state.covered_since = now
+        if news == "GAP":
+            state.lost_at, turn.group_to_judge = now, True
         _fold_answer(turn, event)
     else:
         hook.fold_hook(turn, event, news)
@@ -82,6 +89,42 @@ def restart(state: GroupState, event: BrokerStatus, policy: Policy, clocks: Cloc
     return _concluded(turn)
 
 
+def reboot(state: GroupState, event: BrokerStatus, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """A broker has started, as polls say: where its hook lives it says so itself."""
+    view = state.views.get(event.broker)
+    turn = Turn(state, policy, clocks, cause=f"{event.source_id}||{event.seq}")
+    if view is None or state.clock != clock_of(event) or turn.live_hook(view) is not None:
+        return []
+    await_members(turn, event.broker, view)
+    return _concluded(turn)
+
+
+def miss(state: GroupState, tick: Tick, silent: str, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """The ticks of a source have stopped, while the source of this tick goes on."""
+    state.silent[silent] = clocks.get(state.clock, 0)
+    return _look_at_source(state, tick, silent, policy, clocks)
+
+
+def hear_again(state: GroupState, tick: Tick, clock: str, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """A source that had fallen silent ticks again."""
+    state.silent.pop(clock, None)
+    return _look_at_source(state, tick, clock, policy, clocks)
+
+
+def note_loss(state: GroupState, event: TelemetryLost, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    """A source says what it could not send; whether something of this group was in it, a jump of its seq tells."""
+    del policy, clocks
+    state.losses[clock_of(event)] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    return []
+
+
+def _look_at_source(state: GroupState, tick: Tick, clock: str, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
+    turn = Turn(state, policy, clocks, cause=f"{tick.source_id}||{tick.seq}")
+    turn.group_to_judge = True
+    turn.brokers_to_judge |= {broker: None for broker, view in state.views.items() if view.told_by == clock}
+    return _concluded(turn)
+
+
 def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
     """What is due by the tick, by its clock, in order."""
     effects: list[AnyEffect] = []
@@ -93,6 +136,8 @@ def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> li
             for broker, view in state.views.items():
                 if view.hook is not None and view.hook.clock == clock:
                     hook.scan(turn, broker, view, view.hook, due)
+            if clock == state.clock:
+                stop_waiting(turn, due)
             judge_all(turn)
         if clock == state.clock:
             _keep_house(turn, due)
@@ -143,6 +188,7 @@ def _fold_answer(turn: Turn, event: PollEvent) -> None:
         fold_running_info(turn, event)
     elif isinstance(event, ConsumeStats):
         turn.queues_to_judge |= dict.fromkeys(fold_stats(turn, event))
+        turn.group_to_judge = turn.group_to_judge or not turn.state.members
     else:
         fold_route(turn, event)
 
@@ -181,17 +227,26 @@ def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, i
     """Take over another clock: what was dated by the former one, and is still open, begins now."""
     now = clocks[clock]
     former, state.clock, state.hook_clock = state.clock, clock, is_hook
+    state.poll_clock = state.poll_clock if is_hook else clock
     state.followed_at.clear()
     if not former:
         return
     state.dues[clock] = now + 1  # what was waiting for the former clock is looked at by this one
-    state.covered_since = now
+    state.covered_since, state.lost_at = now, 0
+    state.silent = dict.fromkeys(state.silent, now)
     state.next_snapshot = _next_snapshot(now, policy)
+    if state.last_event - now > FAR_AHEAD:
+        state.last_event = now
+        if state.episode is not None:
+            state.episode.start_time = now
+    causes.begin(state, now)
+    state.unmanned_since = now if state.unmanned_since else 0
     if state.episode is not None:
         state.episode.last_cause = state.episode.last_change = max(now, state.episode.start_time)
     for client in state.clients.values():
         client.unanswered = 0
     for view in state.views.values():
+        view.awaited = dict.fromkeys(view.awaited, now + hook.HEARD_FROM_ALL)
         if view.hook is not None:
             view.hook.heard_at = now - (clocks.get(view.hook.clock, view.hook.time) - view.hook.time)
     for queue in state.queues.values():

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
-from rebalance_model.entities import MessageQueue, java_order, queue_order
-from rebalance_model.observe import corrections, ownership, rebalances, rounds
-from rebalance_model.observe.broker_view import subscription_table
-from rebalance_model.observe.events import ConsumerConnection, TopicRoute
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order, queue_order
+from rebalance_model.observe import causes, corrections, ownership, rebalances, rounds
+from rebalance_model.observe.broker_view import UNNAMED, subscription_table
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE, ConsumerConnection, TopicRoute
 from rebalance_model.observe.expectation import Basis, basis, expect
 from rebalance_model.observe.state import BrokerView, ClientView, GroupState, Route, Unowned
 from rebalance_model.observe.turn import Turn
@@ -16,11 +16,19 @@ from rebalance_model.observe.turn import Turn
 class Before:
     """The members before a change of one broker's view, to compare with after."""
 
-    def __init__(self, state: GroupState, broker: str) -> None:
+    def __init__(self, state: GroupState, broker: str, *, by: str | None = None) -> None:
         self.broker = broker
+        self.by = by
+        """Whose call changes the view, where that is known."""
         view = state.views.get(broker)
         self.ids = view.info.client_ids() if view is not None else None
+        self.channels = set(view.info.channel_info_table) if view is not None else set()
+        self.topics = _topics(view) if view is not None else set()
         self.basis: Basis = basis(state)
+
+    def lacks(self, channel: str, client_id: str) -> bool:
+        """Whether the client was not on that channel, nor on one that had no name yet."""
+        return not channel.startswith(UNNAMED) and self.channels.isdisjoint((channel, UNNAMED + client_id))
 
 
 def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
@@ -30,12 +38,17 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
     if view is not None and event.asked < view.asked:
         return
     if event.error is not None:
+        if view is not None:
+            _note_silence(turn, view, event)
         if view is not None and not view.failing:
             before = Before(state, event.broker)
             view.failing = True
             _expect_anew(turn, before)
         return
     polled = _group_info(event)
+    if view is not None and view.unanswered:
+        view.unanswered = 0
+        turn.brokers_to_judge[event.broker] = None
     if view is None or view.failing or polled != view.info:
         _take_answer(turn, event, polled, view)
     else:
@@ -54,8 +67,20 @@ def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInf
         corrections.check(turn, view, hook, polled)
     else:
         view.info, view.hook = polled, None  # should the hook speak again, it begins anew
+        listed = {info.client_id for info in polled.channel_info_table.values()}
+        view.awaited = {c: until for c, until in view.awaited.items() if c not in listed}
     view.asked, view.failing = event.asked, False
     follow(turn, before, first_sight=first_sight)
+
+
+def _note_silence(turn: Turn, view: BrokerView, event: ConsumerConnection) -> None:
+    """Nothing came from the broker, or an error of its own: then it is there."""
+    if event.error is not None and event.error.code in (UNREACHABLE, DEADLINE):
+        view.unanswered_since = view.unanswered_since if view.unanswered else event.asked
+        view.unanswered += 1
+    else:
+        view.unanswered = 0
+    turn.brokers_to_judge[event.broker] = None
 
 
 def fold_route(turn: Turn, event: TopicRoute) -> None:
@@ -74,7 +99,8 @@ def fold_route(turn: Turn, event: TopicRoute) -> None:
     elif known.queues != queues:
         state.routes[event.topic] = Route(queues, event.asked, known.queues, turn.now)
         turn.group_to_judge = True
-        rebalances.open_or_extend(turn, "ROUTE_CHANGED", event.topic, client_id=None)
+        code, subject = _route_cause(state, event.topic, set(known.queues), set(queues))
+        rebalances.open_or_extend(turn, code, subject, client_id=None)
         expect(turn)
     _tell_of_route(turn, queues, known)
 
@@ -101,6 +127,8 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
     """
     state = turn.state
     _tell_connections(turn, before)
+    if not first_sight:
+        _tell_subscriptions(turn, before)
     _expect_anew(turn, before)
     ids = {client_id for view in state.views.values() for client_id in _client_ids(view)}
     members = tuple(sorted(ids, key=java_order))
@@ -112,6 +140,9 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
         _tell_causes(turn, joined, left, died)
     if not state.members:
         state.manned_since = turn.now
+    if not state.causes_since:
+        causes.begin(state, turn.now)
+    state.unmanned_since = turn.now if not members else 0
     state.members = members
     turn.group_to_judge = True
     turn.clients_to_judge |= dict.fromkeys((*joined, *left))
@@ -129,6 +160,7 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
 
 def _client_ids(view: BrokerView) -> Collection[str]:
     ids = {info.client_id for info in view.info.channel_info_table.values()}
+    ids |= view.awaited.keys()
     return ids if view.hook is None else ids | view.hook.returning.keys()
 
 
@@ -179,12 +211,42 @@ def _tell_connections(turn: Turn, before: Before) -> None:
     """
     if before.ids is None:
         return
-    counted, counts = Counter(before.ids), Counter(turn.state.views[before.broker].info.client_ids())
-    if counted == counts:
+    table = turn.state.views[before.broker].info.channel_info_table
+    if before.channels == table.keys():
         return
+    turn.group_to_judge = True
+    counted, counts = Counter(before.ids), Counter(info.client_id for info in table.values())
+    opened = {info.client_id for channel, info in table.items() if before.lacks(channel, info.client_id)}
     for client_id in sorted(counted.keys() & counts.keys(), key=java_order):
-        if counted[client_id] != counts[client_id]:
+        if counted[client_id] != counts[client_id] or client_id in opened:
             rebalances.open_or_extend(turn, "CONNECTIONS_CHANGED", client_id, client_id=client_id)
+
+
+def _tell_subscriptions(turn: Turn, before: Before) -> None:
+    """A topic that comes or goes though the members stay; what a joining client brings along is no cause of its own."""
+    view = turn.state.views[before.broker]
+    topics = _topics(view)
+    if topics == before.topics or before.ids != view.info.client_ids():
+        return
+    for sign, changed in (("+", topics - before.topics), ("-", before.topics - topics)):
+        for topic in sorted(changed):
+            rebalances.open_or_extend(turn, "SUBSCRIPTION_CHANGED", f"{sign}{topic}", client_id=before.by)
+
+
+def _topics(view: BrokerView) -> set[str]:
+    return {topic for topic in view.info.subscription_table if not topic.startswith(RETRY_TOPIC_PREFIX)}
+
+
+def _route_cause(
+    state: GroupState, topic: str, former: set[MessageQueue], queues: set[MessageQueue]
+) -> tuple[str, str]:
+    """Whether the topic has other queues, or a broker is gone with all of its own, or is back with them."""
+    had, has = {mq.broker for mq in former}, {mq.broker for mq in queues}
+    if has < had and queues == {mq for mq in former if mq.broker in has}:
+        return "BROKER_LOST", ",".join(sorted(had - has))
+    if had < has and former == {mq for mq in queues if mq.broker in had} and queues <= state.queues.keys():
+        return "BROKER_BACK", ",".join(sorted(has - had))
+    return "ROUTE_CHANGED", topic
 
 
 def _tell_causes(turn: Turn, joined: list[str], left: list[str], died: Collection[str]) -> None:

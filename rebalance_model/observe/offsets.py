@@ -5,6 +5,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import lag_pace
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.turn import Turn
@@ -41,10 +42,12 @@ def _advance(turn: Turn, queue: QueueState, info: OffsetInfo, event: ConsumeStat
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= turn.state.covered_since and 0 < span <= COVERED_INTERVALS * turn.policy.poll_interval
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
-    waited = bool(lag_of(queue))
+    waited = lag_of(queue)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
-    if advanced or not waited or not lag_of(queue):
+    waits = lag_of(queue)
+    lag_pace.note(queue, waited, waits, covered=covered, policy=turn.policy)
+    if advanced or not waited or not waits:
         queue.stalled_ms = 0
     elif covered:
         queue.stalled_ms += span

@@ -15,7 +15,7 @@ more), GONE (the broker finds no such client).
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe import rebalances
+from rebalance_model.observe import commits, rebalances
 from rebalance_model.observe.expectation import broadcasts
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.state import ClientView, GroupState, HookQueue, QueueState, Unowned
@@ -50,6 +50,8 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     client.queues = {}
     for mq in held:
         if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
+            view = turn.state.views.get(mq.broker)
+            commits.leave(turn, told, turn.clock_of(view.hook) if view and view.hook else 0, said=False)
             told.holder = None
         turn.queues_to_judge[mq] = None
         current = turn.queue(mq).owner

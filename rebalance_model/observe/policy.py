@@ -100,7 +100,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     storm_causes: Natural = 6
     """More causes to rebalance than that within `storm_window` are a storm."""
     storm_causes_rare: Natural = 4
-    """So many are one already in a group that rebalances rarely: at a quarter of that rate, or less."""
+    """So many are one already where that is more than 4 times the group's own rate."""
     storm_window: Natural = 300_000
     """Within what time causes are counted, and how long it must be quiet before a storm is over."""
     storm_rate_after: Natural = 3_600_000

@@ -1,31 +1,47 @@
-"""Rebalances as episodes: from the first cause to the last move (first form).
+"""Rebalances as episodes: from the first cause to the last move.
 
-An episode opens with a cause that was seen (a member came or went, the read queues changed, a client restarted), or
-with a move that no seen cause explains: one that is seen within `CAUSE_WITHIN` is the trigger all the same (a client
-that leaves unlocks before it says so). It settles when every member that answers has answered since the last cause and
-the owners are those that the strategy names. Where the strategy is not known it settles when every queue that moved has
-an owner again and none has changed for three poll intervals; and in any case `Policy.rebalance_settle_after` after its
-last change, as not converged.
+An episode opens with a cause that was seen (a member came or went, subscriptions or read queues changed, a client
+restarted), or with a move that no seen cause explains: one that is seen within `CAUSE_WITHIN` is the trigger all the
+same (a client that leaves unlocks before it says so). Two moves explain themselves: that of a queue whose owner had not
+pulled for longer than pullMaxIdleTime, and gives it up to take it anew; and that of a lock which its heir had been
+refused until then.
+
+It settles when every member that answers has answered since the last cause, the owners are those that the strategy
+names, and the heirs whose pulls are told have begun. Where the strategy is not known it settles when every queue that
+moved has an owner again and none has changed for three poll intervals; and in any case
+`Policy.rebalance_settle_after` after its last change, as not converged.
+
+Fewest moves: had the members who had them kept as many queues of each topic as they were to have, only the rest would
+have moved. Each client, and nobody as one more, gains so many of a topic as it has more of it after than before; the
+sum of what is gained is the fewest.
 """
 
+from collections import Counter
+
 from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe import causes
+from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.effects import QueueMove, RebalanceSettled
 from rebalance_model.observe.expectation import broadcasts
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.reconsumed import in_all, of_move
 from rebalance_model.observe.state import Episode, GroupState, Move
 from rebalance_model.observe.turn import Turn
 
 CAUSES_MAX = 64
 """More causes within one episode are counted by its moves, not listed."""
 CAUSE_WITHIN = 5_000
+BEGUN_WITHIN = 5_000
+"""An heir pulls within so long, unless its pull interval is long."""
 QUIET_INTERVALS = 3
-UNEXPLAINED = "UNEXPLAINED"
+UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 
 def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None) -> Episode:
     """Add a cause to the open episode, or open one."""
     state = turn.state
+    causes.note(turn, code, subject, client_id)
     episode = state.episode
     if episode is None:
         episode = state.episode = Episode(
@@ -40,8 +56,10 @@ def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None
         )
     if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and turn.time - episode.start_time <= CAUSE_WITHIN:
         episode.trigger, episode.trigger_client, episode.causes = code, client_id, []
-    if len(episode.causes) < CAUSES_MAX:
-        episode.causes.append(f"{code} {subject}".rstrip())
+    cause = f"{code} {subject}".rstrip()
+    told = episode.causes[-1:] == [cause] and turn.time - episode.last_cause <= CAUSE_WITHIN  # by another broker
+    if not told and len(episode.causes) < CAUSES_MAX:
+        episode.causes.append(cause)
     episode.last_cause = max(episode.last_cause, turn.time)
     episode.last_change = max(episode.last_change, turn.time)
     return episode
@@ -50,12 +68,13 @@ def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None
 def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> str:
     """Add a queue's change of owner to the open episode, or open one for it; returns the rebalance's id."""
     queue = turn.state.queues[mq]
-    episode = turn.state.episode or open_or_extend(turn, UNEXPLAINED, str(mq), client_id=None)
+    episode = turn.state.episode or _open_by_move(turn, mq, former)
     move = episode.moves.get(mq)
     if move is None:
         move = episode.moves[mq] = Move(former or queue.former_owner, None, queue.released_at, None)
     if former is not None:
         move.released_at = turn.time
+        move.commit = queue.commit_offset if queue.commit_known else None
     move.to_client = owner
     move.assigned_at = turn.time if owner is not None else None
     episode.last_change = max(episode.last_change, turn.time)
@@ -70,7 +89,9 @@ def settle(turn: Turn) -> None:
     if turn.state.members and not turn.state.strategy:
         return
     queues = turn.state.queues
-    if all(q.owner == q.expected for mq, q in queues.items() if not mq.is_retry):
+    if not all(q.owner == q.expected for mq, q in queues.items() if not mq.is_retry):
+        return
+    if all(_has_begun(turn, mq, move) for mq, move in episode.moves.items()):
         _close(turn, episode, converged=True)
 
 
@@ -92,6 +113,30 @@ def give_up(turn: Turn, due: int) -> None:
         _close(turn, episode, converged=False if known else None)
 
 
+def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None) -> Episode:
+    if former is not None and _is_pull_expired(turn, mq):
+        return open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=former)
+    return open_or_extend(turn, UNEXPLAINED, str(mq), client_id=None)
+
+
+def _is_pull_expired(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether the owner, which it still is, has not pulled for so long that it must take the queue anew."""
+    limit = turn.policy.pull_max_idle_time
+    told, view = turn.state.queues[mq].hook, turn.state.views.get(mq.broker)
+    if told is not None and (hook := turn.live_hook(view)) is not None:
+        return told.pull_time > 0 and turn.clock_of(hook) - told.pull_time > limit
+    ages = Ages.of(turn, mq)
+    return ages is not None and ages.pull is not None and ages.pull > limit
+
+
+def _has_begun(turn: Turn, mq: MessageQueue, move: Move) -> bool:
+    """Whether the heir has pulled, where that is told: then it is known what it consumes again."""
+    told = turn.state.queues[mq].hook
+    if told is None or move.to_client is None or told.holder != move.to_client or told.start_offset >= 0:
+        return True
+    return turn.time - (move.assigned_at or 0) > BEGUN_WITHIN
+
+
 def _all_have_answered(state: GroupState, episode: Episode) -> bool:
     for member in state.members:
         client = state.clients.get(member)
@@ -102,8 +147,10 @@ def _all_have_answered(state: GroupState, episode: Episode) -> bool:
 
 def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
     state = turn.state
-    moves = tuple(_queue_move(mq, episode.moves[mq]) for mq in sorted(episode.moves, key=queue_order))
-    pauses = [move.pause_ms for move in moves if move.pause_ms is not None]
+    moves = tuple(_queue_move(state, mq, episode.moves[mq]) for mq in sorted(episode.moves, key=queue_order))
+    moved = [move for move in moves if move.from_client != move.to_client and not move.queue.is_retry]
+    pauses = sorted(move.pause_ms for move in moves if move.pause_ms is not None)
+    again = in_all([of_move(state, move.queue, episode.moves[move.queue]) for move in moves if _is_handed_on(move)])
     turn.emit(
         RebalanceSettled(
             cluster=state.cluster,
@@ -119,16 +166,36 @@ def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
             causes=tuple(episode.causes),
             members_before=episode.members_before,
             members_after=state.members,
-            queues_moved=sum(move.from_client != move.to_client and not move.queue.is_retry for move in moves),
+            queues_moved=len(moved),
             moves=moves,
             pause_ms_max=max(pauses, default=None),
             converged=converged,
+            queues_moved_min=_fewest(moved),
+            pause_ms_p50=pauses[(len(pauses) - 1) // 2] if pauses else None,
+            reconsumed=again.likely,
+            reconsumed_min=again.least,
+            reconsumed_max=again.most,
         )
     )
     state.episode = None
 
 
-def _queue_move(mq: MessageQueue, move: Move) -> QueueMove:
+def _queue_move(state: GroupState, mq: MessageQueue, move: Move) -> QueueMove:
     known = move.released_at is not None and move.assigned_at is not None
     pause = max(0, (move.assigned_at or 0) - (move.released_at or 0)) if known else None
-    return QueueMove(mq, move.from_client, move.to_client, pause)
+    again = of_move(state, mq, move)
+    return QueueMove(mq, move.from_client, move.to_client, pause, again.likely, again.least, again.most)
+
+
+def _is_handed_on(move: QueueMove) -> bool:
+    """Whether somebody had the queue before, and somebody has it now."""
+    return move.from_client is not None and move.to_client is not None and not move.queue.is_retry
+
+
+def _fewest(moved: list[QueueMove]) -> int:
+    """The fewest queues that could have moved; those that did not move are with one client before and after."""
+    gains: Counter[tuple[str, str | None]] = Counter()
+    for move in moved:
+        gains[move.queue.topic, move.to_client] += 1
+        gains[move.queue.topic, move.from_client] -= 1
+    return sum(gain for gain in gains.values() if gain > 0)

@@ -4,14 +4,19 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.rules import (
     assignment_mismatch,
     broker_locks_lost,
+    broker_unreachable,
+    cid_view_split,
     client_id_collision,
     client_unresponsive,
+    clock_skew,
     declarations,
     dropped_queue,
     duplicate_consumption,
+    lag_growth,
     lock_contended,
     lock_expired,
     lock_orphaned,
+    no_active_clients_with_lag,
     offset_regression,
     ordered_queue_stuck,
     pull_expired,
@@ -19,9 +24,12 @@ from rebalance_model.observe.rules import (
     queue_stalled,
     queue_unassigned,
     rebalance_stalled,
+    rebalance_storm,
     route_view_split,
     shares,
     stale_heartbeat,
+    subscription_inconsistent,
+    telemetry_gap,
 )
 from rebalance_model.observe.verdict import Rule
 
@@ -39,14 +47,24 @@ QUEUE_RULES: tuple[Rule[MessageQueue], ...] = (
     dropped_queue.ZOMBIE_QUEUE,
     dropped_queue.UNLOCK_PENDING,
     queue_stalled.RULE,
+    lag_growth.RULE,
 )
 CLIENT_RULES: tuple[Rule[str], ...] = (
     stale_heartbeat.RULE,
     client_id_collision.RULE,
     client_unresponsive.RULE,
+    clock_skew.RULE,
 )
-BROKER_RULES: tuple[Rule[str], ...] = (broker_locks_lost.RULE,)
+BROKER_RULES: tuple[Rule[str], ...] = (
+    broker_unreachable.RULE,
+    telemetry_gap.OF_HOOK,
+    broker_locks_lost.RULE,)
 GROUP_RULES: tuple[Rule[str], ...] = (
+    telemetry_gap.OF_POLLS,
+    rebalance_storm.RULE,
+    no_active_clients_with_lag.RULE,
+    subscription_inconsistent.RULE,
+    cid_view_split.RULE,
     declarations.STRATEGY_MISMATCH,
     declarations.MIXED_CONSUME_MODE,
     route_view_split.RULE,

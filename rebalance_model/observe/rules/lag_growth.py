@@ -1,0 +1,74 @@
+"""LAG_GROWTH: a queue's lag has grown over a full window, and never fell in it (Burrow's judgement, by no fixed number).
+
+Judged at each answer of the broker; clear as soon as it falls. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE (the
+queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's own usual pace.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import lag_pace
+from rebalance_model.observe.offsets import lag_of
+from rebalance_model.observe.state import QueueState
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+
+
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By the window that ends with this answer."""
+    queue = turn.state.queues[mq]
+    pace = queue.pace
+    if pace is None or queue.stats_at != turn.now or mq.is_retry or not queue.commit_known:
+        return None
+    if not pace.rising_since:
+        return CLEAR
+    growth = lag_pace.grown(queue, turn.policy)
+    if growth is None or growth <= 0:
+        return CLEAR
+    return Holds("warning", _sub_cause(turn, mq, queue), queue.owner)
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Lag, by how much it has grown in what time, and the pace of late beside the usual one."""
+    queue = turn.state.queues[mq]
+    produced, consumed = lag_pace.of_late(queue)
+    pace = queue.pace
+    return {
+        "owner": queue.owner,
+        "lag": lag_of(queue),
+        "growth": lag_pace.grown(queue, turn.policy),
+        "rising_ms": queue.stats_at - pace.rising_since if pace is not None and pace.rising_since else 0,
+        "window_ms": turn.policy.lag_growth_window,
+        "produced_per_hour": produced,
+        "consumed_per_hour": consumed,
+        "usually_produced_per_hour": pace.produced if pace is not None else None,
+        "usually_consumed_per_hour": pace.consumed if pace is not None else None,
+    }
+
+
+def _sub_cause(turn: Turn, mq: MessageQueue, queue: QueueState) -> str:
+    episode, pace = turn.state.episode, queue.pace
+    if episode is not None and mq in episode.moves:
+        return "REBALANCE_PAUSE"
+    if queue.owner is None:
+        return "NOBODY_OWNS"
+    produced, consumed = lag_pace.of_late(queue)
+    if consumed == 0:
+        return "CONSUMED_SLOWER"
+    if pace is None or pace.produced is None or pace.consumed is None:
+        return "UNDETERMINED"
+    return "CONSUMED_SLOWER" if pace.consumed - consumed > produced - pace.produced else "PRODUCED_FASTER"
+
+
+RULE = Rule(
+    "LAG_GROWTH",
+    judge,
+    evidence,
+    absorbed_by=(
+        "ORDERED_QUEUE_STUCK",
+        "QUEUE_STALLED",
+        "QUEUE_UNASSIGNED",
+        "NO_ACTIVE_CLIENTS_WITH_LAG",
+        "REBALANCE_STORM",
+        "BROKER_UNREACHABLE",
+        "TELEMETRY_GAP",
+    ),
+)

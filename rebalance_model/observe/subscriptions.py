@@ -1,0 +1,42 @@
+"""What each member subscribes: by its last answer, or by its last heartbeat that said so, whichever came later.
+
+A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: the client has those of the last one.
+"""
+
+from collections.abc import Sequence
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.events import Subscription
+from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.turn import Turn
+
+TOPICS_MAX = 64
+"""So many topics of a member are kept, and compared: the first by name."""
+Interest = tuple[str, frozenset[str]]
+"""Of one topic: the kind of expression, and the tags, or the expression alone."""
+
+
+def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> None:
+    """Take what a member's heartbeat says."""
+    client = turn.state.clients.get(client_id)
+    if client is None:
+        return
+    heard = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
+    if heard != client.heard:
+        client.heard = heard
+        turn.group_to_judge = True
+    client.heard_at = turn.now
+
+
+def of(client: ClientView) -> dict[str, Interest]:
+    """By topic, what the member subscribes; empty where it has not said. Retry topics are left out."""
+    later = client.heard_at > client.asked_at_answer or not client.subscriptions
+    said = client.heard if later and client.heard else client.subscriptions[:TOPICS_MAX]
+    return {s.topic: _interest(s) for s in said if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
+
+
+def _interest(subscription: Subscription) -> Interest:
+    kind, text = subscription.expression_type or "TAG", subscription.sub_string.strip()
+    if kind != "TAG":
+        return kind, frozenset((text,))
+    return kind, frozenset(tag.strip() for tag in text.split("||") if tag.strip()) or frozenset("*")
