@@ -18,6 +18,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     Event,
     OffsetInfo,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
     RpcError,
     Subscription,
@@ -63,6 +64,8 @@ class Member:
     orderly: bool = True
     strategy: str = AVG
     start_time: int = 1
+    subscribes: tuple[str, ...] = ()
+    pops: bool = False
 
 
 def holding(*queue_ids: int, **fields: object) -> Member:
@@ -83,6 +86,8 @@ class Trace:
     effects: list[AnyEffect] = field(default_factory=list)
     events: list[Answer] = field(default_factory=list)
     clocks: dict[str, int] = field(default_factory=dict)
+    dated_by: str = ""
+    """The clock of the last row: rows may go back when another one takes over."""
     seq: int = 0
     source_id: str = f"poll-1@{START}"
     listed_twice: str | None = None
@@ -123,12 +128,12 @@ class Trace:
         self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
         return self
 
-    def incidents(self) -> list[tuple[float, str, str]]:
-        """(seconds, transition, ``CODE sub-cause``) of every transition."""
+    def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
+        """(seconds, transition, ``CODE sub-cause``) of every transition, or of those of these codes."""
         return [
             ((e.time - START) / 1000, e.transition, f"{e.code} {e.sub_cause}".rstrip())
             for e in self.effects
-            if isinstance(e, IncidentTransition)
+            if isinstance(e, IncidentTransition) and (not codes or e.code in codes)
         ]
 
     def moves(self) -> list[tuple[float, str, int, str]]:
@@ -172,7 +177,9 @@ class Trace:
 
     def _keep(self, effects: list[AnyEffect]) -> None:
         for effect in effects:
-            assert not self.effects or effect.time >= self.effects[-1].time, "rows must not go back in time"
+            same_clock, self.dated_by = self.dated_by == self.state.clock, self.state.clock
+            going_on = not self.effects or effect.time >= self.effects[-1].time
+            assert going_on or not same_clock, "rows must not go back in time"
             assert not self.effects or effect.seq == self.effects[-1].seq + 1, "rows are numbered without a gap"
             self.effects.append(effect)
 
@@ -199,6 +206,8 @@ class Trace:
             orderly=member.orderly,
             strategy=member.strategy,
             start_time=member.start_time,
+            subscriptions=tuple(Subscription(topic=topic, sub_string="*") for topic in member.subscribes),
+            pop_queues=(PopProcessQueueInfo(topic=TOPIC, broker="broker-a", queue_id=-1),) if member.pops else (),
             queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
             **common,
         )

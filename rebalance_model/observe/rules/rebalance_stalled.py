@@ -16,7 +16,7 @@ from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdic
 def judge(turn: Turn, _: str) -> Verdict:
     """By the time since the strategy's answer changed, in which every member has answered."""
     state = turn.state
-    if state.expected_at <= state.moved_at or state.strategy_basis in ("", "INFERRED") or not is_divided(state):
+    if not 0 < state.moved_at < state.expected_at or state.strategy_basis in ("", "INFERRED") or not is_divided(state):
         return CLEAR
     behind = _behind(turn)
     if not behind:
