@@ -48,6 +48,8 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         if queue is None and exact is None and known.hook is None:
             return None
         lock, pull, consume = _polled(client, queue, turn.now)
+        if pull is None:
+            pull = _told_pull(turn, mq, known.owner)
         if exact is not None:
             return cls(client, queue, exact[0], lock_is_exact=True, clock=exact[1], pull=pull, consume=consume)
         ageing = turn.state.clock if client.silent else None
@@ -67,6 +69,15 @@ def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str
     if entry is None or hook is None or entry.client_id != owner:
         return None
     return max(0, turn.clock_of(hook) - entry.last_update_timestamp), hook.clock
+
+
+def _told_pull(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:
+    """Since the owner last pulled, or took the queue, by the broker's clock."""
+    told = turn.state.queues[mq].hook
+    hook = turn.live_hook(turn.state.views.get(mq.broker))
+    if hook is None or told is None or told.holder != owner or not told.holder_since:
+        return None
+    return max(0, turn.clock_of(hook) - max(told.pull_time, told.holder_since, hook.covered_since))
 
 
 def _polled(

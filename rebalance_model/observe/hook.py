@@ -242,7 +242,8 @@ def _unlock(turn: Turn, view: BrokerView, hook: HookView, event: UnlockBatchMq) 
 def _query(turn: Turn, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = speaker(view, hook, event.channel)
-    turn.hook_queue(mq).asked_at = event.time
+    if (queue := turn.state.queues.get(mq)) is not None and queue.hook is not None:
+        queue.hook.asked_at = event.time
     if client_id is None:
         hook.waiting.setdefault(event.channel, {})[mq] = event.time
     else:

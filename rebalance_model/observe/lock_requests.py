@@ -2,6 +2,7 @@
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
+from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.state import HookQueue, HookView, LostLock, Refusals
 from rebalance_model.observe.turn import Turn
 
@@ -49,7 +50,7 @@ def _grant(turn: Turn, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> 
         told.refusals.pop(event.client_id, None)
         return
     told.refusals = {}
-    told.takers = (*told.takers, (event.client_id, event.time))[-TAKERS_KEPT:]
+    told.takers = (*told.takers, (event.client_id, event.time, stable_id(*turn.state.members)))[-TAKERS_KEPT:]
     turn.queues_to_judge[mq] = None
 
 

@@ -86,6 +86,17 @@ class HookView(msgspec.Struct, array_like=True):
     """Forgotten at the restart, and not taken again since by those who believe that they have them."""
     restless: dict[str, Restless] = {}
     """Clients that rebalance again and again, by client id."""
+    lost_at: int = 0
+    """When events were last found missing; 0: never."""
+
+
+class Loss(msgspec.Struct, array_like=True):
+    """What a source said that it could not send, by its own clock (TELEMETRY_LOST)."""
+
+    from_time: int
+    to_time: int
+    count: int
+    reason: str
 
 
 class BrokerView(msgspec.Struct, array_like=True):
@@ -98,10 +109,18 @@ class BrokerView(msgspec.Struct, array_like=True):
     hook: HookView | None = None
     doubled: dict[str, dict[str, int]] = {}
     """Clients that its answers list on several channels, and since when on each of them; by the collector's clock."""
+    unanswered: int = 0
+    """Questions in a row to which nothing came, not even an error of its own."""
+    unanswered_since: int = 0
+    """When the first of them was asked, by the collector's clock."""
+    told_by: str = ""
+    """The clock of its hook, if it ever had one."""
+    awaited: dict[str, int] = {}
+    """Members from before a restart that only polls showed, and until when they are waited for; the group's clock."""
 
     def lists(self, client_id: str) -> bool:
         """Whether the client is a member, by this broker."""
-        if self.hook is not None and client_id in self.hook.returning:
+        if client_id in self.awaited or (self.hook is not None and client_id in self.hook.returning):
             return True
         return any(info.client_id == client_id for info in self.info.channel_info_table.values())
 
@@ -138,6 +157,8 @@ class ClientView(msgspec.Struct, array_like=True):
     """What it subscribed in its last heartbeat that said so; see `subscriptions`."""
     heard_at: int = 0
     """When that was heard, by the group's clock; 0: never."""
+    skew: tuple[int, int] | None = None
+    """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
 
     @property
     def silent(self) -> bool:
@@ -225,12 +246,14 @@ class HookQueue(msgspec.Struct, array_like=True):
     commit_offset: int = -1
     holder_since: int = 0
     """When the holder took it."""
+    asked_at: int = 0
+    """When anybody last asked where to begin."""
     start_offset: int = -1
     """Where the holder began to pull, or went back to; -1: it has not pulled yet."""
     start_commit: int = -1
     """What was committed when it took the queue."""
-    caught_up: bool = False
-    """Its last pull asked again for where the commit stands: nothing was there for it."""
+    pulled_again: bool = False
+    """Its last pull asked for what the one before asked for: nothing was there for it."""
     committer: str | None = None
     """Who committed last."""
     advanced_at: int = 0
@@ -241,8 +264,8 @@ class HookQueue(msgspec.Struct, array_like=True):
     """What was committed when the broker restarted, until a commit says where it stands now."""
     refusals: dict[str, Refusals] = {}
     """Who is refused its lock, by client id."""
-    takers: tuple[tuple[str, int], ...] = ()
-    """Who took its lock from whom: the last four, and when."""
+    takers: tuple[tuple[str, int, str], ...] = ()
+    """Who took its lock from whom: the last four, when, and among which members (a hash)."""
     regression: Regression | None = None
     reread: Reread | None = None
     left: Left | None = None
@@ -469,6 +492,14 @@ class GroupState(msgspec.Struct):
     """How many there were since then."""
     unmanned_since: int = 0
     """When its last member went, by the group's clock; 0: it has members, or never had any."""
+    silent: dict[str, int] = {}
+    """Sources whose ticks have stopped, by their clocks' names, and since when: by the group's clock."""
+    poll_clock: str = ""
+    """The clock of the collector that is, or was last, followed."""
+    lost_at: int = 0
+    """When answers of the followed collector were last found missing, by its clock; 0: never."""
+    losses: dict[str, Loss] = {}
+    """What each source said last that it could not send, by its clock's name."""
 
     @property
     def key(self) -> str:
@@ -487,6 +518,7 @@ class GroupState(msgspec.Struct):
             misfiled = any(channel != info.channel for channel, info in table.items())
             self._require(not misfiled, f"{broker} has a member under another's channel")
             ids.update(info.client_id for info in table.values())
+            ids.update(view.awaited)
             if view.hook is not None:
                 ids.update(view.hook.returning)
         self._require(ids == set(self.members), "the members are not those of the brokers' views")

@@ -23,7 +23,7 @@ def test_an_owner_that_died_while_it_was_stuck_leaves_its_lock_behind():
     stuck_rounds(trace, Member((Held(0, consume_age=50, in_listener=1), Held(1))), rounds=5)
     for at in (70, 80, 90, 100, 110, 120):
         trace.poll(at, {"b": holding(2, 3)}, {0: (160, 100)})
-    assert trace.incidents("ORDERED_QUEUE_STUCK") == [
+    assert [told for told in trace.incidents() if "STUCK" in told[2]] == [
         (90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_GONE_LOCK_HELD"),
         (120, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
     ]
@@ -66,7 +66,7 @@ def test_a_silent_member_of_a_concurrent_group_has_no_locks_to_expire_and_its_pu
     trace = Trace().poll(10, {"a": member})
     for n in range(15):
         trace.poll(20 + 10 * n, {"a": SILENT})
-    assert trace.incidents("LOCK_EXPIRED", "PULL_EXPIRED") == [(140.001, "OPENED", "PULL_EXPIRED")] * 2
+    assert trace.incidents() == [(140.001, "OPENED", "PULL_EXPIRED")] * 2
 
 
 def test_a_silent_consumer_that_pulls_itself_does_not_pull_expire():
@@ -78,7 +78,7 @@ def test_a_silent_consumer_that_pulls_itself_does_not_pull_expire():
     trace.poll(10, {"a": Member((Held(0),), orderly=False)})
     for n in range(15):
         trace.poll(20 + 10 * n, {"a": SILENT})
-    assert trace.incidents("PULL_EXPIRED") == []
+    assert trace.incidents() == []
 
 
 def test_the_claim_of_a_member_that_is_gone_gives_way_to_the_one_that_is_left():

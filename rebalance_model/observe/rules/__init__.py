@@ -58,7 +58,8 @@ CLIENT_RULES: tuple[Rule[str], ...] = (
 BROKER_RULES: tuple[Rule[str], ...] = (
     broker_unreachable.RULE,
     telemetry_gap.OF_HOOK,
-    broker_locks_lost.RULE,)
+    broker_locks_lost.RULE,
+)
 GROUP_RULES: tuple[Rule[str], ...] = (
     telemetry_gap.OF_POLLS,
     rebalance_storm.RULE,

@@ -1,25 +1,46 @@
 """ORDERED_QUEUE_STUCK: an ordered queue has lag and its commit has not advanced for stuck_after.
 
 The alert that this product exists for: `mqadmin consumerStatus` shows nothing of it. Judged at each answer of the
-broker (GET_CONSUME_STATS), on covered time alone (`offsets`); clear when the commit advances.
+broker (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may not be
+known: then it is a warning. Clear when the commit advances.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import stall
 from rebalance_model.observe.ages import Ages, hook_lock
-from rebalance_model.observe.offsets import lag_of
+from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
-from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
-    queue = turn.state.queues[mq]
-    if not turn.state.orderly or mq.is_retry or lag_of(queue) is None or queue.stats_at != turn.now:
-        return None  # the cause is named anew only with the proof that it still stands
-    if queue.stalled_ms <= turn.policy.stuck_after:
-        return CLEAR if queue.stalled_ms == 0 else None
-    return Holds("critical", _sub_cause(turn, mq, Ages.of(turn, mq)), queue.owner)
+    if not turn.state.orderly or mq.is_retry:
+        return None
+    found = stalled(turn, mq)
+    if found is None:
+        return None
+    ms, lag, moved = found
+    if ms <= turn.policy.stuck_after:
+        return CLEAR if moved else None
+    severity: Severity = "warning" if lag is None else "critical"
+    return Holds(severity, _sub_cause(turn, mq, Ages.of(turn, mq)), turn.state.queues[mq].owner)
+
+
+def stalled(turn: Turn, mq: MessageQueue) -> tuple[int, int | None, bool] | None:
+    """For how long messages have waited, how many, and whether they did not before; None: not known, or no news."""
+    queue, told = turn.state.queues[mq], stall.by_hook(turn, mq)
+    lag = lag_of(queue)
+    polled = (queue.stalled_ms, lag, queue.stalled_ms == 0) if lag is not None and queue.stats_at == turn.now else None
+    if told is None:
+        return polled  # the cause is named anew only with the proof that it still stands
+    if told.lag is None and lag is not None and not turn.state.hook_clock:
+        return polled  # what waits is asked for
+    if 0 < told.ms <= turn.policy.stuck_after:
+        turn.look_again(told.clock, turn.clocks[told.clock] + turn.policy.stuck_after + 1 - told.ms)
+    return (told.ms, told.lag, told.moved) if polled is None or told.ms >= polled[0] else polled
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
@@ -28,11 +49,13 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     found: Evidence = {
         "owner": queue.owner,
         "lag": lag_of(queue),
-        "commit_offset": queue.commit_offset,
+        "commit_offset": committed(turn, mq, queue),
         "broker_offset": queue.broker_offset,
         "stalled_ms": queue.stalled_ms,
         "limit_ms": turn.policy.stuck_after,
     }
+    if (told := stall.by_hook(turn, mq)) is not None:
+        found |= {"stalled_ms": max(told.ms, queue.stalled_ms), "lag_at_least": told.lag}
     if ages is not None:
         found |= {"lock_age_ms": ages.lock, "pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
     if ages is not None and ages.queue is not None:
@@ -49,13 +72,38 @@ def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     policy = turn.policy
     if ages is None:
         return _without_owner(turn, mq)
-    if ages.client.silent and turn.now - ages.client.answered > policy.unresponsive_after:
+    if _is_unresponsive(turn, mq, ages):
         return "OWNER_UNRESPONSIVE"
     if ages.queue is not None and not ages.queue.locked:
         return "NOT_LOCKED"
     if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
         return "LOCK_EXPIRED"
+    if ages.queue is None:
+        return _of_hook(turn, mq, ages)
     return _of_answer(ages, policy)
+
+
+def _is_unresponsive(turn: Turn, mq: MessageQueue, ages: Ages) -> bool:
+    """Whether neither collector nor broker hears anything of the owner."""
+    unanswered = turn.now - ages.client.answered > turn.policy.unresponsive_after
+    if ages.client.answered and (ages.client.silent or not unanswered):
+        return unanswered
+    return stall.is_unresponsive(turn, mq)
+
+
+def _of_hook(turn: Turn, mq: MessageQueue, ages: Ages) -> str:
+    told = turn.state.queues[mq].hook
+    if ages.lock is None and turn.live_hook(turn.state.views.get(mq.broker)) is not None:
+        return "NOT_LOCKED"
+    if told is not None and told.waiting_since and _has_held(turn, mq, told):
+        return "LISTENER_BLOCKED"
+    return "NOT_PULLING" if ages.pull is not None and ages.pull > turn.policy.pull_suspended_max else "UNDETERMINED"
+
+
+def _has_held(turn: Turn, mq: MessageQueue, told: HookQueue) -> bool:
+    """Whether the owner has had the queue for long enough to have consumed something of it."""
+    hook = turn.live_hook(turn.state.views.get(mq.broker))
+    return hook is not None and turn.clock_of(hook) - told.holder_since > turn.policy.consume_frozen_after
 
 
 def _of_answer(ages: Ages, policy: Policy) -> str:

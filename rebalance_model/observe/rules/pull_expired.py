@@ -2,11 +2,16 @@
 
 The client repairs that itself at its next rebalance (it drops the queue and starts it anew), so in polls it shows
 for 20 s at most. Clear when a pull is seen or the queue goes to another.
+
+By the client's own stamp where it answers. Its stamp goes on while it holds back (flow control, no lock), but the
+broker then sees no pull: by the hook alone it is not known of a queue of which so much is cached that the client may
+hold back, nor of one that is committed further than its master gave it out: a slave serves it.
 """
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.expectation import group_info
+from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
@@ -19,15 +24,39 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if ages is None:
         return CLEAR
     info = group_info(turn.state)
-    if ages.queue is None or ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
+    if ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
         return None
     limit = turn.policy.pull_max_idle_time
+    if ages.queue is None:
+        return _by_hook(turn, mq, ages, ages.pull)
     if ages.pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)
     if not ages.client.silent:
         return CLEAR
     turn.look_again(turn.state.clock, turn.now + limit + 1 - ages.pull)
     return None
+
+
+def _by_hook(turn: Turn, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
+    told, hook = turn.state.queues[mq].hook, turn.live_hook(turn.state.views.get(mq.broker))
+    limit = turn.policy.pull_max_idle_time
+    if told is None or hook is None or not _should_pull(turn, told, ages):
+        return None
+    if pull > limit:
+        return Holds("critical", client_id=turn.state.queues[mq].owner)
+    turn.look_again(hook.clock, turn.clock_of(hook) + limit + 1 - pull)
+    return CLEAR
+
+
+def _should_pull(turn: Turn, told: HookQueue, ages: Ages) -> bool:
+    """Whether nothing that the client may have cached, and no missing lock, keeps it from pulling at its master."""
+    if turn.state.orderly and not ages.lock_is_exact:
+        return False
+    if told.start_offset < 0:
+        return True  # it has not pulled yet
+    ahead = told.pull_offset - told.commit_offset
+    batch = turn.policy.pull_batch_size
+    return told.commit_offset >= 0 and -batch <= ahead and ahead + batch < turn.policy.pull_threshold_for_queue
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:

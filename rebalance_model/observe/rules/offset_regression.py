@@ -1,0 +1,55 @@
+"""OFFSET_REGRESSION: a queue's commit has gone backwards; what lies between is consumed again.
+
+The broker takes any offset, a lower one too. By its hook, in the order of the commits, with the cause (`commits`).
+Clear when a later commit passes the mark that was fallen from, and no other falls at once: a client that thaws, and
+the queue's heir that gives it back, commit in turn within milliseconds.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.broker_view import speaker
+from rebalance_model.observe.state import HookView, Regression
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
+
+
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By the lowest commit since the mark."""
+    told = turn.state.queues[mq].hook
+    fallen = told.regression if told is not None else None
+    if fallen is None or not fallen.shown:
+        return CLEAR
+    hook = turn.live_hook(turn.state.views.get(mq.broker))
+    if hook is None:
+        return None
+    return Holds(_severity(turn, fallen), fallen.cause, _committer(turn, mq, hook, fallen))
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """From where to where, and who has the queue."""
+    queue = turn.state.queues[mq]
+    told = queue.hook
+    found: Evidence = {"owner": queue.owner, "commit_offset": told.commit_offset if told is not None else None}
+    if told is not None and (fallen := told.regression) is not None:
+        found |= {
+            "fell_from": fallen.mark,
+            "fell_to": fallen.to,
+            "messages": fallen.mark - fallen.to,
+            "worth_ms": fallen.worth_ms,
+            "channel": fallen.channel,
+        }
+    return found
+
+
+def _severity(turn: Turn, fallen: Regression) -> Severity:
+    size = fallen.mark - fallen.to
+    if size > turn.policy.regression_critical:
+        return "critical"
+    return "warning" if size > turn.policy.regression_warning else "info"
+
+
+def _committer(turn: Turn, mq: MessageQueue, hook: HookView, fallen: Regression) -> str | None:
+    """Whose the channel is, if it has said so by now."""
+    return speaker(turn.state.views[mq.broker], hook, fallen.channel)
+
+
+RULE = Rule("OFFSET_REGRESSION", judge, evidence, clear_after=lambda policy: policy.persist_consumer_offset_interval)
