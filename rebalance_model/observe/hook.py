@@ -39,7 +39,7 @@ from rebalance_model.observe.events import (
     clock_of,
 )
 from rebalance_model.observe.membership import Before, follow
-from rebalance_model.observe.state import BrokerView, HookView
+from rebalance_model.observe.state import BrokerView, HookView, Rival
 from rebalance_model.observe.turn import Turn
 
 News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "RESTART"]
@@ -264,12 +264,24 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
     told = turn.hook_queue(mq)
     if client_id != told.holder and not _is_locked(turn, hook, mq):
         if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
+            _note_rival(turn, hook, mq, client_id, event)
             return
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
         commits.note_pull(turn, mq, told, event)
     elif told.left is not None and told.left.client_id == client_id:
         commits.note_late(turn, told, event)
+
+
+def _note_rival(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
+    """Two clients pull one queue: so they do for a moment at each hand-over."""
+    told = turn.hook_queue(mq)
+    rival = told.rival
+    if rival is None or rival.client_id != client_id or event.first_time - rival.pull_time > PULL_SILENCE:
+        rival = told.rival = Rival(client_id, event.first_time, event.last_time)
+    rival.pull_time = event.last_time
+    turn.queues_to_judge[mq] = None
+    turn.look_again(hook.clock, event.last_time + PULL_SILENCE + 1)
 
 
 def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:

@@ -232,6 +232,14 @@ class Left(msgspec.Struct, array_like=True):
     """So far it had come at its own pace; -1: not known."""
 
 
+class Rival(msgspec.Struct, array_like=True):
+    """Who pulls a queue beside the client that has it; broker's clock."""
+
+    client_id: str
+    since: int
+    pull_time: int
+
+
 class HookQueue(msgspec.Struct, array_like=True):
     """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
 
@@ -270,6 +278,7 @@ class HookQueue(msgspec.Struct, array_like=True):
     reread: Reread | None = None
     left: Left | None = None
     """How far the last holder but this one had come."""
+    rival: Rival | None = None
 
 
 class Unowned(msgspec.Struct, array_like=True, frozen=True):
@@ -290,10 +299,13 @@ class Pace(msgspec.Struct, array_like=True):
     """Where the present period began by which the usual pace is measured."""
     commit: int
     broker: int
-    rising_since: int = 0
-    """Since when lag has not fallen; 0: it is none, or fell at the last answer."""
-    rising_commit: int = 0
-    rising_broker: int = 0
+    rising_since: int
+    """Since when lag has been above where it was then, and has not fallen."""
+    rising_commit: int
+    rising_broker: int
+    top: int
+    """The most that it has been since then."""
+    top_at: int
     produced: int | None = None
     """The usual pace, messages an hour; None: not known yet."""
     consumed: int | None = None

@@ -4,6 +4,9 @@ Answers are pictures of two instants: in a hand-over one may still show what the
 must show the queue in two answers in a row, and the rows must overlap. Of an ordered queue a client consumes only what
 it believes to have locked: both locks must live by their owner's own stamps, and the later one must have been there
 when the other client answered.
+
+Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
+(Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
 """
 
 from rebalance_model.entities import MessageQueue
@@ -11,16 +14,35 @@ from rebalance_model.observe.expectation import is_divided
 from rebalance_model.observe.offsets import COVERED_INTERVALS
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.process_queue_view import ProcessQueueView
-from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.state import ClientView, HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
-    """By the last two answers of both."""
+    """By the last two answers of both, or by the pulls of both."""
     queue = turn.state.queues[mq]
-    owner, rival = queue.owner, queue.rival
-    if rival is None or owner is None or rival == owner or mq.is_retry or not is_divided(turn.state):
+    pulled = queue.hook is not None and queue.hook.rival is not None
+    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(turn.state):
+        return CLEAR
+    by_pulls = _by_pulls(turn, mq, queue.hook) if queue.hook is not None else None
+    return by_pulls or _by_answers(turn, mq, queue.owner, queue.rival)
+
+
+def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> Holds | None:
+    hook, rival = turn.live_hook(turn.state.views.get(mq.broker)), told.rival
+    if hook is None or rival is None or rival.client_id not in turn.state.members or turn.state.orderly:
+        return None
+    last = min(rival.pull_time, told.pull_time)
+    if turn.clock_of(hook) - last > turn.policy.pull_suspended_max:
+        return None  # one of them has stopped
+    together = last - max(rival.since, told.holder_since)
+    both = rival.client_id != told.holder and together > turn.policy.rebalance_wait_interval
+    return Holds("critical", client_id=rival.client_id) if both else None
+
+
+def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> Verdict:
+    if rival is None or rival == owner:
         return CLEAR
     one, other = turn.state.clients[owner], turn.state.clients.get(rival)
     if other is None:
@@ -41,6 +63,10 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
             found[f"{role}_since"] = held.claimed_since
             found[f"{role}_answered"] = client.answered
             found[f"{role}_locked"] = held.locked if client.orderly else None
+    if queue.hook is not None and queue.hook.rival is not None:
+        found["pulled_by"] = queue.hook.rival.client_id
+        found["pulled_since"] = queue.hook.rival.since
+        found["pulled_at"] = queue.hook.rival.pull_time
     return found
 
 
