@@ -211,6 +211,10 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "The message at the commit offset is in a listener that has not returned; the commit waits for it.",
         "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
     ),
+    ("QUEUE_STALLED", "LISTENER_BLOCKED"): (
+        "The owner has pulled messages, but its commit stands: the message at the commit offset is still in work.",
+        "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+    ),
     ("QUEUE_STALLED", "UNDETERMINED"): (
         "Messages wait and the commit does not advance; telemetry does not show why.",
         "Look at the owner's log and thread dump.",

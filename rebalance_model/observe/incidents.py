@@ -18,6 +18,8 @@ from rebalance_model.observe.verdict import Clear, Evidence, Holds, Rule, Subjec
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
+_SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
+"""What explains whatever rests on it, and not only what names it."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -91,16 +93,23 @@ def _open(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict:
 
 def _parent(state: GroupState, rule: Rule[Subject], subject: str, queue: MessageQueue | None) -> str | None:
     """What explains it: of the same queue, of its broker, or of the whole group."""
-    for code in rule.absorbed_by:
+    for code in rule.absorbed_by if rule.code in _SOURCES else dict.fromkeys((*rule.absorbed_by, *_SOURCES)):
         for where in (subject, queue.broker if queue is not None else "", ""):
-            if (parent := state.incidents.get(f"{code} {where}".rstrip())) is not None:
+            parent = state.incidents.get(f"{code} {where}".rstrip())
+            if parent is not None and not (code == "TELEMETRY_GAP" and parent.sub_cause.endswith("SILENT")):
                 return parent.incident_id
     return None
+
+
+def _is_open(state: GroupState, incident_id: str) -> bool:
+    return any(incident.incident_id == incident_id for incident in state.incidents.values())
 
 
 def _change(turn: Turn, rule: Rule[Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
     step = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
+    if incident.parent is not None and not _is_open(turn.state, incident.parent):
+        incident.parent, step = None, max(step, 1)  # what explained it is over, and it is not
     if not step and not reclassified:
         return
     incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id

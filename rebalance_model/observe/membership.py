@@ -113,7 +113,7 @@ def _tell_of_route(turn: Turn, queues: tuple[MessageQueue, ...], known: Route | 
         queue = turn.queue(mq)
         queue.in_route = True
         if known is not None and queue.owner is None and mq not in known.queues:
-            queue.unowned = Unowned(turn.now, "NEW")
+            queue.unowned = Unowned(turn.now, "NEW", heir=queue.expected)
 
 
 def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[str] = ()) -> None:
@@ -126,6 +126,8 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
         died: who is known to have gone without a word.
     """
     state = turn.state
+    if not state.causes_since:
+        causes.begin(state, turn.now)
     _tell_connections(turn, before)
     if not first_sight:
         _tell_subscriptions(turn, before)
@@ -140,8 +142,6 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
         _tell_causes(turn, joined, left, died)
     if not state.members:
         state.manned_since = turn.now
-    if not state.causes_since:
-        causes.begin(state, turn.now)
     state.unmanned_since = turn.now if not members else 0
     state.members = members
     turn.group_to_judge = True

@@ -6,6 +6,7 @@ the groups' blobs and keeps the shard's own blob; the same class runs under Spar
 """
 
 import heapq
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -14,6 +15,7 @@ from rebalance_model.observe import machine
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, TelemetryLost, Tick, clock_of
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.sources import Sources
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
 
 
@@ -41,6 +43,9 @@ class ShardState(msgspec.Struct):
     """The largest time folded of each clock."""
     deadlines: dict[str, dict[str, int]] = {}
     """For each clock, when each group has something due."""
+    sources: Sources = msgspec.field(default_factory=Sources)
+    boots: dict[str, int] = {}
+    """When each broker started, as polls last said."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -66,11 +71,11 @@ class Shard:
         clock = clock_of(event)
         self._state.clocks[clock] = max(self._state.clocks.get(clock, 0), event.time)
         if isinstance(event, Tick):
-            return self._advance(event, clock)
+            return self._hear(event, clock) + self._advance(event, clock)
         if isinstance(event, BrokerStatus):
-            return self._restart(event, clock)
+            return self._boot(event, clock) if event.source == "poll" else self._tell(machine.restart, event, clock)
         if isinstance(event, TelemetryLost):
-            return []  # of whom something is missing, a jump of its group's seq tells
+            return self._tell(machine.note_loss, event, clock)
         state = self._group(event.cluster, event.group)
         effects = machine.step(state, event, self._policy_of(state), self._state.clocks)
         self._schedule(state)
@@ -99,14 +104,43 @@ class Shard:
             found = self._policies[state.key] = self._policy.of_group(state.group)
         return found
 
-    def _restart(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
-        """Only a hook begins with it; every group of which it has told has something due by its clock."""
+    def _tell(self, what: Callable[..., list[AnyEffect]], event: AnyEvent, clock: str) -> list[AnyEffect]:
+        """Tell what a source says of itself to every group that has something due by its clock: all that it told of."""
+        return self._tell_groups(sorted(self._state.deadlines.get(clock, ())), what, event)
+
+    def _tell_groups(
+        self, keys: Iterable[str], what: Callable[..., list[AnyEffect]], *facts: object
+    ) -> list[AnyEffect]:
         effects: list[AnyEffect] = []
-        for key in sorted(self._state.deadlines.get(clock, ())) if event.source != "poll" else ():
+        for key in keys:
             state = self._group(*key.split("/", 1))
-            effects += machine.restart(state, event, self._policy_of(state), self._state.clocks)
+            effects += what(state, *facts, self._policy_of(state), self._state.clocks)
             self._schedule(state)
         return effects
+
+    def _boot(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
+        """When a broker started, by a poll: another time than before is a restart."""
+        if event.boot_time is None:
+            return []
+        name = f"{event.cluster}/{event.broker}"
+        before, self._state.boots[name] = self._state.boots.get(name), event.boot_time
+        return self._tell(machine.reboot, event, clock) if before not in (None, event.boot_time) else []
+
+    def _hear(self, tick: Tick, clock: str) -> list[AnyEffect]:
+        """Tell the groups concerned whose ticks have stopped, and who ticks again."""
+        sources, silent_after = self._state.sources, self._policy.source_silent_after
+        sources.hear(clock, tick.time, silent_after)
+        effects: list[AnyEffect] = []
+        if (told := sources.known[clock].told) is not None:
+            sources.known[clock].told = None
+            effects += self._tell_groups(filter(self._is_known, told), machine.hear_again, tick, clock)
+        for silent in sources.silent(silent_after):
+            keys = sources.known[silent].told = tuple(sorted(self._state.deadlines.get(silent, ())))
+            effects += self._tell_groups(keys, machine.miss, tick, silent)
+        return effects
+
+    def _is_known(self, key: str) -> bool:
+        return key in self._groups or self._store.get(key) is not None
 
     def _advance(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Let time pass up to the tick, and no further: the same tick once more lets none pass."""

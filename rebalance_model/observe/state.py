@@ -290,6 +290,8 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
     """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
     lag: int | None = None
     """The lag then."""
+    heir: str | None = None
+    """Who was to have it last, by the strategy."""
 
 
 class Pace(msgspec.Struct, array_like=True):

@@ -7,8 +7,6 @@ from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState, HookQueue, HookView, QueueState
 
-HOOK_SILENT_AFTER = 15_000
-"""A hook ticks every second; one from which nothing comes for so long is not live: polls count alone."""
 CORRECTIONS_MAX = 64
 
 
@@ -64,7 +62,7 @@ class Turn:
         if hook is None:
             return None
         went_on = self.clock_of(hook) - hook.time
-        return hook if self.now - hook.heard_at - went_on <= HOOK_SILENT_AFTER else None
+        return hook if self.now - hook.heard_at - went_on <= self.policy.source_silent_after else None
 
     def next_seq(self) -> int:
         """The number of the group's next row."""

@@ -1,0 +1,64 @@
+"""Which sources of a shard speak, by the clocks of the others.
+
+Every source ticks into every shard. The shard has a stopwatch that runs with the ticks of one source, the pace; once
+that one stands while another's clock goes on for `source_silent_after`, it runs with the other's. Whose last tick is
+further back than that, by the stopwatch, is silent. So it does not matter whether clocks are right, or alike; one step
+of a clock counts for half that time at most, so that neither a clock that is set nor an outage of everything silences
+anybody.
+"""
+
+import msgspec
+
+
+class Source(msgspec.Struct, array_like=True):
+    """One source, by its clock's name."""
+
+    ticked: int
+    """Its last tick, by its own clock."""
+    heard: int
+    """When that was heard, by the stopwatch."""
+    interval: int = 0
+    """Between its last two ticks: a collector with many brokers ticks less often."""
+    told: tuple[str, ...] | None = None
+    """The groups that were told that it is silent; None while it is not."""
+
+
+class Sources(msgspec.Struct, array_like=True):
+    """The sources of a shard; times are milliseconds."""
+
+    elapsed: int = 0
+    """What the stopwatch shows."""
+    pace: str = ""
+    since_pace: dict[str, int] = {}
+    """How far each other clock has come since the pace's last tick."""
+    known: dict[str, Source] = {}
+
+    def hear(self, clock: str, time: int, silent_after: int) -> None:
+        """A source has ticked."""
+        source = self.known.setdefault(clock, Source(time, self.elapsed))
+        step = max(0, time - source.ticked)
+        source.ticked += step
+        source.interval = step or source.interval
+        self._run(clock, min(step, silent_after // 2), silent_after)
+        source.heard = self.elapsed
+
+    def silent(self, silent_after: int) -> list[str]:
+        """Whose ticks have stopped, and nobody has been told of it."""
+        return [clock for clock, s in self.known.items() if s.told is None and self._is_late(s, silent_after)]
+
+    def _run(self, clock: str, step: int, silent_after: int) -> None:
+        if clock == self.pace or not self.pace:
+            self.pace = clock
+            self.elapsed += step
+            self.since_pace.clear()
+            return
+        came = self.since_pace[clock] = self.since_pace.get(clock, 0) + step
+        if came > silent_after:
+            self.pace = clock
+            self.elapsed += came
+            for other in self.since_pace:  # who has ticked while the pace stood
+                self.known[other].heard = self.elapsed
+            self.since_pace.clear()
+
+    def _is_late(self, source: Source, silent_after: int) -> bool:
+        return self.elapsed - source.heard > max(silent_after, 2 * source.interval)
