@@ -11,7 +11,8 @@ the kinds below, whose bound is checked, or it is unexplained. Why there are suc
 - A broker that has just started knows only who has come back, and tells those so (GET_CONSUMER_LIST_BY_GROUP): the
   first one takes every queue until the others are back, at most 30 s later. It knows no lock, and its clients theirs.
 - A rebalance asks any of the topic's brokers who the members are: one that is down answers nobody, and nothing changes
-  (RebalanceImpl.rebalanceByTopic). So while a broker is down, or knows but a part of its members, bounds stand still.
+  (RebalanceImpl.rebalanceByTopic). One that is back knows a part of its members, and a part of the clients a route to
+  it, so that these share out other queues than those. Until all have both, at most 30 s later, bounds stand still.
 - A client gives up the queues of a broker that has no route any more, and there is nobody to tell it to.
 - A client that was frozen has its process queues when it goes on, until it asks for the locks, or rebalances.
 
@@ -143,7 +144,7 @@ class Known:
         self.frozen = _spans((one.client_id, one) for one in run.faults if one.kind == "freeze")
 
     def hindered(self, begin, end):
-        """For how long between two moments a rebalance may have found nobody to ask, or one that knew but a part."""
+        """For how long between two moments a rebalance may have found nobody to ask, or but a part of the picture."""
         hindered, until = 0, begin
         for down, up in sorted(span for spans in self.down.values() for span in spans):
             one, other = max(down, until), min(up + RETURN, end)
