@@ -4,9 +4,9 @@ A cause and its consequences are one: what a client does on several brokers with
 so is what a joining client's first heartbeat does to the subscriptions.
 
 Most causes are none to worry about: a rollout takes every client away once and brings it back, or another in its place;
-a cut connection is opened anew. So those count towards a storm (`repeated`) that come again: of a client that came and
-then went, or reconnects more than once; of a topic that is subscribed and unsubscribed, or whose queues change, more
-often than there and back.
+a cut connection is opened anew. So those count towards a storm (`repeated`) that come again: of a client that has come
+since others began to go, and goes itself; that reconnects more than once; of a topic that is subscribed and
+unsubscribed, or whose queues change, more often than there and back.
 """
 
 from collections import defaultdict
@@ -80,7 +80,8 @@ def repeated(turn: Turn) -> list[Cause]:
             lives[cause.subject].append(cause)
         else:
             changes[_what_changed(cause)].append(cause)
-    found = [cause for life in lives.values() if _came_and_went(life) for cause in life]
+    began = min((cause.time for life in lives.values() for cause in life if cause.code in GOES), default=0)
+    found = [cause for life in lives.values() if _came_and_went(life, began) for cause in life]
     for what in changes.values():
         if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _is_upgraded(turn)):
             found += what
@@ -102,12 +103,13 @@ def _what_changed(cause: Cause) -> str:
     return f"{'BROKER' if cause.code.startswith('BROKER') else cause.code} {cause.subject}"
 
 
-def _came_and_went(life: list[Cause]) -> bool:
+def _came_and_went(life: list[Cause], began: int) -> bool:
+    """Whether the client came after some client had gone, and went again: no rollout does that."""
     came = False
     for cause in life:
         if came and cause.code in GOES:
             return True
-        came = came or cause.code in COMES
+        came = came or (cause.code in COMES and cause.time >= began)
     return False
 
 

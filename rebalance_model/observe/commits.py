@@ -53,10 +53,10 @@ def leave(turn: Turn, told: HookQueue, now: int, *, said: bool) -> None:
         pulled = consumed = commit
     elif pulled >= 0:
         pulled += turn.policy.pull_batch_size
-        if commit >= 0 and told.start_commit >= 0 and told.commit_time > told.holder_since > 0:
+        began = told.start_commit if told.start_commit >= 0 else told.start_offset
+        if commit >= began >= 0 and told.commit_time > told.holder_since > 0:
             since = min(max(0, now - told.commit_time), turn.policy.persist_consumer_offset_interval)
-            pace = max(0, commit - told.start_commit) / (told.commit_time - told.holder_since)
-            consumed = commit + round(since * pace)
+            consumed = commit + since * (commit - began) // (told.commit_time - told.holder_since)
     told.left = Left(told.holder, commit, pulled, consumed)
 
 

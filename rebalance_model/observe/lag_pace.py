@@ -1,14 +1,16 @@
 """How lag goes over a window of answers, and the usual pace to hold it against.
 
-No fixed number of messages says what much lag is: a queue is judged by itself. Its lag is rising since the answer from
-which on it has not fallen, not once; and how fast it is usually filled and consumed is measured over at least a whole
-window in which that was not so.
+No fixed number of messages says what much lag is: a queue is judged by itself. Its lag is rising since the answer after
+which it has been higher each time, and has not fallen; a lag that stands is not rising. How fast the queue is usually
+filled and consumed is measured over at least a whole window in which that was not so.
 """
 
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Pace, QueueState
 
 HOUR = 3_600_000
+STEPS = 4
+"""Lag that is growing reaches another height in each of so many parts of a window."""
 
 
 def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
@@ -21,28 +23,26 @@ def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered:
         covered: whether nothing is missing between the two.
         policy: the policy.
     """
-    commit, broker = queue.commit_offset, queue.broker_offset
-    if commit is None or broker is None:
+    now, commit, broker, pace = queue.stats_at, queue.commit_offset, queue.broker_offset, queue.pace
+    if lag is None or commit is None or broker is None:
         return
-    pace = queue.pace
-    if pace is None or not covered:
+    if pace is None or not covered or lag_before is None:
         usual = (pace.produced, pace.consumed) if pace is not None else (None, None)
-        pace = queue.pace = Pace(queue.stats_at, commit, broker, produced=usual[0], consumed=usual[1])
-    if not lag or (lag_before is not None and lag < lag_before):
-        pace.rising_since = 0
-    elif not pace.rising_since:
-        pace.rising_since, pace.rising_commit, pace.rising_broker = queue.stats_at, commit, broker
-        _measure(pace, queue.stats_at, commit, broker, policy)
-    if not pace.rising_since:
-        _measure(pace, queue.stats_at, commit, broker, policy)
+        queue.pace = Pace(now, commit, broker, now, commit, broker, lag, now, *usual)
+    elif lag < lag_before or lag <= pace.rising_broker - pace.rising_commit:
+        _measure(pace, now, commit, broker, policy)
+        pace.rising_since, pace.rising_commit, pace.rising_broker = now, commit, broker
+        pace.top, pace.top_at = lag, now
+    elif lag > pace.top:
+        pace.top, pace.top_at = lag, now
 
 
-def grown(queue: QueueState, policy: Policy) -> int | None:
-    """By how many messages lag has grown in a full window in which it never fell; None where there is none such."""
-    pace = queue.pace
-    if pace is None or not pace.rising_since or queue.stats_at - pace.rising_since < policy.lag_growth_window:
-        return None
-    return (queue.broker_offset or 0) - (queue.commit_offset or 0) - (pace.rising_broker - pace.rising_commit)
+def is_growing(queue: QueueState, policy: Policy) -> bool:
+    """Whether lag has grown in a full window, to its end, and never fell in it."""
+    pace, window = queue.pace, policy.lag_growth_window
+    if pace is None or queue.stats_at - pace.rising_since < window:
+        return False
+    return queue.stats_at - pace.top_at <= window // STEPS
 
 
 def of_late(queue: QueueState) -> tuple[int, int]:
@@ -56,8 +56,10 @@ def of_late(queue: QueueState) -> tuple[int, int]:
 
 
 def _measure(pace: Pace, now: int, commit: int, broker: int, policy: Policy) -> None:
-    """Lag is not rising: the period that ends here says how it usually goes, if it is long enough."""
+    """Lag is not rising any more: the period that ends here says how it usually goes, unless it had risen for long."""
     span = now - pace.at
-    if span >= policy.lag_growth_window and span:
+    had_risen = now - pace.rising_since > policy.lag_growth_window
+    if span >= policy.lag_growth_window > 0 and not had_risen:
         pace.produced, pace.consumed = (broker - pace.broker) * HOUR // span, (commit - pace.commit) * HOUR // span
+    if span >= policy.lag_growth_window or had_risen:
         pace.at, pace.commit, pace.broker = now, commit, broker

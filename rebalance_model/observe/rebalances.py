@@ -54,7 +54,7 @@ def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None
             last_cause=turn.time,
             last_change=turn.time,
         )
-    if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and turn.time - episode.start_time <= CAUSE_WITHIN:
+    if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and _explains(turn, code, episode):
         episode.trigger, episode.trigger_client, episode.causes = code, client_id, []
     cause = f"{code} {subject}".rstrip()
     told = episode.causes[-1:] == [cause] and turn.time - episode.last_cause <= CAUSE_WITHIN  # by another broker
@@ -69,6 +69,8 @@ def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | Non
     """Add a queue's change of owner to the open episode, or open one for it; returns the rebalance's id."""
     queue = turn.state.queues[mq]
     episode = turn.state.episode or _open_by_move(turn, mq, former)
+    if episode.trigger == UNEXPLAINED and owner is not None and _is_new(turn.state, mq, former):
+        open_or_extend(turn, "ROUTE_CHANGED", mq.topic, client_id=None)
     move = episode.moves.get(mq)
     if move is None:
         move = episode.moves[mq] = Move(former or queue.former_owner, None, queue.released_at, None)
@@ -116,7 +118,25 @@ def give_up(turn: Turn, due: int) -> None:
 def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None) -> Episode:
     if former is not None and _is_pull_expired(turn, mq):
         return open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=former)
+    if (partly := _partly_listed(turn.state)) is not None:
+        return open_or_extend(turn, "CONNECTIONS_CHANGED", partly, client_id=partly)
     return open_or_extend(turn, UNEXPLAINED, str(mq), client_id=None)
+
+
+def _explains(turn: Turn, code: str, episode: Episode) -> bool:
+    """A broker that restarts was gone before, and its clients' other queues may have moved since then."""
+    return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or turn.time - episode.start_time <= CAUSE_WITHIN
+
+
+def _partly_listed(state: GroupState) -> str | None:
+    """A member that is one by some brokers only: whoever asks another one shares out the queues without it."""
+    views = [view for view in state.views.values() if not view.failing]
+    return next((member for member in state.members if not all(view.lists(member) for view in views)), None)
+
+
+def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
+    """Whether nobody ever had the queue; where no route says which queues there are, that shows that it is new."""
+    return former is None and state.queues[mq].former_owner is None and mq.topic not in state.routes
 
 
 def _is_pull_expired(turn: Turn, mq: MessageQueue) -> bool:

@@ -1,6 +1,6 @@
 """LAG_GROWTH: a queue's lag has grown over a full window, and never fell in it (Burrow's judgement, by no fixed number).
 
-Judged at each answer of the broker; clear as soon as it falls. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE (the
+Judged at each answer of the broker; clear as soon as it falls, or is back where it began. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE (the
 queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's own usual pace.
 """
 
@@ -18,12 +18,9 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     pace = queue.pace
     if pace is None or queue.stats_at != turn.now or mq.is_retry or not queue.commit_known:
         return None
-    if not pace.rising_since:
+    if pace.rising_since == turn.now:
         return CLEAR
-    growth = lag_pace.grown(queue, turn.policy)
-    if growth is None or growth <= 0:
-        return CLEAR
-    return Holds("warning", _sub_cause(turn, mq, queue), queue.owner)
+    return Holds("warning", _sub_cause(turn, mq, queue), queue.owner) if lag_pace.is_growing(queue, turn.policy) else None
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
@@ -34,8 +31,8 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     return {
         "owner": queue.owner,
         "lag": lag_of(queue),
-        "growth": lag_pace.grown(queue, turn.policy),
-        "rising_ms": queue.stats_at - pace.rising_since if pace is not None and pace.rising_since else 0,
+        "grown_from": pace.rising_broker - pace.rising_commit if pace is not None else None,
+        "rising_ms": queue.stats_at - pace.rising_since if pace is not None else None,
         "window_ms": turn.policy.lag_growth_window,
         "produced_per_hour": produced,
         "consumed_per_hour": consumed,
