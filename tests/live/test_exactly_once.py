@@ -45,6 +45,7 @@ START_AGAIN = ("Python worker failed to connect back", "can't be asked")
 """With these sentences the job ends on a machine too busy to start a Python worker in ten seconds, and while Kafka is
 away. Then it is started again, as a service manager would."""
 STARTS_MAX = 10
+SPOOLED_SECONDS_MAX = 30
 BATCH_SECONDS_MAX = 300
 """Spark starts in 15 s, on a machine that does nothing else."""
 
@@ -107,8 +108,8 @@ class Pipeline:
         self.settings = settings_in(folder / "root", partitions=PARTITIONS)
         self.spool = folder / "spool"
         self.spool.mkdir()
-        self._open = ExitStack()
-        self.kafka = self._open.enter_context(Kafka(folder / "kafka"))
+        self._folder = folder
+        self.kafka = Kafka(folder / "kafka")
         values = {
             "RUNTIME__ROOT": self.settings.runtime.root,
             "SOURCE__KIND": "kafka",
@@ -117,24 +118,24 @@ class Pipeline:
             "SOURCE__PARTITIONS": PARTITIONS,
             "JOB__ARCHIVE_TRIGGER_SECONDS": 2,  # as the operator's: it, too, is then killed within its batches
         }
-        self.shipper = self._open.enter_context(Command(folder, values, "collect", "spool", self.spool))
-        self.job = self._open.enter_context(Command(folder, values, "run"))
-        with ThreadPoolExecutor() as pool:
+        self.shipper = Command(folder, values, "collect", "spool", self.spool)
+        self.job = Command(folder, values, "run")
+
+    @contextmanager
+    def running(self):
+        """All of it, until the end of the block."""
+        with ExitStack() as stack, ThreadPoolExecutor() as pool:
+            for part in (self.kafka, self.shipper, self.job):
+                stack.enter_context(part)
             kafka = pool.submit(self.kafka.start)
-            broker = pool.submit(self._open.enter_context, hooked.broker(folder, spool=self.spool))
+            self.broker = stack.enter_context(hooked.broker(self._folder, spool=self.spool))
             kafka.result()
-            self.broker = broker.result()
-        create_topic(self.kafka.bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
-        with hooked.Client(self.broker.address) as client:
-            client.make("Orders", *sorted(set(GROUPS)))
-        self.shipper.start()
-        self.job.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._open.close()
+            create_topic(self.kafka.bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+            with hooked.Client(self.broker.address) as client:
+                client.make("Orders", *sorted(set(GROUPS)))
+            self.shipper.start()
+            self.job.start()
+            yield
 
     def kill_shipper(self):
         self.shipper.kill()
@@ -187,7 +188,18 @@ class Pipeline:
                 stop.set()
         for work in working:
             work.result()
-        time.sleep(2)  # the hook's writer is behind by a second at most: `test_broker_hook`
+        now, deadline = _now(), time.monotonic() + SPOOLED_SECONDS_MAX
+        while not self._has_told_all_until(now):
+            assert time.monotonic() < deadline, "the hook's writer is behind"
+            time.sleep(0.1)
+
+    def _has_told_all_until(self, moment):
+        """Whether the newest file, which no shipper deletes, has a later tick."""
+        try:
+            lines = max(self.spool.glob("*/*.jsonl")).read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:  # it was the newest a moment ago
+            return False
+        return any(b'"TICK"' in line and msgspec.json.decode(line)["time"] > moment for line in lines)
 
     def finish(self):
         """Everything that was made, into the tables."""
@@ -248,6 +260,10 @@ def check(pipeline, makers):
     return len(archived) - len(found) - broadcasts * (PARTITIONS - 1)
 
 
+def _now():
+    return time.time_ns() // 1_000_000
+
+
 def _rows(table):
     return pa.table(DeltaTable(table).scan()).to_pylist()
 
@@ -270,7 +286,8 @@ def seconds_to_row(table, since):
 @pytest.mark.timeout(900)
 def test_what_clients_did_is_in_the_tables_once_though_everything_is_killed_once(settings_in, tmp_path):
     choice = random.Random(5)
-    with Pipeline(tmp_path, settings_in) as pipeline:
+    pipeline = Pipeline(tmp_path, settings_in)
+    with pipeline.running():
         with pipeline.making() as makers:
             time.sleep(2)
             pipeline.kill_shipper()
@@ -286,10 +303,11 @@ def test_what_clients_did_is_in_the_tables_once_though_everything_is_killed_once
 def test_what_clients_did_is_in_the_tables_once_after_many_kills_at_random(settings_in, tmp_path, seed):
     choice = random.Random(seed)
     kills, cut = Counter(), 0
-    with Pipeline(tmp_path, settings_in) as pipeline:
+    pipeline = Pipeline(tmp_path, settings_in)
+    with pipeline.running():
         with pipeline.making() as makers:
             pipeline.await_batch("operator batch 3")
-            steady_since = time.time_ns() // 1_000_000
+            steady_since = _now()
             time.sleep(STEADY_SECONDS)
             ages = seconds_to_row(pipeline.settings.runtime.tables / "assignment_history", steady_since)
             while kills.total() < KILLS:
