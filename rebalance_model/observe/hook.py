@@ -59,6 +59,8 @@ def fold_hook(turn: Turn, event: HookEvent, news: News) -> None:
     view, hook = _view_of(turn, event, news)
     hook.time, hook.heard_at = event.time, turn.now
     _fold(turn, view, hook, event)
+    if hook.lost_locks and turn.group_to_judge:  # who has left believes in no lock any more
+        turn.brokers_to_judge[event.broker] = None
     turn.look_again(hook.clock, event.time + turn.policy.client_lock_max_live_time + 1)  # before that nothing is due
 
 

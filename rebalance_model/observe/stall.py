@@ -1,13 +1,14 @@
-"""For how long a queue has waited, by its broker's hook alone.
+"""For how long a queue has waited: by its broker's answers (`offsets`), and by its hook alone.
 
-What was pulled and not committed is the least that can wait; it is known to wait for as long as no commit advances.
-Pulled up to the commit, and pulled there again by a living owner: nothing waits. With nobody to pull it is not known
-whether anything does.
+By the hook, what was pulled and not committed is the least that can wait, and it waits for as long as no commit
+advances. Pulled up to the commit, and pulled there again by a living owner: nothing waits. With nobody to pull it is
+not known whether anything does.
 """
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.state import HookQueue, HookView
 from rebalance_model.observe.turn import Turn
 
@@ -22,6 +23,19 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     clock: str
     moved: bool
     """Whether the commit is seen to have advanced since it began, or nothing to have waited before."""
+
+
+def of(turn: Turn, mq: MessageQueue, limit: int) -> Stall | None:
+    """By whichever shows the longer wait; looked at again when that reaches the limit. None: not known, or no news."""
+    queue, told = turn.state.queues[mq], by_hook(turn, mq)
+    lag, ms = lag_of(queue), queue.stalled_ms
+    asked = lag is not None and queue.stats_at == turn.now  # judged at the answer: only then it still stands
+    polled = Stall(ms, lag, turn.state.clock, moved=ms == 0) if asked else None
+    if told is None or (told.lag is None and lag is not None and not turn.state.hook_clock):
+        return polled
+    if 0 < told.ms <= limit:
+        turn.look_again(told.clock, turn.clocks[told.clock] + limit + 1 - told.ms)
+    return told if polled is None or told.ms >= polled.ms else polled
 
 
 def by_hook(turn: Turn, mq: MessageQueue) -> Stall | None:

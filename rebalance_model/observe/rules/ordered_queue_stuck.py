@@ -19,28 +19,13 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
     if not turn.state.orderly or mq.is_retry:
         return None
-    found = stalled(turn, mq)
-    if found is None:
+    waited = stall.of(turn, mq, turn.policy.stuck_after)
+    if waited is None:
         return None
-    ms, lag, moved = found
-    if ms <= turn.policy.stuck_after:
-        return CLEAR if moved else None
-    severity: Severity = "warning" if lag is None else "critical"
+    if waited.ms <= turn.policy.stuck_after:
+        return CLEAR if waited.moved else None
+    severity: Severity = "warning" if waited.lag is None else "critical"
     return Holds(severity, _sub_cause(turn, mq, Ages.of(turn, mq)), turn.state.queues[mq].owner)
-
-
-def stalled(turn: Turn, mq: MessageQueue) -> tuple[int, int | None, bool] | None:
-    """For how long messages have waited, how many, and whether they did not before; None: not known, or no news."""
-    queue, told = turn.state.queues[mq], stall.by_hook(turn, mq)
-    lag = lag_of(queue)
-    polled = (queue.stalled_ms, lag, queue.stalled_ms == 0) if lag is not None and queue.stats_at == turn.now else None
-    if told is None:
-        return polled  # the cause is named anew only with the proof that it still stands
-    if told.lag is None and lag is not None and not turn.state.hook_clock:
-        return polled  # what waits is asked for
-    if 0 < told.ms <= turn.policy.stuck_after:
-        turn.look_again(told.clock, turn.clocks[told.clock] + turn.policy.stuck_after + 1 - told.ms)
-    return (told.ms, told.lag, told.moved) if polled is None or told.ms >= polled[0] else polled
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:

@@ -6,6 +6,7 @@ covered time alone; a queue of which its owner has nothing cached does not wait 
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import stall
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.policy import Policy
@@ -16,15 +17,20 @@ from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdic
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
     queue = turn.state.queues[mq]
-    if turn.state.orderly is not False or mq.is_retry or lag_of(queue) is None or queue.stats_at != turn.now:
+    state = turn.state
+    concurrent = state.orderly is False or (state.orderly is None and state.hook_clock)  # no lock was asked for
+    if not concurrent or mq.is_retry:
         return None
-    if queue.stalled_ms <= _limit(turn.policy):
-        return CLEAR if queue.stalled_ms == 0 else None
+    waited = stall.of(turn, mq, _limit(turn.policy))
+    if waited is None:
+        return None
+    if waited.ms <= _limit(turn.policy):
+        return CLEAR if waited.moved else None
     ages = Ages.of(turn, mq)
     held = ages.queue if ages is not None else None
     if held is not None and held.cached_count <= 0:
         return None
-    return Holds("warning", _sub_cause(turn, ages), queue.owner)
+    return Holds("warning", _sub_cause(turn, mq, ages), queue.owner)
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
@@ -38,6 +44,8 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
         "stalled_ms": queue.stalled_ms,
         "limit_ms": _limit(turn.policy),
     }
+    if (told := stall.by_hook(turn, mq)) is not None:
+        found |= {"stalled_ms": max(told.ms, queue.stalled_ms), "lag_at_least": told.lag}
     if ages is not None:
         found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
         found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
@@ -48,13 +56,17 @@ def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
 
-def _sub_cause(turn: Turn, ages: Ages | None) -> str:
+def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     """The first that fits."""
     if ages is None:
         return "UNASSIGNED"
     if ages.client.silent and turn.now - ages.client.answered > turn.policy.unresponsive_after:
         return "OWNER_UNRESPONSIVE"
-    return "LISTENER_HUNG" if ages.queue is not None else "UNDETERMINED"
+    if ages.queue is not None:
+        return "LISTENER_HUNG"
+    if stall.is_unresponsive(turn, mq):
+        return "OWNER_UNRESPONSIVE"
+    return "LISTENER_BLOCKED" if stall.by_hook(turn, mq) is not None else "UNDETERMINED"
 
 
 RULE = Rule("QUEUE_STALLED", judge, evidence, absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"))
