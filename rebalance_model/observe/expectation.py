@@ -140,8 +140,9 @@ def _set_expected(turn: Turn, mq: MessageQueue, client_id: str | None) -> None:
     queue.expected = client_id
     if not mq.is_retry:
         turn.state.expected_at = turn.now
-    if queue.unowned is not None:
-        queue.unowned = Unowned(turn.now, lag=queue.unowned.lag)  # another heir has its own time to take it
+    unowned = queue.unowned
+    if unowned is not None and client_id not in (None, unowned.heir):  # another heir has its own time to take it
+        queue.unowned = Unowned(turn.now, lag=unowned.lag, heir=client_id)
 
 
 def _plan(state: GroupState, info: ConsumerGroupInfo) -> dict[MessageQueue, str | None]:

@@ -266,7 +266,7 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
     told = turn.hook_queue(mq)
     if client_id != told.holder and not _is_locked(turn, hook, mq):
         if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
-            _note_rival(turn, hook, mq, client_id, event)
+            _note_rival(turn, mq, client_id, event)
             return
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
@@ -275,7 +275,7 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
         commits.note_late(turn, told, event)
 
 
-def _note_rival(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
+def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
     """Two clients pull one queue: so they do for a moment at each hand-over."""
     told = turn.hook_queue(mq)
     rival = told.rival
@@ -283,7 +283,6 @@ def _note_rival(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, ev
         rival = told.rival = Rival(client_id, event.first_time, event.last_time)
     rival.pull_time = event.last_time
     turn.queues_to_judge[mq] = None
-    turn.look_again(hook.clock, event.last_time + PULL_SILENCE + 1)
 
 
 def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:

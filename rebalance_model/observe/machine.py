@@ -21,6 +21,8 @@ are all followed, each for its broker, beside the collector: see `corrections` f
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import msgspec
+
 from rebalance_model.observe import causes, hook, rebalances, snapshots
 from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
@@ -44,7 +46,7 @@ from rebalance_model.observe.membership import fold_connections, fold_route
 from rebalance_model.observe.offsets import fold_stats
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polled_restart import await_members, stop_waiting
-from rebalance_model.observe.state import GroupState, Loss, Sequence
+from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.turn import Turn
 
 Clocks: TypeAlias = Mapping[str, int]
@@ -249,6 +251,18 @@ def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, i
         view.awaited = dict.fromkeys(view.awaited, now + hook.HEARD_FROM_ALL)
         if view.hook is not None:
             view.hook.heard_at = now - (clocks.get(view.hook.clock, view.hook.time) - view.hook.time)
+    _date_assignments(state, now)
     for queue in state.queues.values():
         if queue.hook is not None:
             queue.hook.told_at = min(queue.hook.told_at, now)
+
+
+def _date_assignments(state: GroupState, now: int) -> None:
+    """Who has what, and for how long nobody, is counted from now."""
+    state.manned_since = state.expected_at = state.moved_at = now
+    state.rounds = Rounds()
+    for route in state.routes.values():
+        route.changed_at = now
+    for queue in state.queues.values():
+        if queue.unowned is not None:
+            queue.unowned = msgspec.structs.replace(queue.unowned, since=now)

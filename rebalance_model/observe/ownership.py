@@ -154,7 +154,7 @@ def _unowned(turn: Turn, queue: QueueState, current: str | None, evidence: str) 
     said = evidence == "UNLOCKED" or (
         evidence == "LEFT" and any(view.hook and current in view.hook.goodbyes for view in turn.state.views.values())
     )
-    return Unowned(turn.now, "SAID" if said else "", lag_of(queue))
+    return Unowned(turn.now, "SAID" if said else "", lag_of(queue), queue.expected)
 
 
 def _release_evidence(turn: Turn, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

@@ -52,7 +52,7 @@ def _lay_side_by_side(turn: Turn) -> None:
         if queue.owner is None:
             wrong = queue.in_route
             if wrong and queue.unowned is None:
-                queue.unowned = Unowned(turn.now, lag=lag_of(queue))
+                queue.unowned = Unowned(turn.now, lag=lag_of(queue), heir=queue.expected)
         else:
             wrong = queue.rival is not None or (queue.expected is not None and queue.expected != queue.owner)
         if wrong and not mq.is_retry:

@@ -51,7 +51,7 @@ class LostLock(msgspec.Struct, array_like=True):
 
 
 class Restless(msgspec.Struct, array_like=True):
-    """A client that asks who the members are every second, as one does whose rebalance is never done; broker's clock."""
+    """A client that asks who the members are every second, as one does whose rebalance never ends; broker's clock."""
 
     since: int
     last: int

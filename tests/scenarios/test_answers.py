@@ -12,6 +12,7 @@ from rebalance_model.allocation import strategy
 from rebalance_model.observe.effects import IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events import RpcError, Subscription, TopicRoute
 from rebalance_model.observe.policy import Policy
+from tests.scenarios.hook_trace import CLOCK_OFF, A, HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding, mq
 
 CIRCLE = "AllocateMessageQueueAveragelyByCircle"
@@ -159,6 +160,19 @@ def test_issue_7556_an_unsubscribed_member_still_gets_its_share_which_nobody_has
     )
     rounds(trace, 0, 200, {"a": subscribing, "b": other})
     assert [t for t in trace.incidents(*MINE) if t[1] == "OPENED"] == [(160, "OPENED", "QUEUE_UNASSIGNED")] * 2
+
+
+def test_issue_351_topics_that_flip_in_the_brokers_table_do_not_begin_the_time_anew():
+    """b does not subscribe Orders: each heartbeat of a and of b overwrites the other's topics; b's share is nobody's."""
+    trace = Trace()
+    members = {"a": replace(holding(0, 1), subscribes=("Orders",)), "b": Member(subscribes=("Other",))}
+    listed = trace._connections
+    for at in range(0, 180, 10):
+        of = Subscription(topic="Orders" if at % 20 else "Other", sub_string="*")
+        trace._connections = lambda who, now, of=of: msgspec.structs.replace(listed(who, now), subscriptions=(of,))
+        trace.poll(at, members)
+    opened = [t for t in trace.incidents("QUEUE_UNASSIGNED") if t[1] == "OPENED"]
+    assert opened == [(170, "OPENED", "QUEUE_UNASSIGNED")] * 2  # b is first known to be their heir at 10
 
 
 @pytest.mark.parametrize(
@@ -697,3 +711,77 @@ def test_an_error_of_the_broker_is_no_news_of_anybody():
         trace.poll(at, None)
         trace._fold(msgspec.structs.replace(trace._answer("a", SILENT, START + at * 1000), error=RpcError(code=-1)))
     assert trace.incidents(*MINE) == []
+
+
+# With the broker's hook beside the polls
+
+
+def pair(**kinds: Member) -> HookTrace:
+    """A hook that knows two members since 0, and the first round of polls."""
+    trace = HookTrace().boots(0).heart_beat(0, *kinds)
+    return trace.poll(1, dict(kinds))
+
+
+def beats(trace: HookTrace, start: int, stop: int, members: dict[str, Member]) -> HookTrace:
+    """Heartbeats and renewals every 10 s, and a round of polls 1 s later."""
+    for at in range(start, stop, 10):
+        trace.heart_beat(at, *members)
+        for c, member in members.items():
+            if member.orderly and member.holds:
+                trace.locks(at, c, *(held.queue_id for held in member.holds))
+        trace.passes(at + 1).poll(at + 1, members)
+    return trace
+
+
+def test_a_queue_that_was_seen_to_be_unlocked_has_40_s():
+    """b unlocks queue 3 at 25, and nobody takes it, though b is to have it: the first round later than 65 is at 71."""
+    trace = beats(pair(**FOUR), 10, 30, FOUR)
+    trace.tick(25).unlocks(25, "b", 3)
+    beats(trace, 30, 90, {"a": holding(0, 1), "b": holding(2)})
+    assert trace.incidents(*MINE) == [(71, "OPENED", "QUEUE_UNASSIGNED")]
+    assert evidence(trace, "QUEUE_UNASSIGNED")["limit_ms"] == 40_000
+
+
+def test_a_queue_whose_owner_said_goodbye_has_40_s():
+    trace = beats(pair(**FOUR), 10, 30, FOUR)
+    trace.tick(25).leaves(25, "b")
+    beats(trace, 30, 90, {"a": holding(0, 1)})
+    assert trace.incidents("QUEUE_UNASSIGNED") == [(71, "OPENED", "QUEUE_UNASSIGNED")] * 2
+
+
+def test_a_queue_that_the_strategy_leaves_to_nobody_has_150_s_whatever_was_seen():
+    """A thawed client stands twice in the list, and its second share is nobody's until its former channel expires."""
+    trace = beats(pair(**FOUR), 10, 30, FOUR)
+    trace.heart_beat(25, "a", number=1)  # AVG of a, a, b: a has 0 and 1, b has 3, and 2 is nobody's
+    trace.tick(26).unlocks(26, "b", 2)
+    trace.listed_twice = "a"
+    beats(trace, 30, 170, {"a": holding(0, 1), "b": holding(3)})
+    assert trace.incidents("QUEUE_UNASSIGNED") == []
+
+
+def test_two_clients_that_pull_one_concurrent_queue_in_turn_own_it_both():
+    """b goes on with queue 0, though a has begun with it at 12: a rebalance that b did not follow. There is no poll, so
+    the group lives by the broker's clock.
+    """
+    trace = HookTrace().boots(0).heart_beat(0, "a", "b")
+    trace.asks(2, "b", 0).pulls(3, "b", 0).asks(12, "a", 0)
+    for at in range(12, 60, 5):
+        trace.pulls(at, "a", 0).pulls(at + 1, "b", 0)
+    # both since 13: b's pull at 33 shows 19 s of both, the one at 38 shows 24
+    opened = [(round(at - CLOCK_OFF[A] / 1000, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")]
+    assert opened == [(38, "OPENED")]
+    assert evidence(trace, "QUEUE_DOUBLE_OWNED")["pulled_by"] == "b"
+    trace.heart_beat(65, "a", "b").passes(80).heart_beat(95, "a", "b").passes(120)
+    closed = [(round(at - CLOCK_OFF[A] / 1000, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")][1:]
+    assert closed == [(107.001, "RESOLVED")]  # a's last pull at 57 (b's at 58), 30 s of silence, and 20 s single
+
+
+def test_the_former_owners_last_pulls_are_a_near_miss():
+    trace = HookTrace().boots(0).heart_beat(0, "a", "b")
+    trace.poll(1, {"a": concurrent(), "b": concurrent(0)})
+    trace.asks(2, "b", 0).pulls(3, "b", 0).asks(12, "a", 0)
+    for at in range(12, 30, 5):
+        trace.pulls(at, "a", 0).pulls(at + 1, "b", 0)
+    for at in range(30, 90, 5):
+        trace.pulls(at, "a", 0).passes(at + 1)
+    assert trace.incidents("QUEUE_DOUBLE_OWNED") == []

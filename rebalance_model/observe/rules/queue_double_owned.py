@@ -37,8 +37,10 @@ def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> Holds | None:
     if turn.clock_of(hook) - last > turn.policy.pull_suspended_max:
         return None  # one of them has stopped
     together = last - max(rival.since, told.holder_since)
-    both = rival.client_id != told.holder and together > turn.policy.rebalance_wait_interval
-    return Holds("critical", client_id=rival.client_id) if both else None
+    if rival.client_id == told.holder or together <= turn.policy.rebalance_wait_interval:
+        return None
+    turn.look_again(hook.clock, last + turn.policy.pull_suspended_max + 1)
+    return Holds("critical", client_id=rival.client_id)
 
 
 def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> Verdict:
