@@ -19,7 +19,7 @@ from rebalance_model.observe.verdict import Clear, Evidence, Holds, Rule, Subjec
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
-"""What explains whatever rests on it, and not only what names it."""
+"""What explains whatever a queue shows, and not only the rules that name it."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -93,7 +93,7 @@ def _open(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict:
 
 def _parent(state: GroupState, rule: Rule[Subject], subject: str, queue: MessageQueue | None) -> str | None:
     """What explains it: of the same queue, of its broker, or of the whole group."""
-    for code in rule.absorbed_by if rule.code in _SOURCES else dict.fromkeys((*rule.absorbed_by, *_SOURCES)):
+    for code in rule.absorbed_by if queue is None else dict.fromkeys((*rule.absorbed_by, *_SOURCES)):
         for where in (subject, queue.broker if queue is not None else "", ""):
             parent = state.incidents.get(f"{code} {where}".rstrip())
             if parent is not None and not (code == "TELEMETRY_GAP" and parent.sub_cause.endswith("SILENT")):
