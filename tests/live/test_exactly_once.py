@@ -203,7 +203,7 @@ class Pipeline:
 
     def finish(self):
         """Everything that was made, into the tables."""
-        assert self.shipper.interrupt() == 0, self.shipper.said_now()
+        self.shipper.kill()
         assert self.shipper.start("--once").ended() == 0, self.shipper.said_now()
         self.job.kill()
         for _ in range(STARTS_MAX):
