@@ -86,6 +86,14 @@ def join_with_another_subscription(cluster: Cluster, aim: Aim) -> Hit:
     return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), expression=OTHER_EXPRESSION))
 
 
+def join_for_another_topic(cluster: Cluster, aim: Aim) -> Hit:
+    """A new consumer that subscribes another topic than the group does."""
+    other = next((topic for topic in cluster.state.topics if topic != aim.group.topic), None)
+    if other is None:
+        raise UserError("topic-set needs a second topic: give the lab another group (lab.groups in the settings).")
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), topic=other))
+
+
 def quit_group(cluster: Cluster, active: ActiveFault) -> None:
     """A consumer that joined leaves for good."""
     _end(cluster, active.client, cleanly=True)

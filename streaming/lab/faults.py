@@ -119,6 +119,17 @@ FAULTS: dict[str, Fault] = {
         inject=deeds.join_with_another_subscription,
         cure=deeds.quit_group,
     ),
+    "topic-set": Fault(
+        target="new consumer",
+        does="a consumer joins that subscribes another topic than the others",
+        expect="{client} joins {group}: each heartbeat turns the broker's one table of topics over, a share of the "
+        "topic's queues goes to who does not read it (QUEUE_UNASSIGNED), and the flips rebalance the group again and "
+        "again (REBALANCE_STORM, TOPIC_SET_FLIP); SUBSCRIPTION_INCONSISTENT (TOPIC_SET) after 150 s",
+        cure_does="it leaves",
+        cure_expect="{client} leaves {group}: all members subscribe the same again, and every queue has an owner",
+        inject=deeds.join_for_another_topic,
+        cure=deeds.quit_group,
+    ),
     "same-id": Fault(
         target="consumer",
         does="a second process joins with a consumer's client id",
@@ -159,6 +170,17 @@ FAULTS: dict[str, Fault] = {
         inject=deeds.stop,
         cure=deeds.start_broker_again,
         takes_away=True,
+    ),
+    "broker-freeze": Fault(
+        target="broker",
+        does="a broker is stopped (SIGSTOP): to everybody it is as if the network to it were cut, but for connections, "
+        "which the kernel keeps open",
+        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls), and nothing of it moves",
+        cure_does="it goes on",
+        cure_expect="{client} goes on with the members and locks that it had, and answers what was asked meanwhile; it "
+        "drops clients whose last heartbeat is over 120 s old by its clock",
+        inject=deeds.freeze,
+        cure=deeds.thaw,
     ),
     "broker-kill": Fault(
         target="broker",

@@ -11,7 +11,7 @@ from streaming.java import java_executable, java_home
 from streaming.settings import load_settings
 
 ANSWER_SECONDS_MAX = 120
-_QUIET = "rmq.logback-test.xml"
+QUIET = "rmq.logback-test.xml"
 """What RocketMQ's logging looks for first; without it, mqadmin prints 100 KB about its own logging."""
 
 
@@ -44,7 +44,7 @@ class ConsumerStatus:
     def __init__(self, home, name_server, group):
         self._home = home
         home.mkdir(parents=True)
-        (home / _QUIET).write_text("<configuration/>")
+        (home / QUIET).write_text("<configuration/>")
         class_path = ":".join(map(str, [home, *jars.ensure("rocketmq", load_settings().runtime.jars)]))
         java = [java_executable(), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", class_path]
         main = ["org.apache.rocketmq.tools.command.MQAdminStartup", "consumerStatus"]

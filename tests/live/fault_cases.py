@@ -1,0 +1,210 @@
+"""The faults of the lab, each with the incidents that it must lead to, and those that it may.
+
+Every group of a story has a track of its own: fault, cure and time to heal, one case after the other, while the other
+groups have theirs. What is done to a broker concerns all groups, so it comes when all tracks are done. An incident that
+no case of its group and time names is a false alarm; but for those that an open incident which is named absorbs.
+"""
+
+from dataclasses import dataclass
+
+HOOK, POLL, BOTH = SOURCES = ("hook", "poll", "both")
+"""How a recording is folded: what the hooks told, what polls told, all of it."""
+BROKER = "*"
+"""The track of the faults that concern every group."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """An incident that must open after the fault: which, for what reason, and by which telemetry."""
+
+    code: str
+    sub_causes: frozenset[str] = frozenset()
+    """One of them; empty: whatever it is."""
+    by: tuple[str, ...] = (POLL, BOTH)
+    of_client: bool = True
+    """Whether it names the client that the fault was put on."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault, how long it stays, and how long after the cure everything is as it was."""
+
+    fault: str
+    held: float
+    heal: float
+    due: tuple[Due, ...] = ()
+    may: frozenset[str] = frozenset()
+    """Further codes, and why, in the comment beside it."""
+    alerts_max: int | None = None
+    """How many incidents may alert, each one and its subject counted; None: as many as are named."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of a story and what happens to it."""
+
+    ordered: bool
+    queues: int
+    consumers: int
+    cases: tuple[Case, ...]
+
+
+def due(code, *sub_causes, by=(POLL, BOTH), of_client=True):
+    """An incident that must open."""
+    return Due(code, frozenset(sub_causes), by, of_client)
+
+
+EVERY = SOURCES
+BY_HOOK = (HOOK, BOTH)
+
+FREEZE = Case(
+    "freeze",
+    held=105,
+    heal=150,
+    due=(
+        due("LOCK_EXPIRED", by=EVERY),
+        due("STALE_HEARTBEAT", by=BY_HOOK),
+        due("CLIENT_UNRESPONSIVE"),
+        due("ORDERED_QUEUE_STUCK", "OWNER_UNRESPONSIVE"),
+    ),
+)
+KILL = Case(
+    "kill",
+    held=95,
+    heal=60,
+    due=(due("LOCK_ORPHANED", by=EVERY),),
+    may=frozenset({"ORDERED_QUEUE_STUCK", "DUPLICATE_CONSUMPTION", "LOCK_EXPIRED"}),
+)
+HANG = Case("hang", held=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "LISTENER_HUNG", "LISTENER_BLOCKED"),))
+POISON = Case("poison", held=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", "LISTENER_BLOCKED"),))
+STALL = Case("hang", held=130, heal=60, due=(due("QUEUE_STALLED"),))
+SLOW_PULL = Case(
+    "slow-pull",
+    held=220,
+    heal=90,
+    due=(due("ORDERED_QUEUE_STUCK", "NOT_PULLING"), due("PULL_EXPIRED", by=EVERY)),
+    may=frozenset({"LAG_GROWTH"}),
+)
+EXPRESSION = Case("subscription", held=230, heal=60, due=(due("SUBSCRIPTION_INCONSISTENT", "EXPRESSION", by=EVERY),))
+TOPIC_SET = Case(
+    "topic-set",
+    held=260,
+    heal=400,
+    due=(due("SUBSCRIPTION_INCONSISTENT", "TOPIC_SET", by=EVERY),),
+    may=frozenset(
+        {
+            "REBALANCE_STORM",  # the flips
+            "QUEUE_UNASSIGNED",  # the share of who does not read the topic
+            "QUEUE_STALLED",
+            "LAG_GROWTH",
+            "REBALANCE_STALLED",
+        }
+    ),
+)
+SAME_ID = Case(
+    "same-id",
+    held=220,
+    heal=150,
+    due=(due("CLIENT_ID_COLLISION", by=EVERY),),
+    may=frozenset({"QUEUE_UNASSIGNED", "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK", "DUPLICATE_CONSUMPTION", "LAG_GROWTH"}),
+)
+STRATEGY = Case(
+    "strategy",
+    held=100,
+    heal=60,
+    due=(due("STRATEGY_MISMATCH", of_client=False),),
+    may=frozenset({"QUEUE_UNASSIGNED", "LOCK_CONTENDED", "QUEUE_DOUBLE_OWNED", "ORDERED_QUEUE_STUCK"}),
+)
+MIXED = Case(
+    "mixed",
+    held=100,
+    heal=60,
+    due=(due("MIXED_CONSUME_MODE", of_client=False),),
+    may=frozenset({"QUEUE_DOUBLE_OWNED", "DUPLICATE_CONSUMPTION"}),
+)
+NOBODY = Case(
+    "leave",
+    held=120,
+    heal=60,
+    due=(
+        due("NO_ACTIVE_CLIENTS_WITH_LAG", of_client=False),
+        due("ORDERED_QUEUE_STUCK", "UNASSIGNED", by=EVERY, of_client=False),
+    ),
+)
+IDLE = Case("join", held=110, heal=40, due=(due("CONSUMER_IDLE", of_client=False),))
+HAND_OVERS = (
+    Case("join", held=40, heal=40),
+    Case("leave", held=40, heal=60),
+    Case("add-queues", held=90, heal=90, may=frozenset({"ROUTE_VIEW_SPLIT"})),  # an info
+    Case("join", held=30, heal=30),
+)
+
+UNREACHABLE = (due("BROKER_UNREACHABLE", of_client=False),)
+BROKER_RESTART = Case(
+    "broker-restart",
+    held=40,
+    heal=150,
+    due=UNREACHABLE,
+    may=frozenset({"BROKER_LOCKS_LOST", "TELEMETRY_GAP", "DUPLICATE_CONSUMPTION"}),
+)
+BROKER_KILL = Case(
+    "broker-kill",
+    held=40,
+    heal=150,
+    due=UNREACHABLE,
+    may=frozenset({"BROKER_LOCKS_LOST", "TELEMETRY_GAP", "DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"}),
+)
+PARTITION = Case(
+    "broker-freeze",
+    held=90,
+    heal=150,
+    due=UNREACHABLE,
+    may=frozenset({"TELEMETRY_GAP", "LOCK_EXPIRED", "STALE_HEARTBEAT"}),
+)
+
+QUICK = {
+    "orders": Group(True, 4, 2, (Case("hang", held=85, heal=25, due=HANG.due),)),
+    "audit": Group(False, 4, 2, (Case("join", held=30, heal=30),)),
+    "killed": Group(True, 4, 2, (Case("kill", held=80, heal=30, due=KILL.due, may=KILL.may),)),
+    "poisoned": Group(True, 4, 1, (Case("poison", held=85, heal=25, due=POISON.due),)),
+    "nobody": Group(True, 4, 1, (Case("leave", held=90, heal=20, due=NOBODY.due),)),
+    "mixed": Group(True, 4, 1, (Case("mixed", held=45, heal=30, due=MIXED.due, may=MIXED.may),)),
+}
+ALL = {
+    "orders": Group(True, 6, 3, HAND_OVERS),
+    "audit": Group(False, 4, 2, (STALL,)),
+    "frozen": Group(True, 4, 2, (FREEZE,)),
+    "killed": Group(True, 4, 2, (KILL, MIXED)),
+    "hung": Group(True, 4, 2, (HANG, POISON)),
+    "slow": Group(True, 4, 1, (SLOW_PULL,)),
+    "tags": Group(False, 4, 1, (EXPRESSION,)),
+    "topics": Group(False, 4, 1, (TOPIC_SET,)),
+    "twins": Group(True, 4, 2, (SAME_ID,)),
+    "plans": Group(False, 4, 2, (STRATEGY,)),
+    "nobody": Group(True, 4, 1, (NOBODY,)),
+    "idle": Group(False, 2, 2, (IDLE,)),
+    BROKER: Group(True, 0, 0, (BROKER_RESTART, PARTITION)),
+}
+CALM = (
+    Case("join", held=50, heal=50),
+    Case("leave", held=40, heal=60),
+    Case("freeze", held=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and lives 30 s
+    Case("add-queues", held=100, heal=100),
+    Case("leave", held=15, heal=45),
+    Case("join", held=40, heal=40),
+    Case("freeze", held=6, heal=40),
+)
+FLEET, FLEET_SIZE, FLEET_PACE_SECONDS = "fleet", 50, 3.0
+ROLLOUT = (
+    Case("one-by-one", held=0, heal=60),
+    Case("all-at-once", held=0, heal=150, may=frozenset({"REBALANCE_STORM"}), alerts_max=1),
+)
+ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
+
+
+def healthy(times):
+    """Nothing but hand-overs; once through takes 11 minutes."""
+    return {"orders": Group(True, 8, 3, CALM * times), "audit": Group(False, 4, 2, CALM[::-1] * times)}
+
+
+STORIES = {"quick": QUICK, "all": ALL, "rollout": ROLLOUTS, "half-hour": healthy(3), "hour": healthy(6)}

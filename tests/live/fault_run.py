@@ -1,0 +1,188 @@
+"""A story of faults played in a lab of its own, and recorded: hook, polls, and what `mqadmin consumerStatus` said.
+
+    python -m tests.live.fault_run STORY FOLDER
+
+leaves `recording.jsonl`, `faults.jsonl`, `mqadmin.jsonl` and `run.json` there, which `fault_verdict` judges, as often
+as rules change.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from streaming.lab.lab import Lab
+from streaming.settings import load_settings
+from tests.live.commands import Command
+from tests.live.conftest import Watch, eventually
+from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, STORIES
+from tests.live.fleet import Fleet
+
+QUIET_SECONDS = 25
+"""Two polls before the first fault: until then nothing may be told at all."""
+_SHARED_OUT_SECONDS_MAX = 240
+MESSAGES_PER_SECOND = 3.0
+FLEET_SETTLES_SECONDS = 60
+
+
+class Played(msgspec.Struct, frozen=True):
+    """One case of the story as it was played (epoch ms); the cure's last instant is that at which it was done."""
+
+    group: str
+    case: int
+    time: int
+    done: int
+    cure: int
+    cured: int
+    client: str
+    client_id: str
+    end: int
+    """Until when it had time to heal."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What is known of a recording beside its files."""
+
+    story: str
+    commit: str
+    date: str
+    began: int
+    ended: int
+    load: tuple[float, float, float]
+    played: list[Played]
+
+
+def settings_of(story, folder, *, manned=True):
+    """A lab with the story's groups, and their consumers."""
+    groups = {
+        key: {
+            "group": f"{key}-group",
+            "topic": key.capitalize(),
+            "ordered": group.ordered,
+            "queues": group.queues,
+            "consumers": group.consumers if manned else 0,
+        }
+        for key, group in story.items()
+        if key != BROKER
+    }
+    return load_settings(
+        runtime={"root": folder, "jars": load_settings().runtime.jars},
+        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND},
+    )
+
+
+def play(name, folder):
+    """Record the story into the folder, in a lab that is there only for it."""
+    story = STORIES[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(story, folder / "root")
+    try:
+        run = _record(name, story, settings, Lab.up(settings_of(story, folder / "root", manned=False)), folder)
+    finally:
+        if (left := Lab.find(settings)) is not None:
+            left.down()
+    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
+    return folder
+
+
+def _record(name, story, settings, lab, folder):
+    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
+    collect = Command(
+        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
+    )
+    groups = [group.group for group in settings.lab.groups.values()]
+    with collect.start() as collector, (folder / "mqadmin.jsonl").open("wb") as said:
+        command = [sys.executable, "-m", "tests.live.mqadmin_loop", lab.name_server, str(folder / "mqadmin"), *groups]
+        mqadmin = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
+        try:
+            collector.wait_for("round", 60)
+            began = _now()
+            _man(settings)
+            time.sleep(QUIET_SECONDS)
+            with ThreadPoolExecutor(len(story)) as pool:
+                tracks = [
+                    pool.submit(_roll if key == FLEET else _track, settings, key, group.cases)
+                    for key, group in story.items()
+                    if key != BROKER
+                ]
+                played = [one for track in tracks for one in track.result()]
+            if BROKER in story:
+                played += _track(settings, BROKER, story[BROKER].cases)
+            ended = _now()
+        finally:
+            mqadmin.terminate()
+            mqadmin.wait(60)
+        assert collector.interrupt() == 0, collector.said()
+    (folder / "faults.jsonl").write_bytes(lab.fault_log.read_bytes())
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    return Run(name, _commit(), date, began, ended, os.getloadavg(), played)
+
+
+def _man(settings):
+    """All consumers at once: the start is told, too."""
+    watch = Watch(Lab.up(settings).name_server)
+    for group in settings.lab.groups.values():
+        if group.consumers:
+            eventually(lambda group=group: watch.is_shared_out(group, 1), _SHARED_OUT_SECONDS_MAX)
+
+
+def _track(settings, key, cases):
+    """One case after the other."""
+    lab, played = Lab(settings), []
+    for number, case in enumerate(cases):
+        target = None if key == BROKER else _target(case.fault, key)
+        fault = lab.fault(case.fault, client=target)
+        time.sleep(max(0.0, fault.done / 1000 + case.held - time.time()))
+        cure = lab.cure(case.fault, client=fault.client or fault.broker or target)
+        time.sleep(case.heal)
+        played.append(
+            Played(key, number, fault.time, fault.done, cure.time, cure.done, fault.client, fault.client_id, _now())
+        )
+    return played
+
+
+def _roll(settings, key, cases):
+    """A start of many clients at once, then each replaced, in the one way and in the other."""
+    played = []
+    with Fleet(Lab(settings).name_server, settings.lab.groups[key], settings.runtime.root) as fleet:
+        first = range(FLEET_SIZE)
+        fleet.change(start=first)
+        time.sleep(FLEET_SETTLES_SECONDS)
+        for number, case in enumerate(cases):
+            then, began = range(first.stop, first.stop + FLEET_SIZE), _now()
+            if case.fault == "one-by-one":
+                for old, new in zip(first, then, strict=True):
+                    fleet.change(start=[new], stop=[old])
+                    time.sleep(FLEET_PACE_SECONDS)
+            else:
+                fleet.change(start=then, stop=first)
+            done, first = _now(), then
+            time.sleep(case.heal)
+            played.append(Played(key, number, began, done, done, done, "", "", _now()))
+    return played
+
+
+def _target(fault, key):
+    """Whom the fault is put on: the topic, a new consumer, or the first."""
+    if fault == "add-queues":
+        return key.capitalize()
+    new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed"}
+    return f"{key}-9" if fault in new else f"{key}-1"
+
+
+def _commit():
+    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    return answer.stdout.strip()
+
+
+def _now():
+    return time.time_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    play(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,270 @@
+"""What the rules make of a recorded story: folded by hook, by polls and by both, against what each case must lead to.
+
+    python -m tests.live.fault_verdict FOLDER… [--readme]
+
+prints every incident and what is wrong, and the table that the README has (``--readme`` writes it there).
+"""
+
+import re
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from streaming.log.recording import recorded_rows
+from tests.bench.plain import DictStore
+from tests.live.fault_cases import BOTH, BROKER, SOURCES, STORIES
+from tests.live.fault_run import Played, Run
+from tests.live.mqadmin_loop import Answer
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- faults: python -m tests.live.fault_verdict --readme -->", "<!-- /faults -->"
+_SAME = ("Same subscription", "Rebalance OK", "For more information", "SubCommandException")
+"""What mqadmin consumerStatus says when it finds nothing, and what an error has around itself."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One incident from its opening to its resolution (epoch ms; None: never)."""
+
+    group: str
+    code: str
+    subject: str
+    client_id: str | None
+    severity: str
+    sub_causes: tuple[str, ...]
+    parent: str | None
+    """The code of what absorbed it when it opened."""
+    opened: int
+    alerted: int | None
+    """When it stood without a parent first."""
+    resolved: int | None
+
+
+def read(folder):
+    """The run and its events."""
+    stamp = time.time_ns() // 1_000_000
+    rows = recorded_rows(folder / "recording.jsonl", 1)
+    log = [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
+    return msgspec.json.decode((folder / "run.json").read_bytes(), type=Run), log
+
+
+def answers(folder):
+    """What mqadmin said."""
+    lines = (folder / "mqadmin.jsonl").read_bytes().split(b"\n")[:-1]
+    return [msgspec.json.decode(line, type=Answer) for line in lines]
+
+
+def incidents(log, source):
+    """Every incident that this telemetry leads to, in the order of their openings."""
+    shard, told = Shard(None, DictStore(), Policy()), {}
+    for event in log:
+        if source in (BOTH, event.source):
+            for effect in shard.fold(event):
+                if isinstance(effect, IncidentTransition):
+                    told.setdefault(effect.incident_id, []).append(effect)
+    codes = {name: steps[0].code for name, steps in told.items()}
+    return [_incident(steps, codes) for steps in told.values()]
+
+
+def _incident(steps, codes):
+    first, last = steps[0], steps[-1]
+    causes = dict.fromkeys(step.sub_cause for step in steps if step.transition != "RESOLVED")
+    return Incident(
+        group=first.group,
+        code=first.code,
+        subject=first.subject,
+        client_id=first.client_id,
+        severity=max((step.severity for step in steps), key=("info", "warning", "critical").index),
+        sub_causes=tuple(causes),
+        parent=codes[first.parent] if first.parent else None,
+        opened=first.time,
+        alerted=next((step.time for step in steps if step.parent is None and step.transition != "RESOLVED"), None),
+        resolved=last.time if last.transition == "RESOLVED" else None,
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One case, what each source told of it, and what is wrong with that."""
+
+    group: str
+    case: object
+    played: Played
+    told: dict
+    wrong: list
+
+
+def judge(run, log):
+    """Every case of the run, and the incidents that belong to none."""
+    story = STORIES[run.story]
+    found = {source: incidents(log, source) for source in SOURCES}
+    judged = []
+    for played in run.played:
+        case = story[played.group].cases[played.case]
+        told = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
+        judged.append(Judged(played.group, case, played, told, list(_wrong(case, played, told))))
+    stray = {source: [one for one in found[source] if not _is_of_any(run, one)] for source in SOURCES}
+    return judged, stray
+
+
+def _within(run, played, one):
+    """Whether it opened from the fault on, and before what comes next in its group."""
+    if played.group != BROKER and f"{played.group}-group" != one.group:
+        return False
+    later = [
+        other.time
+        for other in run.played
+        if other.time > played.time and (other.group in (played.group, BROKER) or played.group == BROKER)
+    ]
+    return played.time <= one.opened < min(later, default=run.ended)
+
+
+def _is_of_any(run, one):
+    return any(_within(run, played, one) for played in run.played)
+
+
+def _wrong(case, played, told):
+    groups = {one.group for source in SOURCES for one in told[source]}
+    for source in SOURCES:
+        found = told[source]
+        for due in case.due:
+            if source in due.by and not any(_is_due(due, played, one) for one in found):
+                seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
+                yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; told: {seen}"
+        named = {due.code for due in case.due} | case.may
+        for one in found:
+            if one.code not in named and not (one.alerted is None and one.parent in named):
+                yield f"{source}: {show(one, played)} is a false alarm"
+            if one.resolved is None:
+                yield f"{source}: {show(one, played)} is not resolved"
+        alerts = {(one.group, one.code, one.subject) for one in found if one.alerted is not None}
+        if case.alerts_max is not None and len(alerts) > case.alerts_max:
+            yield f"{source}: {len(alerts)} alerts, and no more than {case.alerts_max} are right"
+    assert played.group == BROKER or groups <= {f"{played.group}-group"}
+
+
+def _is_due(due, played, one):
+    if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
+        return False
+    return not (due.of_client and played.client_id) or one.client_id == played.client_id
+
+
+def show(one, played):
+    """An incident in a line, in seconds after the fault."""
+    ended = "open" if one.resolved is None else f"{(one.resolved - played.cured) / 1000:+.0f} s after the cure"
+    inside = f" in {one.parent}{' until alerted' if one.alerted else ''}" if one.parent else ""
+    name = f"{one.code} {'>'.join(one.sub_causes)}".strip()
+    at = (one.opened - played.time) / 1000
+    return f"{name} ({one.severity}){inside} of {one.group} {one.subject} at {at:.1f} s, {ended}"
+
+
+def report(judged, stray, run):
+    """Everything, in lines."""
+    for one in judged:
+        cure = (one.played.cure - one.played.time) / 1000
+        yield f"== {one.group}: {one.case.fault} {one.played.client_id}, cured after {cure:.0f} s"
+        for source in SOURCES:
+            for incident in one.told[source]:
+                yield f"   {source:4} {show(incident, one.played)}"
+        for wrong in one.wrong:
+            yield f"   !! {wrong}"
+    for source in SOURCES:
+        for one in stray[source]:
+            yield f"!! {source}: {one.code} {one.sub_causes} {one.group} {one.subject} at {one.opened - run.began} ms"
+
+
+def table(judged, said):
+    """The README's rows: fault, incident, seconds by each source, what mqadmin said."""
+    yield "| fault | incident | hook | poll | both | `mqadmin consumerStatus` meanwhile |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for one in judged:
+        asked = _said(one, said)
+        codes = [due.code for due in one.case.due]
+        opened = defaultdict(dict)
+        for source in SOURCES:
+            for incident in one.told[source]:
+                if incident.alerted is not None:
+                    opened[incident.code].setdefault(source, incident)
+        codes += sorted(code for code in opened if code not in codes)
+        for number, code in enumerate(codes or ["none, as it should be"]):
+            cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+            first = f"{_NAMES.get(one.case.fault, one.case.fault)} ({one.group})" if number == 0 else ""
+            yield f"| {first} | {_code(code, opened[code])} | {' | '.join(cells)} | {asked if number == 0 else ''} |"
+
+
+_NAMES = {"hang": "listener hangs", "poison": "listener returns SUSPEND", "freeze": "SIGSTOP", "kill": "kill -9"}
+
+
+def _code(code, opened):
+    causes = dict.fromkeys(cause for one in opened.values() for cause in one.sub_causes if cause)
+    name = f"`{code}`" if code.isupper() or "_" in code else code
+    return f"{name} {', '.join(causes)}".strip()
+
+
+def _seconds(incident, played):
+    return "not told" if incident is None else f"{(incident.opened - played.time) / 1000:.0f} s"
+
+
+def _said(one, said):
+    """What mqadmin said that it does not say of a healthy group, and when first."""
+    mine = [
+        answer
+        for answer in said
+        if one.group in (BROKER, answer.group.removesuffix("-group"))
+        and one.played.done <= answer.asked
+        and answer.answered <= one.played.cure
+    ]
+    if not mine:
+        return "not asked in time"
+    first = {}
+    for answer in mine:
+        for line in answer.verdicts:
+            if not any(same in line for same in _SAME):
+                first.setdefault(_plain(line), (answer.answered - one.played.time) / 1000)
+    if not first:
+        return f"nothing ({len(mine)} answers)"
+    return "; ".join(f"“{line}” ({seconds:.0f} s)" for line, seconds in first.items())
+
+
+def _plain(line):
+    """Without what differs from queue to queue and time to time."""
+    line = line.rpartition("DESC: ")[2]
+    line = re.sub(r"MessageQueue \[.*?\]", "queue", line)
+    line = re.sub(r"127\.0\.0\.1:\d+|<.*?>", "broker", line)
+    return re.sub(r"\d{3,}\w*", "N", line).strip().replace("|", "/")[:120]
+
+
+def write_readme(runs):
+    """Put the table of these runs between its marks."""
+    lines = [BEGIN]
+    for run, judged, said in runs:
+        lines += [f"{run.date}, {run.commit}, load {run.load[2]:.0f} on 2 cores:", "", *table(judged, said), ""]
+    text = README.read_text()
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    README.write_text(head + "\n".join([*lines, END]) + tail)
+
+
+def main(arguments):
+    """Judge and print."""
+    runs, failed = [], False
+    for folder in (Path(one) for one in arguments if not one.startswith("--")):
+        run, log = read(folder)
+        judged, stray = judge(run, log)
+        runs.append((run, judged, answers(folder)))
+        print(*report(judged, stray, run), "", *table(judged, runs[-1][2]), sep="\n")
+        failed = failed or any(one.wrong for one in judged) or any(stray.values())
+    if "--readme" in arguments:
+        write_readme(runs)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""`mqadmin consumerStatus` for many groups, round after round, in one JVM: to start Java each time takes too long.
+
+Run by `fault_run` as ``python -m tests.live.mqadmin_loop NAME_SERVER HOME GROUP…``; it prints an `Answer` a line. The
+class that is called is RocketMQ's own MQAdminStartup, and what is kept is all that it prints.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import jpype
+import msgspec
+
+from streaming import jars
+from streaming.lab import jvm
+from streaming.settings import load_settings
+from tests.live.mqadmin import QUIET, Said
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What was printed for one group, between two moments (epoch ms)."""
+
+    group: str
+    asked: int
+    answered: int
+    out: str
+    err: str
+
+    clients = Said.clients
+    verdicts = Said.verdicts
+
+
+def _printed(group, name_server):
+    system, stream = jpype.JClass("java.lang.System"), jpype.JClass("java.io.PrintStream")
+    out, err = (jpype.JClass("java.io.ByteArrayOutputStream")() for _ in range(2))
+    before = system.out, system.err
+    system.setOut(stream(out))
+    system.setErr(stream(err))
+    asked = time.time_ns() // 1_000_000
+    try:
+        startup = jpype.JClass("org.apache.rocketmq.tools.command.MQAdminStartup")
+        startup.main0(["consumerStatus", "-n", name_server, "-g", group], None)
+    finally:
+        system.setOut(before[0])
+        system.setErr(before[1])
+    return Answer(group, asked, time.time_ns() // 1_000_000, out.toString(), err.toString())
+
+
+def main(name_server, home, groups):
+    """Ask until SIGTERM."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / QUIET).write_text("<configuration/>")
+    class_path = [home.resolve(), *(jar.resolve() for jar in jars.ensure("rocketmq", load_settings().runtime.jars))]
+    os.chdir(home)  # where the command leaves what every client said
+    asked_to_end = jvm.start_jvm(list(map(str, class_path)), home)
+    jpype.JClass("java.lang.System").setProperty("rocketmq.home.dir", str(home))
+    while not asked_to_end.is_set():
+        for group in groups:
+            sys.stdout.write(msgspec.json.encode(_printed(group, name_server)).decode() + "\n")
+            sys.stdout.flush()
+            if asked_to_end.wait(0.2):
+                break
+
+
+if __name__ == "__main__":
+    jvm.run(lambda: main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
