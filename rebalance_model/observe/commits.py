@@ -90,14 +90,14 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
         told.advanced_at = time
     _note_waiting(told, time, advanced=offset > before)
     _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
-    if client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
-        _note_reread(turn, told)
     if told.reread is not None and offset >= told.reread.mark:
         told.reread = None
+    if client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
+        _note_reread(turn, told)
     told.committer = client_id
     if told.left is not None and told.left.client_id == client_id != told.holder:
         told.left.commit = max(told.left.commit, offset)
-    if told.regression is not None or turn.state.incidents or turn.state.pending:
+    if told.regression is not None or told.reread is not None or turn.state.incidents or turn.state.pending:
         turn.queues_to_judge[mq] = None
 
 

@@ -1,4 +1,4 @@
-"""The scenario table of what hooks tell of locks, members and pulls: what fires, what nearly, what recovers, and why."""
+"""The scenario table of what hooks tell of locks, members and pulls: what fires, nearly fires, recovers, and why."""
 
 import msgspec
 import pytest
