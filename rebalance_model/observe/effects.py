@@ -62,11 +62,12 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     end_time: int
     trigger: str
     """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it did not say goodbye, or was silent before), CLIENT_RESTARTED,
-    STRATEGY_CHANGED (a client declares another one than before), CONNECTIONS_CHANGED (a client id on other channels, on
-    another number of them, or on some brokers only), SUBSCRIPTION_CHANGED (the broker's table got or lost a topic), ROUTE_CHANGED, BROKER_LOST
-    and BROKER_BACK (the route has none, or again, of the broker's queues), BROKER_RESTARTED (it forgot members and
-    locks), LOCK_RETRY (a lock that had been refused is granted), PULL_EXPIRED_REPAIR (a client gives up a queue that
-    it had not pulled for too long, and takes it anew), or UNEXPLAINED (queues moved, no cause was seen)."""
+    STRATEGY_CHANGED (a client declares another one than before), CONNECTIONS_CHANGED (a client id on other channels,
+    on another number of them, or on some brokers only), SUBSCRIPTION_CHANGED (the broker's table got or lost a topic),
+    ROUTE_CHANGED, BROKER_LOST and BROKER_BACK (the route has none, or again, of the broker's queues), BROKER_RESTARTED
+    (it forgot members and locks), LOCK_RETRY (a lock that had been refused is granted), PULL_EXPIRED_REPAIR (a client
+    gives up a queue that it had not pulled for too long, and takes it anew), or UNEXPLAINED (queues moved, no cause was
+    seen)."""
     trigger_client: str | None
     causes: tuple[str, ...]
     """Every cause within the episode, in order, as ``CODE subject``."""

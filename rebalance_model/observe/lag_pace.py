@@ -50,9 +50,9 @@ def of_late(queue: QueueState) -> tuple[int, int]:
     pace, now = queue.pace, queue.stats_at
     if pace is None or now <= pace.rising_since:
         return 0, 0
-    span = now - pace.rising_since
-    produced, consumed = (queue.broker_offset or 0) - pace.rising_broker, (queue.commit_offset or 0) - pace.rising_commit
-    return produced * HOUR // span, consumed * HOUR // span
+    hours = (now - pace.rising_since) / HOUR
+    produced, consumed = queue.broker_offset or 0, queue.commit_offset or 0
+    return round((produced - pace.rising_broker) / hours), round((consumed - pace.rising_commit) / hours)
 
 
 def _measure(pace: Pace, now: int, commit: int, broker: int, policy: Policy) -> None:

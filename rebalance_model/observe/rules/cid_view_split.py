@@ -17,10 +17,10 @@ HEARTBEAT_LATE = 5_000
 
 def judge(turn: Turn, _: str) -> Verdict:
     """By what every broker that answers, or whose hook tells, says of its members."""
-    if len(turn.state.views) < 2:  # noqa: PLR2004  (one view is whole)
+    if len(turn.state.views) < 2:
         return CLEAR
     views = _views(turn)
-    if len(views) < 2:  # noqa: PLR2004
+    if len(views) < 2:
         return None
     missing = _missing(turn, views)
     if not missing:

@@ -1,7 +1,7 @@
-"""LAG_GROWTH: a queue's lag has grown over a full window, and never fell in it (Burrow's judgement, by no fixed number).
+"""LAG_GROWTH: a queue's lag has grown over a full window and never fell in it (Burrow's judgement, no fixed number).
 
-Judged at each answer of the broker; clear as soon as it falls, or is back where it began. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE (the
-queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's own usual pace.
+Judged at each answer of the broker; clear as soon as it falls. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE
+(the queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's usual pace.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -20,7 +20,9 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
         return None
     if pace.rising_since == turn.now:
         return CLEAR
-    return Holds("warning", _sub_cause(turn, mq, queue), queue.owner) if lag_pace.is_growing(queue, turn.policy) else None
+    if not lag_pace.is_growing(queue, turn.policy):
+        return None
+    return Holds("warning", _sub_cause(turn, mq, queue), queue.owner)
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:

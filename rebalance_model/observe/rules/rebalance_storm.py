@@ -8,8 +8,8 @@ back. The sub-cause is what most of them are:
 - MEMBER_FLAPPING: clients join and leave.
 - ROUTE_FLAPPING: the topic's queues, or a broker with its own, come and go.
 
-Without a cause, a client that is never done rebalances every second. CONFIG_ON_RETRY_TOPIC: the strategy CONFIG gives it
-the same queues for the retry topic, too, where they are none; ENDLESS_REBALANCE: not known why. The hook tells.
+Without a cause, a client that is never done rebalances every second. CONFIG_ON_RETRY_TOPIC: the strategy CONFIG gives
+it the same queues for the retry topic, too, where they are none; ENDLESS_REBALANCE: not known why. The hook tells.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """SUBSCRIPTION_INCONSISTENT: members of one group subscribe differently.
 
-The broker keeps one table for the group, and the last heartbeat wins. Where the topics differ (TOPIC_SET) each heartbeat
-undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one topic has
+The broker keeps one table for the group, and the last heartbeat wins. Where the topics differ (TOPIC_SET) each
+heartbeat undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one topic has
 different expressions (EXPRESSION) the broker filters for all by one of them: messages are lost to the others.
 """
 
@@ -15,7 +15,7 @@ from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdic
 
 def judge(turn: Turn, _: str) -> Verdict:
     """By what each member has said itself."""
-    if len(turn.state.members) < 2:  # noqa: PLR2004  (nobody to differ from)
+    if len(turn.state.members) < 2:
         return CLEAR
     said = _said(turn)
     known = [one for one in said.values() if one]
