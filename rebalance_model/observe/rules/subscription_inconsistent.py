@@ -1,8 +1,8 @@
 """SUBSCRIPTION_INCONSISTENT: members of one group subscribe differently.
 
 The broker keeps one table for the group, and the last heartbeat wins. Where the topics differ (TOPIC_SET) each
-heartbeat undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one topic has
-different expressions (EXPRESSION) the broker filters for all by one of them: messages are lost to the others.
+heartbeat undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one
+topic has different expressions (EXPRESSION) the broker filters for all by one of them: messages are lost to the others.
 """
 
 from collections import Counter
