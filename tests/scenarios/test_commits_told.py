@@ -109,6 +109,15 @@ def test_what_a_former_owner_commits_after_its_heir_began_is_read_twice():
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
+def test_the_more_its_former_owner_commits_the_more_is_read_twice():
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.commits(24, "a", 0, 130).commits(29, "a", 0, 150).commits(34, "b", 0, 149).commits(39, "b", 0, 151)
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (24, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (39, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+
+
 def test_a_former_owner_that_commits_long_after_the_move_is_stale():
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.commits(46, "a", 0, 130).commits(47, "b", 0, 110)

@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import LockBatchMq
 from tests.scenarios.hook_trace import CLOCK_OFF, A, HookTrace
 from tests.scenarios.trace import SILENT, Held, Member, Trace, holding
 
@@ -161,6 +163,29 @@ def test_of_many_who_ask_the_last_ones_are_remembered():
     assert list(trace.state.queues[mq].hook.refusals) == [f"asks-{n}" for n in range(4, 12)]
 
 
+def test_contention_is_not_judged_while_the_hook_is_silent():
+    trace = HookTrace().poll(0, {"a": holding(0, 1), "b": holding(2, 3)})
+    trace.heart_beat(0.5, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
+    for at in (2, 5, 8):
+        trace.locks(at, "b", 0, granted=())
+    for at in range(10, 150, 10):
+        trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
+    assert trace.incidents("LOCK_CONTENDED") == [(0, "OPENED", "LOCK_CONTENDED REFUSED")]
+
+
+def test_the_locks_of_retry_queues_are_left_out():
+    """They are implicit and locked like any other; a stuck retry queue is another matter."""
+    retry = (MessageQueue("%RETRY%g", A, 0),)
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b")
+    trace._tell(2, LockBatchMq, client_id="a", channel="a:0", requested=retry, granted=retry)
+    for at in (3, 6, 9, 12):
+        trace._tell(at, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
+    trace.lists(13, "b")
+    trace._tell(14, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
+    trace.boots(20)
+    assert trace.incidents() == []
+
+
 # BROKER_LOCKS_LOST (semantics 7.11)
 
 
@@ -272,6 +297,11 @@ def test_a_thawed_client_on_two_new_channels_is_one_process():
     for at in (130, 160, 190, 220):
         trace.heart_beat(at, "a", number=1)
     assert trace.incidents("CLIENT_ID_COLLISION") == []
+
+
+def test_who_says_goodbye_unheard_was_no_second_process():
+    trace = HookTrace().heart_beat(0, "a").leaves(1, "b").heart_beat(2, "a", number=1).leaves(3, "a")
+    assert list(trace.view().heartbeats) == ["a"]
 
 
 def test_a_client_that_reconnects_for_each_heartbeat_is_one_process():

@@ -31,11 +31,9 @@ def judge(turn: Turn, broker: str) -> Verdict:
 def evidence(turn: Turn, broker: str) -> Evidence:
     """How many locks are not back, and where two believe that they have one."""
     hook = turn.live_hook(turn.state.views.get(broker))
-    if hook is None:
-        return {}
-    doubles = _doubles(turn, hook)
-    found: Evidence = {"locks_missing": len(_lost(turn, hook)), "two_owners": len(doubles)}
-    if doubles:
+    lost, doubles = (_lost(turn, hook), _doubles(turn, hook)) if hook is not None else ([], [])
+    found: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
+    if hook is not None and doubles:
         mq = doubles[0]
         found |= {"queue": str(mq), "former": hook.lost_locks[mq].client_id, "first_taker": hook.locks[mq].client_id}
     return found
