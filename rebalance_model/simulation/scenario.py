@@ -133,7 +133,7 @@ class Poison(Client, frozen=True, kw_only=True, tag="poison"):
 
 
 class Partition(Client, frozen=True, kw_only=True, tag="partition"):
-    """Nothing gets through between it and a broker, or all and the name server."""
+    """Nothing gets through between it and a broker, or the ``name server``; or all of them and the name server."""
 
     broker: str = ""
 

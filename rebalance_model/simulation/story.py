@@ -49,8 +49,10 @@ def check(scenario: Scenario) -> None:
                 named.append(("group", step.group, groups))
             case AddQueues():
                 named.append(("topic", step.topic, topics))
-            case StopBroker() | Partition() | HookFull():
+            case StopBroker() | HookFull():
                 named.append(("broker", step.broker, brokers))
+            case Partition():
+                named.append(("broker", step.broker, brokers | {NAME_SERVER}))
             case _:
                 pass
     for kind, name, known in named:

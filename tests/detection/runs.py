@@ -1,0 +1,89 @@
+"""A seed's run: its story told once, looked at every second, and what the observer makes of each kind of telemetry."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from rebalance_model.simulation import story
+from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
+from rebalance_model.simulation.scenario import Scenario
+from tests.core.simulation.run import Groups
+from tests.detection.facts import Facts, Record
+from tests.detection.generator import is_healthy, scenario_of
+from tests.detection.oracle import Memory, conditions
+from tests.detection.spans import Spans
+
+TELEMETRY = ("hook", "poll", "both")
+Told = tuple[int, AnyEvent]
+"""An event, and the true time at which it was told; epoch milliseconds."""
+
+
+@dataclass
+class Found:
+    """One incident, by true time; epoch milliseconds."""
+
+    group: str
+    code: str
+    subject: str
+    opened: int
+    sub_cause: str
+    resolved: int | None = None
+
+
+@dataclass
+class Run:
+    """All that scoring needs of one seed."""
+
+    seed: int
+    scenario: Scenario
+    healthy: bool
+    end: int
+    spans: dict[str, Spans]
+    """By group."""
+    found: dict[str, list[Found]] = field(default_factory=dict)
+    """By telemetry."""
+
+
+def run(seed: int) -> Run:
+    """Tell a seed's story and observe it."""
+    return observe(seed, scenario_of(seed), healthy=is_healthy(seed))
+
+
+def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
+    """Tell a story, and observe it three times."""
+    events: list[Told] = []
+    cluster = Cluster(told, seed, lambda event: events.append((cluster.world.true_ms, event)))
+    story.tell(cluster)
+    record = Record(cluster)
+    memories = {group: Memory() for group in cluster.groups}
+    spans = {group: Spans() for group in cluster.groups}
+    before, seconds = START, BROKERS_FIRST // 1_000_000 + 1
+    while seconds <= told.minutes * 60:
+        cluster.run_until(seconds)
+        record.look()
+        now = cluster.world.true_ms
+        for group, memory in memories.items():
+            spans[group].look(now, before, conditions(Facts(cluster, record, group), memory))
+        before, seconds = now, seconds + 1
+    made = Run(seed, told, healthy, before, spans)
+    for telemetry in TELEMETRY:
+        made.found[telemetry] = incidents(events, telemetry)
+    return made
+
+
+def incidents(events: Iterable[Told], telemetry: str) -> list[Found]:
+    """The incidents that the observer finds by one kind of telemetry."""
+    shard, found = Shard(None, Groups(), Policy()), {}
+    for now, event in events:
+        if telemetry != "both" and not event.source_id.startswith(telemetry):
+            continue
+        for effect in shard.fold(event):
+            if isinstance(effect, IncidentTransition):
+                if effect.transition == "OPENED":
+                    found[effect.incident_id] = Found(effect.group, effect.code, effect.subject, now, effect.sub_cause)
+                elif effect.transition == "RESOLVED":
+                    found[effect.incident_id].resolved = now
+    return list(found.values())

@@ -1,0 +1,181 @@
+"""Incidents against what was really so: right, false, missed, and how late."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from statistics import median
+
+from tests.detection.runs import TELEMETRY, Found, Run
+from tests.detection.spans import MAY, Span
+
+S = 1_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a rule promises, in seconds."""
+
+    needs: str
+    """hook, poll or either."""
+    open_after: float = 0
+    """How long its condition must hold before the rule may open an incident at all."""
+    hook: float = 5
+    """How much later it has opened one by the hook."""
+    poll: float = 30
+    """And by polls: two answers and a tick, unless the rule needs more."""
+    early: float = 3
+    """What is known of a beginning is coarser than a look."""
+    late: float = 30
+    """How long after its end the condition may still be believed in: until two more answers."""
+
+    def knows(self, telemetry: str) -> bool:
+        """Whether the rule has anything to go by."""
+        return self.needs in (telemetry, "either") or telemetry == "both"
+
+    def delay(self, telemetry: str) -> float:
+        """How long after the earliest moment at the latest."""
+        if telemetry == "both":
+            return max(self.hook if self.needs != "poll" else 0, self.poll if self.needs != "hook" else 0)
+        return self.hook if telemetry == "hook" else self.poll
+
+
+BOUNDS = {
+    "ORDERED_QUEUE_STUCK": Bounds("either", 60, hook=12, early=12),
+    "QUEUE_STALLED": Bounds("either", 90, hook=12, early=12),
+    "LOCK_EXPIRED": Bounds("either", poll=35),
+    "LOCK_ORPHANED": Bounds("either", poll=45),
+    "LOCK_CONTENDED": Bounds("hook"),
+    "BROKER_LOCKS_LOST": Bounds("hook"),
+    "PULL_EXPIRED": Bounds("either", poll=13),
+    "QUEUE_UNASSIGNED": Bounds("poll", 40, poll=150, early=12),
+    "QUEUE_DOUBLE_OWNED": Bounds("poll", poll=35),
+    "ASSIGNMENT_MISMATCH": Bounds("poll", poll=40),
+    "STRATEGY_MISMATCH": Bounds("poll"),
+    "MIXED_CONSUME_MODE": Bounds("poll"),
+    "CID_VIEW_SPLIT": Bounds("either", 60, hook=60, poll=40, early=12),
+    "ROUTE_VIEW_SPLIT": Bounds("poll", 60, poll=40, early=12),
+    "REBALANCE_STALLED": Bounds("poll", poll=40),
+    "REBALANCE_STORM": Bounds("either", hook=40, poll=60),
+    "SUBSCRIPTION_INCONSISTENT": Bounds("either", 150, hook=40, poll=40, early=12),
+    "CLIENT_ID_COLLISION": Bounds("either"),
+    "CLIENT_UNRESPONSIVE": Bounds("poll", poll=45),
+    "STALE_HEARTBEAT": Bounds("hook"),
+    "CONSUMER_IDLE": Bounds("poll", 60, poll=40, early=12),
+    "ASSIGNMENT_SKEW": Bounds("poll", 60, poll=40, early=12),
+    "ZOMBIE_QUEUE": Bounds("poll", 20, poll=35, early=2),
+    "UNLOCK_PENDING": Bounds("poll", poll=35),
+    "OFFSET_REGRESSION": Bounds("hook"),
+    "DUPLICATE_CONSUMPTION": Bounds("hook"),
+    "LAG_GROWTH": Bounds("poll", 300, poll=40, early=25),
+    "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds("poll", 60, poll=30, early=12),
+    "BROKER_UNREACHABLE": Bounds("poll"),
+    "TELEMETRY_GAP": Bounds("either", 15, early=16),
+    "CLOCK_SKEW": Bounds("poll", 60, poll=60, early=12),
+}
+NOT_PROVOKED = {"CLIENT_ID_COLLISION": "no two simulated processes share a client id"}
+
+
+@dataclass
+class Score:
+    """Of one rule on one kind of telemetry."""
+
+    right: int = 0
+    false: list[str] = field(default_factory=list)
+    must: int = 0
+    missed: list[str] = field(default_factory=list)
+    late: list[float] = field(default_factory=list)
+    """Seconds from the earliest moment to the incident, of each condition that had to be told."""
+
+    @property
+    def precision(self) -> float:
+        """How many incidents were none too many."""
+        total = self.right + len(self.false)
+        return self.right / total if total else 1
+
+    @property
+    def recall(self) -> float:
+        """How many conditions were told."""
+        return 1 - len(self.missed) / self.must if self.must else 1
+
+    @property
+    def median_late(self) -> float | None:
+        """In seconds."""
+        return median(self.late) if self.late else None
+
+
+Scores = dict[tuple[str, str], Score]
+"""By code and telemetry."""
+
+
+def score(run: Run) -> Scores:
+    """The scores of one run."""
+    scores: Scores = defaultdict(Score)
+    for telemetry in TELEMETRY:
+        for one in run.found[telemetry]:
+            _judge(run, telemetry, one, scores[one.code, telemetry])
+        _recall(run, telemetry, scores)
+    return scores
+
+
+def add(total: Scores, more: Scores) -> None:
+    """Sum up."""
+    for key, one in more.items():
+        into = total.setdefault(key, Score())
+        into.right += one.right
+        into.must += one.must
+        into.false += one.false
+        into.missed += one.missed
+        into.late += one.late
+
+
+def _judge(run: Run, telemetry: str, one: Found, into: Score) -> None:
+    bounds = BOUNDS[one.code]
+    spans = run.spans[one.group].of(MAY, one.code, one.subject)
+    if bounds.knows(telemetry) and any(
+        span.begin + (bounds.open_after - bounds.early) * S <= one.opened <= span.end + bounds.late * S
+        and span.end - span.begin >= (bounds.open_after - bounds.early - 1) * S
+        for span in spans
+    ):
+        into.right += 1
+    else:
+        into.false.append(f"seed {run.seed}: {_name(one.group, one.code, one.subject)} {one.sub_cause} at {_at(one.opened)}")
+
+
+def _recall(run: Run, telemetry: str, scores: Scores) -> None:
+    levels = ("hook", "poll", "both") if telemetry == "both" else (telemetry,)
+    for group, spans in run.spans.items():
+        for level in levels:
+            for code, subject, span in spans.all_of(level):
+                bounds = BOUNDS[code]
+                earliest, latest = bounds.open_after * S, (bounds.open_after + bounds.delay(telemetry)) * S
+                if span.end - span.begin > latest and bounds.knows(telemetry):
+                    opened = _opened(run, telemetry, group, code, subject, span)
+                    into = scores[code, telemetry]
+                    into.must += 1
+                    if opened is None:
+                        into.missed.append(
+                            f"seed {run.seed}: {_name(group, code, subject)} {_at(span.begin)} to {_at(span.end)}"
+                        )
+                    else:
+                        into.late.append(max(0, opened - span.begin - earliest) / S)
+
+
+def _opened(run: Run, telemetry: str, group: str, code: str, subject: str, span: Span) -> int | None:
+    """When the incident of a condition was opened: the first that stood during it."""
+    times = [
+        one.opened
+        for one in run.found[telemetry]
+        if (one.group, one.code, one.subject) == (group, code, subject)
+        and one.opened <= span.end + S
+        and (one.resolved is None or one.resolved >= span.begin)
+    ]
+    return min(times, default=None)
+
+
+def _name(group: str, code: str, subject: str) -> str:
+    return f"{code} {group} {subject}".rstrip()
+
+
+def _at(time: int) -> str:
+    from rebalance_model.simulation.cluster import START
+
+    return f"{(time - START) / 1000:.0f} s"
