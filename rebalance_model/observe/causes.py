@@ -81,7 +81,8 @@ def repeated(turn: Turn) -> list[Cause]:
         else:
             changes[_what_changed(cause)].append(cause)
     began = min((cause.time for life in lives.values() for cause in life if cause.code in GOES), default=0)
-    found = [cause for life in lives.values() if _came_and_went(life, began) for cause in life]
+    since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
+    found = [cause for life in since if _came_and_went(life) for cause in life]
     for what in changes.values():
         if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _is_upgraded(turn)):
             found += what
@@ -103,13 +104,13 @@ def _what_changed(cause: Cause) -> str:
     return f"{'BROKER' if cause.code.startswith('BROKER') else cause.code} {cause.subject}"
 
 
-def _came_and_went(life: list[Cause], began: int) -> bool:
-    """Whether the client came after some client had gone, and went again: no rollout does that."""
+def _came_and_went(life: list[Cause]) -> bool:
+    """Whether a client has come, after some client had gone, and went again: no rollout does that."""
     came = False
     for cause in life:
         if came and cause.code in GOES:
             return True
-        came = came or (cause.code in COMES and cause.time >= began)
+        came = came or cause.code in COMES
     return False
 
 

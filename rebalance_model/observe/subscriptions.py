@@ -22,7 +22,7 @@ def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> N
     if client is None:
         return
     heard = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
-    if heard != client.heard:
+    if heard != client.heard or client.heard_at < client.asked_at_answer:
         client.heard = heard
         turn.group_to_judge = True
     client.heard_at = turn.now
@@ -30,7 +30,7 @@ def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> N
 
 def of(client: ClientView) -> dict[str, Interest]:
     """By topic, what the member subscribes; empty where it has not said. Retry topics are left out."""
-    later = client.heard_at > client.asked_at_answer or not client.subscriptions
+    later = client.heard_at >= client.asked_at_answer or not client.subscriptions
     said = client.heard if later and client.heard else client.subscriptions[:TOPICS_MAX]
     return {s.topic: _interest(s) for s in said if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 

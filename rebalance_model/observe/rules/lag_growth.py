@@ -62,10 +62,10 @@ RULE = Rule(
     judge,
     evidence,
     absorbed_by=(
+        "NO_ACTIVE_CLIENTS_WITH_LAG",
         "ORDERED_QUEUE_STUCK",
         "QUEUE_STALLED",
         "QUEUE_UNASSIGNED",
-        "NO_ACTIVE_CLIENTS_WITH_LAG",
         "REBALANCE_STORM",
         "BROKER_UNREACHABLE",
         "TELEMETRY_GAP",
