@@ -116,6 +116,7 @@ def _history(model: ReadModel, console: Console) -> None:
 
 
 _RELEASE = {
+    "UNLOCKED": "it unlocked the queue",
     "LEFT": "it is no member any more",
     "GONE": "the broker finds it no more",
     "ANSWER_WITHOUT": "it gave the queue up",
@@ -129,14 +130,28 @@ _CAUSE = {
     "CLIENT_LEFT": "left",
     "CLIENT_DIED": "died",
     "CLIENT_RESTARTED": "restarted",
+    "STRATEGY_CHANGED": "declares another strategy",
     "CONNECTIONS_CHANGED": "changed its connections",
+    "SUBSCRIPTION_CHANGED": "the subscribed topics changed",
     "ROUTE_CHANGED": "the topic's queues changed",
+    "BROKER_LOST": "a broker went",
+    "BROKER_BACK": "a broker came back",
+    "BROKER_RESTARTED": "a broker restarted",
+    "LOCK_RETRY": "got a lock that it had been refused",
+    "PULL_EXPIRED_REPAIR": "gave up what it did not pull, and took it anew",
     "UNEXPLAINED": "queues moved, no cause seen",
 }
 
 
+def _estimate(value: int | None, least: int | None, most: int | None) -> str:
+    """Messages, with the bounds of the estimate where it has any."""
+    if value is None:
+        return "not known"
+    return str(value) if least == most else f"{value} ({least} to {'?' if most is None else most})"
+
+
 def _rebalances(model: ReadModel, group: str, console: Console) -> None:
-    table = _table("start", "cause", "members", "moved", "took", "longest pause", "converged")
+    table = _table("start", "cause", "members", "moved", "fewest", "took", "longest pause", "consumed twice", "converged")
     for one in model.rebalances(group):
         more = len(one["causes"]) - 1
         table.add_row(
@@ -144,12 +159,22 @@ def _rebalances(model: ReadModel, group: str, console: Console) -> None:
             f"{one['trigger_client'] or ''} {_CAUSE[one['trigger']]}".strip() + (f" (+{more})" if more else ""),
             f"{len(one['members_before'])} → {len(one['members_after'])}",
             str(one["queues_moved"]),
+            str(one["queues_moved_min"]),
             duration(one["end_time"] - one["start_time"]),
             duration(one["pause_ms_max"]),
+            _estimate(one["reconsumed"], one["reconsumed_min"], one["reconsumed_max"]),
             {True: "yes", False: "[yellow]no[/]", None: "not known"}[one["converged"]],
         )
     if table.row_count:
         _print(console, f"Rebalances of {group}", table)
+
+
+def _again(one: Row) -> str:
+    """Messages consumed twice: the estimate, or its bounds."""
+    least, most = one["reconsumed_min"], one["reconsumed_max"]
+    if one["reconsumed"] is not None:
+        return str(one["reconsumed"])
+    return "not known" if least is None else f"{least} to {'?' if most is None else most}"
 
 
 def _incidents(model: ReadModel, console: Console) -> None:
