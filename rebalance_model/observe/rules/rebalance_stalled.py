@@ -21,7 +21,7 @@ def judge(turn: Turn, _: str) -> Verdict:
     behind = _behind(turn)
     if not behind:
         return CLEAR
-    since = min(max(state.expected_at, _free_at(turn, mq)) for mq in behind)
+    since = min(max(state.expected_at, _free_at(turn, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + turn.policy.assignment_settled_after:
         return None  # asked again when all have answered (`rounds`)
     return Holds("warning")
