@@ -20,7 +20,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import Shard
 from streaming.log.recording import recorded_rows
 from tests.bench.plain import DictStore
-from tests.live.fault_cases import BOTH, BROKER, SOURCES, STORIES
+from tests.live.fault_cases import BOTH, BROKER, REREADS, SOURCES, STORIES
 from tests.live.fault_run import Played, Run
 from tests.live.mqadmin_loop import Answer
 
@@ -110,8 +110,10 @@ def judge(run, log):
     for played in run.played:
         case = story[played.group].cases[played.case]
         told = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
-        judged.append(Judged(played.group, case, played, told, list(_wrong(case, played, told))))
-    stray = {source: [one for one in found[source] if not _is_of_any(run, one)] for source in SOURCES}
+        judged.append(Judged(played.group, case, played, told, list(wrong(case, played, told))))
+    stray = {
+        source: [one for one in found[source] if not _is_of_any(run, one) and not _is_reread(one)] for source in SOURCES
+    }
     return judged, stray
 
 
@@ -131,7 +133,8 @@ def _is_of_any(run, one):
     return any(_within(run, played, one) for played in run.played)
 
 
-def _wrong(case, played, told):
+def wrong(case, played, told):
+    """What should not be as it is, in sentences."""
     groups = {one.group for source in SOURCES for one in told[source]}
     for source in SOURCES:
         found = told[source]
@@ -141,7 +144,8 @@ def _wrong(case, played, told):
                 yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; told: {seen}"
         named = {due.code for due in case.due} | case.may
         for one in found:
-            if one.code not in named and not (one.alerted is None and one.parent in named):
+            absorbed = one.alerted is None and one.parent in named
+            if one.code not in named and not absorbed and not _is_reread(one):
                 yield f"{source}: {show(one, played)} is a false alarm"
             if one.resolved is None:
                 yield f"{source}: {show(one, played)} is not resolved"
@@ -149,6 +153,10 @@ def _wrong(case, played, told):
         if case.alerts_max is not None and len(alerts) > case.alerts_max:
             yield f"{source}: {len(alerts)} alerts, and no more than {case.alerts_max} are right"
     assert played.group == BROKER or groups <= {f"{played.group}-group"}
+
+
+def _is_reread(one):
+    return one.code in REREADS and one.severity == "info"
 
 
 def _is_due(due, played, one):
@@ -191,7 +199,7 @@ def table(judged, said):
         opened = defaultdict(dict)
         for source in SOURCES:
             for incident in one.told[source]:
-                if incident.alerted is not None:
+                if incident.alerted is not None and not _is_reread(incident):
                     opened[incident.code].setdefault(source, incident)
         codes += sorted(code for code in opened if code not in codes)
         for number, code in enumerate(codes or ["none, as it should be"]):
