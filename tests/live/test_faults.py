@@ -1,0 +1,69 @@
+"""Every fault of the lab gives its incident, by the telemetry that can show it, and no other; then it resolves.
+
+What each fault must lead to is in `fault_cases`. `fault_run` records a story and `fault_verdict` judges a recording, so
+a rule that is changed is tried on it within seconds.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.live.fault_cases import POLL, STORIES, due
+from tests.live.fault_run import play
+from tests.live.fault_verdict import answers, judge, read, report, table, wrong
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The quick faults, recorded."""
+    return play("quick", tmp_path_factory.mktemp("quick"))
+
+
+def check(folder):
+    run, log = read(folder)
+    judged, stray = judge(run, log)
+    said = "\n".join([*report(judged, stray, run), "", *table(judged, answers(folder))])
+    print(said)
+    assert not any(one.wrong for one in judged), said
+    assert not any(stray.values()), said
+
+
+@pytest.mark.timeout(600)
+def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick):
+    check(quick)
+
+
+@pytest.mark.timeout(600)
+def test_an_incident_that_is_not_named_and_one_that_does_not_come_are_found(quick):
+    run, log = read(quick)
+    hang = next(one for one in judge(run, log)[0] if one.case.fault == "hang")
+    nothing = list(wrong(replace(hang.case, due=()), hang.played, hang.told))
+    assert nothing
+    assert all("ORDERED_QUEUE_STUCK" in line and "false alarm" in line for line in nothing)
+    [another] = wrong(replace(hang.case, due=(*hang.case.due, due("PULL_EXPIRED", by=(POLL,)))), hang.played, hang.told)
+    assert another.startswith("poll: PULL_EXPIRED")
+    assert "is missing" in another
+
+
+@pytest.mark.timeout(600)
+def test_mqadmin_has_no_word_for_a_hung_a_poisoned_or_an_orphaned_queue(quick):
+    run, _ = read(quick)
+    said = answers(quick)
+    for played in run.played:
+        case = STORIES[run.story][played.group].cases[played.case]
+        mine = [
+            one
+            for one in said
+            if one.group == f"{played.group}-group" and played.done <= one.asked and one.answered <= played.cure
+        ]
+        assert mine
+        if case.fault in ("hang", "poison", "kill"):
+            assert all("Rebalance OK" in one.verdicts and "while" not in one.out for one in mine)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("story", ["all", "rollout", "hour"])
+def test_what_every_fault_leads_to_and_that_hand_overs_and_rollouts_lead_to_nothing(story, tmp_path):
+    check(play(story, tmp_path))
