@@ -141,6 +141,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             msg = f"allocate_strategy must be one of {', '.join(NEED_NO_PARAMETERS)}, or empty"
             raise ValueError(msg)
         for override in self.group:
+            if "source_silent_after" in override:
+                msg = "source_silent_after is for all groups: they share their sources"
+                raise ValueError(msg)
             self._under(override)
 
     def _under(self, override: Override) -> "Policy":

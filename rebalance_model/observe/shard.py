@@ -6,7 +6,8 @@ the groups' blobs and keeps the shard's own blob; the same class runs under Spar
 """
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -33,6 +34,12 @@ class GroupStore(Protocol):
     def remove(self, key: str) -> None:
         """Forget the group."""
         ...
+
+
+class _Fact(Protocol):
+    """A step of `machine`, of a fact that it has already."""
+
+    def __call__(self, state: GroupState, *, policy: Policy, clocks: machine.Clocks) -> list[AnyEffect]: ...
 
 
 class ShardState(msgspec.Struct):
@@ -73,9 +80,9 @@ class Shard:
         if isinstance(event, Tick):
             return self._hear(event, clock) + self._advance(event, clock)
         if isinstance(event, BrokerStatus):
-            return self._boot(event, clock) if event.source == "poll" else self._tell(machine.restart, event, clock)
+            return self._boot(event, clock)
         if isinstance(event, TelemetryLost):
-            return self._tell(machine.note_loss, event, clock)
+            return self._tell(self._told_by(clock), partial(machine.note_loss, event=event))
         state = self._group(event.cluster, event.group)
         effects = machine.step(state, event, self._policy_of(state), self._state.clocks)
         self._schedule(state)
@@ -104,27 +111,29 @@ class Shard:
             found = self._policies[state.key] = self._policy.of_group(state.group)
         return found
 
-    def _tell(self, what: Callable[..., list[AnyEffect]], event: AnyEvent, clock: str) -> list[AnyEffect]:
-        """Tell what a source says of itself to every group that has something due by its clock: all that it told of."""
-        return self._tell_groups(sorted(self._state.deadlines.get(clock, ())), what, event)
+    def _told_by(self, clock: str) -> list[str]:
+        """The groups of which the source of this clock has told: each has something due by it."""
+        return sorted(self._state.deadlines.get(clock, ()))
 
-    def _tell_groups(
-        self, keys: Iterable[str], what: Callable[..., list[AnyEffect]], *facts: object
-    ) -> list[AnyEffect]:
+    def _tell(self, keys: Iterable[str], fact: _Fact) -> list[AnyEffect]:
         effects: list[AnyEffect] = []
         for key in keys:
             state = self._group(*key.split("/", 1))
-            effects += what(state, *facts, self._policy_of(state), self._state.clocks)
+            effects += fact(state, policy=self._policy_of(state), clocks=self._state.clocks)
             self._schedule(state)
         return effects
 
     def _boot(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
-        """When a broker started, by a poll: another time than before is a restart."""
+        """A hook begins with it; in polls another time than before is a restart."""
+        if event.source != "poll":
+            return self._tell(self._told_by(clock), partial(machine.restart, event=event))
         if event.boot_time is None:
             return []
         name = f"{event.cluster}/{event.broker}"
         before, self._state.boots[name] = self._state.boots.get(name), event.boot_time
-        return self._tell(machine.reboot, event, clock) if before not in (None, event.boot_time) else []
+        if before in (None, event.boot_time):
+            return []
+        return self._tell(self._told_by(clock), partial(machine.reboot, event=event))
 
     def _hear(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Tell the groups concerned whose ticks have stopped, and who ticks again."""
@@ -133,10 +142,12 @@ class Shard:
         effects: list[AnyEffect] = []
         if (told := sources.known[clock].told) is not None:
             sources.known[clock].told = None
-            effects += self._tell_groups(filter(self._is_known, told), machine.hear_again, tick, clock)
+            again = partial(machine.hear_again, tick=tick, clock=clock)
+            effects += self._tell(filter(self._is_known, told), again)
         for silent in sources.silent(silent_after):
-            keys = sources.known[silent].told = tuple(sorted(self._state.deadlines.get(silent, ())))
-            effects += self._tell_groups(keys, machine.miss, tick, silent)
+            keys = self._told_by(silent)
+            sources.known[silent].told = tuple(keys)
+            effects += self._tell(keys, partial(machine.miss, tick=tick, silent=silent))
         return effects
 
     def _is_known(self, key: str) -> bool:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import collect, demo, doctor, hook, lab, replay, run, simulate, topic
+from streaming.cli import backtest, collect, demo, doctor, hook, lab, replay, run, simulate, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(backtest.backtest)
 app.add_typer(collect.app, name="collect")
 app.command()(demo.demo)
 app.command()(doctor.doctor)

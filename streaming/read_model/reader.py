@@ -1,7 +1,8 @@
 """Reads the Delta tables without Spark: deltalake gives Arrow, DuckDB runs the SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import duckdb
@@ -12,6 +13,10 @@ from deltalake.exceptions import TableNotFoundError
 from schemas.tables import TABLES
 from streaming.errors import UserError
 from streaming.read_model.catalog import FUNCTIONS, VIEWS, function_sql, view_sql
+
+_MEMORY = "1GB"
+"""What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
+_BATCH_ROWS = 10_000
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = dict[str, Any]
@@ -38,6 +43,8 @@ class ReadModel:
         for function, parameters in FUNCTIONS.items():
             head = f"{function}({', '.join(parameters)})"
             self._database.execute(f"CREATE MACRO {head} AS TABLE\n{function_sql(function)}")
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{self._spilled.name}'")
         # A query reads the tables: no other file, no extension from the network.
         self._database.execute("SET python_enable_replacements = false; SET enable_external_access = false")
         self._database.execute("SET lock_configuration = true")
@@ -51,6 +58,7 @@ class ReadModel:
     def close(self) -> None:
         """Let the snapshots go."""
         self._database.close()
+        self._spilled.cleanup()
 
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
         """The answer to a query over tables, views and functions, with ``?`` or ``$name`` for parameters.
@@ -70,6 +78,12 @@ class ReadModel:
         """The answer as dictionaries."""
         rows: list[Row] = self.sql(query, parameters).to_pylist()
         return rows
+
+    def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
+        """The answer to a query of ours in batches, for more rows than memory holds: what is sorted goes to disk."""
+        answer = self._database.sql(query, params=parameters)
+        if answer is not None:
+            yield from answer.to_arrow_reader(_BATCH_ROWS)
 
     def owners(self, group: str | None = None) -> list[Row]:
         """Who owns each queue now, of one group or of all; see `views/current_owners.sql`."""

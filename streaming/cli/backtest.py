@@ -1,0 +1,93 @@
+"""`rebalance-watch backtest`: what another policy would have told."""
+
+import csv
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streaming.backtest import Difference, Life, Result, Span
+from streaming.cli.times import duration_ms, instant_ms
+from streaming.errors import UserError
+from streaming.settings import load_policy, load_settings
+
+_SAYS = {"OPENED": "would have opened", "NOT_OPENED": "would not have opened", "MOVED": "would be another"}
+
+
+def backtest(  # noqa: PLR0913  a command line
+    *,
+    since: Annotated[str, typer.Option(help="From when: 2026-11-21T15:00 (UTC), epoch milliseconds, or 2h ago as 2h.")],
+    until: Annotated[str | None, typer.Option(help="Up to when; the archive's end if it isn't given.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="The thresholds to try instead of conf/policy.toml.")] = None,
+    group: Annotated[str, typer.Option(help="Only these groups: a name or glob.")] = "*",
+    warm_up: Annotated[str, typer.Option(help="How long before --since it begins to look.")] = "1h",
+    output: Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="How to print it.")] = "table",
+) -> None:
+    """Fold the archived telemetry under another policy, and print which incidents that changes.
+
+    Compares with the incidents that were told (table anomalies); nothing of the tables is changed.
+    """
+    from streaming.backtest import backtest as run
+    from streaming.backtest import last_time
+    from streaming.read_model import ReadModel
+
+    thresholds, now = load_policy(policy), time.time_ns() // 1_000_000
+    console = Console(stderr=True, highlight=False)
+    with ReadModel(load_settings().runtime.tables) as model:
+        begin = instant_ms(since, now)
+        end = instant_ms(until, now) if until is not None else last_time(model)
+        if end is None or end < begin:
+            raise UserError("There is no telemetry between --since and --until: choose a time within the archive.")
+        with console.status("folding the archived telemetry"):
+            result = run(model, thresholds, Span(begin, end, duration_ms(warm_up), group))
+    for warning in result.warnings:
+        console.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+    if output == "json":
+        typer.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
+    elif output == "csv":
+        _write_csv(result)
+    else:
+        _print_table(result)
+
+
+def _write_csv(result: Result) -> None:
+    lives = ("was", "would_be")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    names = [name for name in Difference.__struct_fields__ if name not in lives]
+    writer.writerow([*names, *(f"{life}_{name}" for life in lives for name in Life.__struct_fields__)])
+    for one in result.differences:
+        told = [getattr(life, name, None) for life in (one.was, one.would_be) for name in Life.__struct_fields__]
+        writer.writerow([*(getattr(one, name) for name in names), *told])
+
+
+def _print_table(result: Result) -> None:
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for name in ("what", "group", "incident", "where", "as it was", "as it would be"):
+        table.add_column(name, overflow="fold")
+    for one in result.differences:
+        table.add_row(_SAYS[one.change], one.group, one.code, one.subject, _life(one.was), _life(one.would_be))
+    if result.differences:
+        console.print(table, "")
+    console.print(
+        f"{len(result.differences)} incidents would differ, {result.same} would be the same, "
+        f"from {_clock(result.since)} to {_clock(result.until)} ({result.rows:,} rows)",
+        soft_wrap=True,
+    )
+
+
+def _life(life: Life | None) -> str:
+    if life is None:
+        return "-"
+    ended = _clock(life.resolved_at) if life.resolved_at is not None else "still open"
+    return f"{life.severity} {life.sub_cause}".rstrip() + f", {_clock(life.opened_at)} to {ended}"
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
