@@ -222,6 +222,12 @@ def test_another_who_takes_a_lost_lock_first_makes_two_owners(how, ends):
     assert evidence(trace, "BROKER_LOCKS_LOST")[1]["first_taker"] == "b"
 
 
+def test_a_lost_lock_that_nobody_takes_stays_lost():
+    trace = restarted().heart_beat(21, "a", "b").locks(22, "a", 0).locks(22, "b", 2, 3).passes(53)
+    trace.heart_beat(53, "a", "b").locks(53, "b", 2, 3).passes(90)
+    assert told(trace, "BROKER_LOCKS_LOST") == [(20, "OPENED", "BROKER_LOCKS_LOST")]
+
+
 def test_a_restart_loses_nothing_of_a_group_that_locks_nothing():
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).boots(20).heart_beat(21, "a").locks(22, "a")
     assert trace.incidents() == []
@@ -292,8 +298,8 @@ def test_a_collision_ends_when_one_channel_is_left(how, ends):
 
 def test_a_thawed_client_on_two_new_channels_is_one_process():
     trace = HookTrace().heart_beat(0, "a")
-    for number in (1, 2, 1, 2, 1):
-        trace.heart_beat(100 + number / 1000, "a", number=number)
+    for n, number in enumerate((1, 2, 1, 2, 1)):
+        trace.heart_beat(100 + n / 1000, "a", number=number)
     for at in (130, 160, 190, 220):
         trace.heart_beat(at, "a", number=1)
     assert trace.incidents("CLIENT_ID_COLLISION") == []
@@ -302,6 +308,13 @@ def test_a_thawed_client_on_two_new_channels_is_one_process():
 def test_who_says_goodbye_unheard_was_no_second_process():
     trace = HookTrace().heart_beat(0, "a").leaves(1, "b").heart_beat(2, "a", number=1).leaves(3, "a")
     assert list(trace.view().heartbeats) == ["a"]
+
+
+def test_a_client_that_goes_on_on_a_new_channel_is_one_process():
+    trace = HookTrace().heart_beat(0, "a").heart_beat(30, "a")
+    for at in (31, 61, 91):
+        trace.heart_beat(at, "a", number=1)
+    assert trace.incidents("CLIENT_ID_COLLISION") == []
 
 
 def test_a_client_that_reconnects_for_each_heartbeat_is_one_process():
