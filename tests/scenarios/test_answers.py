@@ -163,7 +163,7 @@ def test_issue_7556_an_unsubscribed_member_still_gets_its_share_which_nobody_has
 
 
 def test_issue_351_topics_that_flip_in_the_brokers_table_do_not_begin_the_time_anew():
-    """b does not subscribe Orders: each heartbeat of a and of b overwrites the other's topics; b's share is nobody's."""
+    """b does not subscribe Orders: their heartbeats overwrite each other's topics , and b's share is nobody's."""
     trace = Trace()
     members = {"a": replace(holding(0, 1), subscribes=("Orders",)), "b": Member(subscribes=("Other",))}
     listed = trace._connections
@@ -603,6 +603,14 @@ def test_issue_1467_a_client_that_works_with_the_former_route():
     ]
     found = evidence(trace, "ROUTE_VIEW_SPLIT")
     assert (found["topic"], found["queues"], found["former_queues"], found["who"]) == ("Orders", 8, 4, "a")
+
+
+def test_where_the_strategy_is_not_known_nobody_is_behind():
+    own = {"a": replace(holding(0, 3), strategy=OWN), "b": replace(holding(1, 2), strategy=OWN)}
+    trace = rounds(Trace(), 0, 20, own)
+    trace.poll(20, own, route=8)
+    rounds(trace, 30, 120, own)
+    assert trace.incidents("ROUTE_VIEW_SPLIT", "REBALANCE_STALLED") == []
 
 
 def test_clients_that_follow_one_after_the_other_within_60_s_are_a_near_miss():

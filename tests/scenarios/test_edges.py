@@ -11,7 +11,7 @@ from rebalance_model.observe.shard import Shard
 from rebalance_model.observe.state import InvariantError
 from tests.core.test_shard import Store
 from tests.scenarios.test_incidents import healthy, stuck_rounds
-from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding, mq
+from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
@@ -66,7 +66,7 @@ def test_a_silent_member_of_a_concurrent_group_has_no_locks_to_expire_and_its_pu
     trace = Trace().poll(10, {"a": member})
     for n in range(15):
         trace.poll(20 + 10 * n, {"a": SILENT})
-    assert trace.incidents() == [(140.001, "OPENED", "PULL_EXPIRED")] * 2
+    assert trace.incidents("LOCK_EXPIRED", "PULL_EXPIRED") == [(140.001, "OPENED", "PULL_EXPIRED")] * 2
 
 
 def test_a_silent_consumer_that_pulls_itself_does_not_pull_expire():
@@ -78,7 +78,7 @@ def test_a_silent_consumer_that_pulls_itself_does_not_pull_expire():
     trace.poll(10, {"a": Member((Held(0),), orderly=False)})
     for n in range(15):
         trace.poll(20 + 10 * n, {"a": SILENT})
-    assert trace.incidents() == []
+    assert trace.incidents("PULL_EXPIRED") == []
 
 
 def test_the_claim_of_a_member_that_is_gone_gives_way_to_the_one_that_is_left():
@@ -86,8 +86,8 @@ def test_the_claim_of_a_member_that_is_gone_gives_way_to_the_one_that_is_left():
     assert trace.owners()[0] == "a"
     trace.poll(10, {"b": holding(0)})
     assert trace.owners()[0] == "b"
-    trace._fold(trace._answer("b", Member(error=1), START + 15_000))
-    trace._fold(trace._answer("b", Member(error=1), START + 16_000))
+    trace._fold(trace._answer("b", GONE, START + 15_000))
+    trace._fold(trace._answer("b", GONE, START + 16_000))
     assert trace.owners()[0] is None
 
 
@@ -166,3 +166,11 @@ def test_a_state_that_contradicts_itself_is_seen():
     trace.state.queues[mq(0)].owner = "ghost"
     with pytest.raises(InvariantError, match="c/g: the owner of Orders@broker-a:0 is no member"):
         trace.state.validate()
+
+
+def test_a_client_that_the_broker_cannot_reach_on_the_channel_it_took_is_silent_and_not_gone():
+    """Seen after a broker's restart: it keeps a channel that was closed while it registered, and asks on that one."""
+    unreachable = Member(error=1, remark="invoke consumer <g> <a> Exception: send request to </127.0.0.1:38924> failed")
+    trace = Trace().poll(0, TWO).poll(10, TWO | {"a": unreachable}).poll(20, TWO | {"a": unreachable})
+    assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
+    assert trace.state.clients["a"].silent
