@@ -261,15 +261,16 @@ class Lab:
         return Aim(name, group, queue_id, broker or "")
 
     def _broker(self, name: str | None) -> str:
-        """The broker of this name, or the last, if it runs."""
+        """The broker of this name, or the last, if it runs and is well."""
         if name is not None:
             self._must_be_broker(name)
-        running = self._cluster.brokers().keys()
-        if name not in running and (name is not None or not running):
+        faulty = {one.client for one in self._cluster.state.faults}
+        well = [broker for broker in self._cluster.brokers() if broker not in faulty]
+        if name not in well and (name is not None or not well):
             raise UserError(
-                f"{name or 'Every broker'} is down already: cure that first (`rebalance-watch lab status`)."
+                f"{name or 'Every broker'} is down or frozen already: cure that first (`rebalance-watch lab status`)."
             )
-        return name or list(running)[-1]
+        return name or well[-1]
 
     def _must_be_broker(self, name: str) -> None:
         if name not in (brokers := self._cluster.state.brokers):

@@ -131,16 +131,26 @@ def test_a_fault_of_a_broker_takes_the_last_that_runs_or_the_one_named(lab):
     killed = lab.fault("broker-kill")
     assert (killed.broker, killed.client, killed.group) == ("broker-b", "", "")
     assert killed.expect.startswith("broker-b answers nobody")
-    with pytest.raises(UserError, match="broker-b is down already"):
+    with pytest.raises(UserError, match="broker-b is down or frozen already"):
         lab.fault("broker-restart", client="broker-b")
     assert lab.fault("broker-restart").broker == "broker-a"
-    with pytest.raises(UserError, match="Every broker is down already"):
+    with pytest.raises(UserError, match="Every broker is down or frozen already"):
         lab.fault("broker-kill")
     assert {name for name, state in _states(lab).items() if state == "down"} == BROKERS.keys()
     assert {one.name: one.fault for one in lab.status() if one.fault} == {
         "broker-a": "broker-restart",
         "broker-b": "broker-kill",
     }
+
+
+def test_a_frozen_broker_is_left_alone_until_it_goes_on(lab):
+    assert lab.fault("broker-freeze").broker == "broker-b"
+    _until(lambda: _states(lab)["broker-b"] == "frozen")
+    with pytest.raises(UserError, match="broker-b is down or frozen already"):
+        lab.fault("broker-kill", client="broker-b")
+    assert lab.fault("broker-freeze").broker == "broker-a"
+    lab.cure("broker-freeze", client="broker-b")
+    _until(lambda: _states(lab)["broker-b"] == "running")
 
 
 def test_a_cure_must_say_whom_if_there_are_several(lab):
@@ -164,6 +174,7 @@ def test_what_a_fault_can_not_be_put_on_is_a_sentence(lab):
         ("join", "orders-1", "orders-1 is there already"),
         ("broker-kill", "orders-1", "There is no broker orders-1: choose one of broker-a, broker-b"),
         ("add-queues", None, "Topics need a broker and the producer"),
+        ("topic-set", None, "topic-set needs a second topic"),
     ]:
         with pytest.raises(UserError, match=sentence):
             lab.fault(kind, client=client)
