@@ -54,6 +54,9 @@ TAKEN_BACK = "a concurrent queue that another took and gave up again while its o
 """The broker that has just started knows one member, who is told so, and takes all queues until the others are back."""
 AWAY = "a queue of a broker that is or was down, given up for lack of a route"
 IN_VAIN = "a process queue that its client still has in vain: dropped, or its lock ran out"
+RELOCKED = "an ordered queue that its client locked again after it had given it up"
+"""A consume thread asks for the lock again 100 ms after it found none (tryLockLaterAndReconsume), whoever has the queue
+by then; nobody renews that lock."""
 LOST = "a lock that its owner believes in and the broker lost when it started"
 UNTOLD = "an offset that nobody has committed since the broker started"
 LONGEST = {
@@ -63,6 +66,7 @@ LONGEST = {
     TWO_HOLD: REBALANCE,
     TAKEN_BACK: PULL_SILENCE + PULL_WAIT,
     IN_VAIN: REBALANCE,
+    RELOCKED: Policy().broker_lock_max_live_time,
     LOST: Policy().client_lock_max_live_time,
 }
 """How long a difference may last, from the first answer that shows it to the last; see `Known.hindered`."""
@@ -125,6 +129,8 @@ class Known:
         """When a heartbeat was, by the same."""
         self.goodbyes = set()
         """The channels that were unregistered."""
+        self.unlocks = defaultdict(list)
+        """When a client gave a lock back, by (group, client, queue)."""
         self.lists = defaultdict(list)
         """(asked, time) of the answers to 38, by (broker, group)."""
         self.commits = defaultdict(list)
@@ -163,6 +169,9 @@ class Known:
             self.beats[*place, event.channel].append(event.time)
         elif isinstance(event, events.UnregisterClient):
             self.goodbyes.add((*place, event.channel))
+        elif isinstance(event, events.UnlockBatchMq):
+            for mq in event.queues:
+                self.unlocks[event.group, event.client_id, mq].append(event.time)
         elif isinstance(event, events.GetConsumerListByGroup):
             self.lists[place].append((event.asked, event.time))
         elif isinstance(event, events.UpdateConsumerOffset | events.PullMessage):
@@ -269,7 +278,9 @@ class Judge:
         answered = {("commit", row.mq.broker, row.mq): row.consumer_offset for row in event.queues}
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
-            held = series[key].during(event.asked, event.time + PULL_SUM + IN_FLIGHT)
+            # Where two clients pull one queue, each has a sum of its own: what was committed last may be told first.
+            slack = PULL_SUM + IN_FLIGHT
+            held = series[key].during(event.asked - slack, event.time + slack)
             known = [value for value in held if value is not None]
             value = answered.get(key)
             if value is None and not known:
@@ -341,7 +352,11 @@ class Judge:
         for begin, end in self._known.down[key[1]]:
             if begin <= event.time and event.asked <= end + RETURN + REBALANCE:
                 return AWAY
-        return None if event.orderly else GIVEN_UP
+        if not event.orderly:
+            return GIVEN_UP
+        lock = self._history.series[event.group]["lock", key[1], key[2]].at(event.time)
+        unlocked = self._known.unlocks[event.group, event.client_id, key[2]]
+        return RELOCKED if lock and any(0 < lock[1] - time <= REBALANCE for time in unlocked) else None
 
 
 def _holds(event, row):
