@@ -37,6 +37,8 @@ class Case:
     due: tuple[Due, ...] = ()
     may: frozenset[str] = frozenset()
     """Further codes, and why, in the comment beside it."""
+    may_after: frozenset[str] = frozenset()
+    """The same, once the cure has begun."""
     alerts_max: int | None = None
     """How many incidents may alert, each one and its subject counted; None: as many as are named."""
 
@@ -142,10 +144,17 @@ NOBODY = Case(
     ),
 )
 IDLE = Case("join", held=110, heal=40, due=(due("CONSUMER_IDLE", of_client=False),))
+SHRINKS = frozenset(
+    {
+        "LOCK_CONTENDED",  # for the 30 s in which one client works with the former route, and another with the new one
+        "ORDERED_QUEUE_STUCK",  # by hook alone: that a queue is no more, only a route shows
+    }
+)
+"""What may be told of a topic that loses queues, which a healthy cluster's does not."""
 HAND_OVERS = (
     Case("join", held=40, heal=40),
     Case("leave", held=40, heal=60),
-    Case("add-queues", held=90, heal=90, may=frozenset({"ROUTE_VIEW_SPLIT"})),  # an info
+    Case("add-queues", held=90, heal=90, may_after=SHRINKS),
     Case("join", held=30, heal=30),
 )
 
@@ -199,7 +208,7 @@ CALM = (
     Case("join", held=50, heal=50),
     Case("leave", held=40, heal=60),
     Case("freeze", held=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and lives 30 s
-    Case("add-queues", held=100, heal=100),
+    Case("add-queues", held=100, heal=100, may_after=SHRINKS),
     Case("leave", held=15, heal=45),
     Case("join", held=40, heal=40),
     Case("freeze", held=6, heal=40),

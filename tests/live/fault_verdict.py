@@ -145,7 +145,8 @@ def wrong(case, played, told):
         named = {due.code for due in case.due} | case.may
         for one in found:
             absorbed = one.alerted is None and one.parent in named
-            if one.code not in named and not absorbed and not _is_reread(one):
+            late = one.code in case.may_after and one.opened >= played.cure
+            if not (one.code in named or late or absorbed or _is_reread(one)):
                 yield f"{source}: {show(one, played)} is a false alarm"
             if one.resolved is None:
                 yield f"{source}: {show(one, played)} is not resolved"

@@ -124,7 +124,7 @@ def test_a_fault_takes_the_first_healthy_consumer_of_the_ordered_group(lab):
         lab.fault("freeze")
     with pytest.raises(UserError, match="orders-1 has a fault already"):
         lab.fault("kill", client="orders-1")
-    assert {name for name, state in _states(lab).items() if state == "frozen"} == {"orders-1", "orders-2"}
+    _until(lambda: {name for name, state in _states(lab).items() if state == "frozen"} == {"orders-1", "orders-2"})
 
 
 def test_a_fault_of_a_broker_takes_the_last_that_runs_or_the_one_named(lab):
