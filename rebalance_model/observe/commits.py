@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
+from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import HookQueue, Left, Regression, Reread
 from rebalance_model.observe.turn import Turn
 
@@ -60,10 +61,10 @@ def leave(turn: Turn, told: HookQueue, now: int, *, said: bool) -> None:
     told.left = Left(told.holder, commit, pulled, consumed)
 
 
-def note_late(turn: Turn, told: HookQueue, event: PullMessage) -> None:
-    """The sum of a pull by who had the queue before."""
-    if told.left is not None and told.left.pulled >= 0:
-        told.left.pulled = max(told.left.pulled, event.last_offset + turn.policy.pull_batch_size)
+def note_late(left: Left, event: PullMessage, policy: Policy) -> None:
+    """The sum of pulls of who had the queue before: it is told up to a second later."""
+    if left.pulled >= 0:
+        left.pulled = max(left.pulled, event.last_offset + policy.pull_batch_size)
 
 
 def take(told: HookQueue, client_id: str | None, now: int) -> None:

@@ -220,10 +220,11 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
             del hook.locks[mq]
     if turn.state.incidents or turn.state.pending:
         turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
-    if turn.state.episode is None and hook.time >= hook.complete_at:
-        for mq in [mq for mq in taken if mq in refused_before][:1]:
-            rebalances.open_or_extend(turn, "LOCK_RETRY", str(mq), client_id=event.client_id)
+    going_on = turn.state.episode is not None
     _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
+    if turn.state.episode is not None and not going_on:
+        for mq in refused_before[:1]:
+            rebalances.open_or_extend(turn, "LOCK_RETRY", str(mq), client_id=event.client_id)
 
 
 def _was_refused(turn: Turn, event: LockBatchMq) -> list[MessageQueue]:
@@ -264,6 +265,8 @@ def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> N
 
 def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
     told = turn.hook_queue(mq)
+    if told.left is not None and told.left.client_id == client_id != told.holder:
+        commits.note_late(told.left, event, turn.policy)
     if client_id != told.holder and not _is_locked(turn, hook, mq):
         if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
             _note_rival(turn, mq, client_id, event)
@@ -271,8 +274,6 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
         commits.note_pull(turn, mq, told, event)
-    elif told.left is not None and told.left.client_id == client_id:
-        commits.note_late(turn, told, event)
 
 
 def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage) -> None:

@@ -20,7 +20,6 @@ from collections import Counter
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe import causes
-from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.effects import QueueMove, RebalanceSettled
 from rebalance_model.observe.expectation import broadcasts
 from rebalance_model.observe.identity import stable_id
@@ -140,13 +139,11 @@ def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
 
 
 def _is_pull_expired(turn: Turn, mq: MessageQueue) -> bool:
-    """Whether the owner, which it still is, has not pulled for so long that it must take the queue anew."""
-    limit = turn.policy.pull_max_idle_time
-    told, view = turn.state.queues[mq].hook, turn.state.views.get(mq.broker)
-    if told is not None and (hook := turn.live_hook(view)) is not None:
-        return told.pull_time > 0 and turn.clock_of(hook) - told.pull_time > limit
-    ages = Ages.of(turn, mq)
-    return ages is not None and ages.pull is not None and ages.pull > limit
+    """Whether its owner, as the broker's hook tells, has not pulled for so long that it must take the queue anew."""
+    told, hook = turn.state.queues[mq].hook, turn.live_hook(turn.state.views.get(mq.broker))
+    if told is None or hook is None or not told.pull_time:
+        return False
+    return turn.clock_of(hook) - told.pull_time > turn.policy.pull_max_idle_time
 
 
 def _has_begun(turn: Turn, mq: MessageQueue, move: Move) -> bool:

@@ -18,9 +18,7 @@ Interest = tuple[str, frozenset[str]]
 
 def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> None:
     """Take what a member's heartbeat says."""
-    client = turn.state.clients.get(client_id)
-    if client is None:
-        return
+    client = turn.state.clients[client_id]
     heard = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
     if heard != client.heard or client.heard_at < client.asked_at_answer:
         client.heard = heard
