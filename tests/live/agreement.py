@@ -278,7 +278,7 @@ class Judge:
         answered = {("commit", row.mq.broker, row.mq): row.consumer_offset for row in event.queues}
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
-            # Where two clients pull one queue, each has a sum of its own: what was committed last may be told first.
+            # Of a sum of pulls the last commit alone is told; where two clients pull one queue, theirs go to and fro.
             slack = PULL_SUM + IN_FLIGHT
             held = series[key].during(event.asked - slack, event.time + slack)
             known = [value for value in held if value is not None]
