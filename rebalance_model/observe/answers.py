@@ -20,6 +20,11 @@ DECLARED = 2
 """A client that has declared the same in so many answers in a row means it."""
 
 
+_NOT_ONLINE = "not online"
+"""The broker knows no such client (AdminBrokerProcessor.callConsumer). With another remark the same code says that it
+could not reach the client on the channel that it took: where a broker that restarts keeps a channel that was closed
+while it registered, that is so for 120 s, though the client is well on another one."""
+
 def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
     """Replace the client's view by its answer; an answer older than what is known changes nothing."""
     state = turn.state
@@ -59,7 +64,7 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
         return
     asked_before, client.asked = client.asked, event.asked
     rounds.note(turn, event.asked, asked_before)
-    if event.error.code == SYSTEM_ERROR:
+    if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
         ownership.void(turn, event.client_id, evidence="GONE")
         return
     view = turn.state.views.get(event.broker)

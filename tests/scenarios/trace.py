@@ -61,6 +61,7 @@ class Member:
 
     holds: tuple[Held, ...] = ()
     error: int | None = None
+    remark: str = ""
     orderly: bool = True
     strategy: str = AVG
     start_time: int = 1
@@ -74,6 +75,7 @@ def holding(*queue_ids: int, **fields: object) -> Member:
 
 
 SILENT = Member(error=207)
+GONE = Member(error=1, remark="The Consumer <g> <x> not online")
 
 
 @dataclass
@@ -203,7 +205,8 @@ class Trace:
     def _answer(self, client_id: str, member: Member, now: int) -> ConsumerRunningInfo:
         common = self._poll(now)
         if member.error is not None:
-            return ConsumerRunningInfo(client_id=client_id, error=RpcError(code=member.error), **common)
+            error = RpcError(code=member.error, remark=member.remark)
+            return ConsumerRunningInfo(client_id=client_id, error=error, **common)
         return ConsumerRunningInfo(
             client_id=client_id,
             orderly=member.orderly,
