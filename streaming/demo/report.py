@@ -151,7 +151,9 @@ def _estimate(value: int | None, least: int | None, most: int | None) -> str:
 
 
 def _rebalances(model: ReadModel, group: str, console: Console) -> None:
-    table = _table("start", "cause", "members", "moved", "fewest", "took", "longest pause", "consumed twice", "converged")
+    table = _table(
+        "start", "cause", "members", "moved", "fewest", "took", "longest pause", "consumed twice", "converged"
+    )
     for one in model.rebalances(group):
         more = len(one["causes"]) - 1
         table.add_row(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import Shard
@@ -209,3 +209,6 @@ def test_a_broker_whose_clock_is_hours_off_moves_and_expires_nothing_that_a_righ
     assert transitions(effects) == transitions(right_effects) == []
     assert [one[1:] for one in changes(effects)] == [one[1:] for one in changes(right_effects)]
     assert corrections(effects) == []
+    rebalances, right = ([e for e in one if isinstance(e, RebalanceSettled)] for one in (effects, right_effects))
+    assert [(e.trigger, e.converged) for e in rebalances] == [(e.trigger, e.converged) for e in right]
+    assert rebalances[-1].time == pytest.approx(right[-1].time, abs=2_000)  # the collector's clock dates the rows
