@@ -1,6 +1,8 @@
 """CLIENT_UNRESPONSIVE: a member has not answered two questions in a row, though its broker answers.
 
-Frozen, starved of CPU, or cut off from its broker: what it last said of its queues is all that is known of them.
+Frozen, starved of CPU, or cut off from its broker: what it last said of its queues is all that is known of them. Of a
+client that stands on two channels it is not known: the broker passes the question on by one of them, which may be dead
+while the client is well on the other (seen for 130 s after a restart of a real broker).
 """
 
 from rebalance_model.observe.state import UNANSWERED_POLLS
@@ -13,7 +15,9 @@ def judge(turn: Turn, client_id: str) -> Verdict:
     client = turn.state.clients.get(client_id)
     if client is None or not client.unanswered:
         return CLEAR
-    return Holds("warning", client_id=client_id) if client.silent else None
+    if not client.silent or any(view.info.client_ids().count(client_id) > 1 for view in turn.state.views.values()):
+        return None
+    return Holds("warning", client_id=client_id)
 
 
 def evidence(turn: Turn, client_id: str) -> Evidence:
