@@ -50,6 +50,8 @@ from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.turn import Turn
 
 Clocks: TypeAlias = Mapping[str, int]
+NEVER = 2**63 - 1
+"""Nothing is due by a clock, but its source tells of the group."""
 FOLLOW_INTERVALS = 3
 """A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
 FAR_AHEAD = 60_000
@@ -150,11 +152,13 @@ def advance(state: GroupState, tick: Tick, policy: Policy, clocks: Clocks) -> li
 
 
 def deadlines(state: GroupState, policy: Policy) -> dict[str, int]:
-    """When something will be due next, by each clock; empty for a group without any event."""
+    """When something will be due next, by each clock that the group was told by; empty for one without any event."""
     if state.next_snapshot == 0:
         return {}
+    never = {view.told_by: NEVER for view in state.views.values() if view.told_by} | {state.poll_clock: NEVER}
+    never.pop("", None)
     dues = [state.next_snapshot, rebalances.deadline(state, policy), state.dues.get(state.clock)]
-    return state.dues | {state.clock: min(due for due in dues if due is not None)}
+    return never | state.dues | {state.clock: min(due for due in dues if due is not None)}
 
 
 def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:

@@ -112,7 +112,7 @@ class Shard:
         return found
 
     def _told_by(self, clock: str) -> list[str]:
-        """The groups of which the source of this clock has told: each has something due by it."""
+        """The groups of which the source of this clock tells: each has a deadline by it (`machine.deadlines`)."""
         return sorted(self._state.deadlines.get(clock, ()))
 
     def _tell(self, keys: Iterable[str], fact: _Fact) -> list[AnyEffect]:
@@ -138,20 +138,12 @@ class Shard:
     def _hear(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Tell the groups concerned whose ticks have stopped, and who ticks again."""
         sources, silent_after = self._state.sources, self._policy.source_silent_after
-        sources.hear(clock, tick.time, silent_after)
         effects: list[AnyEffect] = []
-        if (told := sources.known[clock].told) is not None:
-            sources.known[clock].told = None
-            again = partial(machine.hear_again, tick=tick, clock=clock)
-            effects += self._tell(filter(self._is_known, told), again)
-        for silent in sources.silent(silent_after):
-            keys = self._told_by(silent)
-            sources.known[silent].told = tuple(keys)
-            effects += self._tell(keys, partial(machine.miss, tick=tick, silent=silent))
+        if sources.hear(clock, tick.time, silent_after):
+            effects += self._tell(self._told_by(clock), partial(machine.hear_again, tick=tick, clock=clock))
+        for silent in sources.fallen_silent(silent_after):
+            effects += self._tell(self._told_by(silent), partial(machine.miss, tick=tick, silent=silent))
         return effects
-
-    def _is_known(self, key: str) -> bool:
-        return key in self._groups or self._store.get(key) is not None
 
     def _advance(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Let time pass up to the tick, and no further: the same tick once more lets none pass."""

@@ -19,8 +19,8 @@ class Source(msgspec.Struct, array_like=True):
     """When that was heard, by the stopwatch."""
     interval: int = 0
     """Between its last two ticks: a collector with many brokers ticks less often."""
-    told: tuple[str, ...] | None = None
-    """The groups that were told that it is silent; None while it is not."""
+    silent: bool = False
+    """Whether its groups were told that it is silent."""
 
 
 class Sources(msgspec.Struct, array_like=True):
@@ -33,18 +33,23 @@ class Sources(msgspec.Struct, array_like=True):
     """How far each other clock has come since the pace's last tick."""
     known: dict[str, Source] = {}
 
-    def hear(self, clock: str, time: int, silent_after: int) -> None:
-        """A source has ticked."""
+    def hear(self, clock: str, time: int, silent_after: int) -> bool:
+        """A source has ticked; returns whether it had been silent."""
         source = self.known.setdefault(clock, Source(time, self.elapsed))
         step = max(0, time - source.ticked)
         source.ticked += step
         source.interval = step or source.interval
         self._run(clock, min(step, silent_after // 2), silent_after)
         source.heard = self.elapsed
+        was_silent, source.silent = source.silent, False
+        return was_silent
 
-    def silent(self, silent_after: int) -> list[str]:
-        """Whose ticks have stopped, and nobody has been told of it."""
-        return [clock for clock, s in self.known.items() if s.told is None and self._is_late(s, silent_after)]
+    def fallen_silent(self, silent_after: int) -> list[str]:
+        """Whose ticks have stopped; each is told of once."""
+        fallen = [clock for clock, s in self.known.items() if not s.silent and self._is_late(s, silent_after)]
+        for clock in fallen:
+            self.known[clock].silent = True
+        return fallen
 
     def _run(self, clock: str, step: int, silent_after: int) -> None:
         if clock == self.pace or not self.pace:
