@@ -122,6 +122,8 @@ def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evid
     queue = incident.queue
     if queue is not None and queue in turn.state.queues:
         turn.touched[queue] = None
+    elif incident.code in _SOURCES:  # what its queues show changes with it
+        turn.touched |= dict.fromkeys(mq for mq in turn.state.queues if incident.subject in (mq.broker, ""))
     turn.emit(
         IncidentTransition(
             cluster=turn.state.cluster,

@@ -1,17 +1,20 @@
 """State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.ages import Ages, hook_lock
-from rebalance_model.observe.coverage import coverage
+from rebalance_model.observe.coverage import coverage, hooks_of, is_polled
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.expectation import declared_strategy, group_info
 from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
 from rebalance_model.observe.turn import Turn
 
+_RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
 
 
@@ -29,16 +32,22 @@ def snapshot_all(turn: Turn) -> None:
     _snapshot_group(turn, always=True)
 
 
-def _worst(incidents: list[Incident]) -> tuple[Health, str] | None:
-    rank: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
-    worst = min(incidents, key=lambda i: (rank[i.severity], i.opened_at, i.code, i.subject), default=None)
+def _worst(state: GroupState, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
+    """The most important of them, each by what explains it where that is open: a parent counts for its children."""
+    own = {incident.incident_id: incident for incident in incidents}
+    if any(incident.parent is not None for incident in own.values()):
+        every = {incident.incident_id: incident for incident in state.incidents.values()}
+        own = {(top := every.get(i.parent or "", i)).incident_id: top for i in own.values()}
+    worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 
 
 def _group_health(state: GroupState) -> tuple[Health, str]:
-    worst = _worst(list(state.incidents.values()))
+    worst = _worst(state, state.incidents.values())
     if worst is not None:
         return worst
+    if not is_polled(state) and not hooks_of(state):
+        return "UNKNOWN", "no source tells of it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
@@ -48,11 +57,15 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
 
 
 def _queue_health(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> tuple[Health, str]:
-    """Of a queue and its owner."""
+    """Of a queue, its broker and its owner."""
     if state.incidents:
-        worst = _worst([incident for incident in state.incidents.values() if incident.queue == mq])
+        down = state.incidents.get(f"BROKER_UNREACHABLE {mq.broker}")
+        worst = _worst(state, [i for i in state.incidents.values() if i.queue == mq or i is down])
         if worst is not None:
             return worst
+    view = state.views.get(mq.broker)
+    if not is_polled(state) and (view is None or view.hook is None or view.told_by in state.silent):
+        return "UNKNOWN", f"no source tells of {mq.broker}"
     if owner is None:
         return "UNKNOWN", "nobody is known to own it"
     if owner.silent:
