@@ -38,7 +38,7 @@ class Case:
     may: frozenset[str] = frozenset()
     """Further codes, and why, in the comment beside it."""
     may_after: frozenset[str] = frozenset()
-    """The same, once the cure has begun."""
+    """The same, once the cure has begun; by hook alone it need not resolve."""
     alerts_max: int | None = None
     """How many incidents may alert, each one and its subject counted; None: as many as are named."""
 
@@ -147,10 +147,12 @@ IDLE = Case("join", held=110, heal=40, due=(due("CONSUMER_IDLE", of_client=False
 SHRINKS = frozenset(
     {
         "LOCK_CONTENDED",  # for the 30 s in which one client works with the former route, and another with the new one
-        "ORDERED_QUEUE_STUCK",  # by hook alone: that a queue is no more, only a route shows
+        "ORDERED_QUEUE_STUCK",
+        "PULL_EXPIRED",
     }
 )
-"""What may be told of a topic that loses queues, which a healthy cluster's does not."""
+"""What may be told of a topic that loses queues, which a healthy cluster's does not. Hooks see no routes: to them a
+queue that is no more looks, for good, like one that nobody takes any longer."""
 HAND_OVERS = (
     Case("join", held=40, heal=40),
     Case("leave", held=40, heal=60),

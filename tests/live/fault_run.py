@@ -120,7 +120,7 @@ def _record(name, story, settings, lab, folder):
         assert collector.interrupt() == 0, collector.said()
     (folder / "faults.jsonl").write_bytes(lab.fault_log.read_bytes())
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    return Run(name, _commit(), date, began, ended, os.getloadavg(), played)
+    return Run(name, commit(), date, began, ended, os.getloadavg(), played)
 
 
 def _man(settings):
@@ -175,7 +175,8 @@ def _target(fault, key):
     return f"{key}-9" if fault in new else f"{key}-1"
 
 
-def _commit():
+def commit():
+    """The commit that is checked out."""
     answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     return answer.stdout.strip()
 
