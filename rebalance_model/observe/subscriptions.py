@@ -20,10 +20,10 @@ def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> N
     """Take what a member's heartbeat says."""
     client = turn.state.clients[client_id]
     heard = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
-    if heard != client.heard or client.heard_at < client.asked_at_answer:
-        client.heard = heard
+    answer_counted = client.heard_at < client.asked_at_answer
+    if heard != (client.subscriptions if answer_counted else client.heard):
         turn.group_to_judge = True
-    client.heard_at = turn.now
+    client.heard, client.heard_at = heard, turn.now
 
 
 def of(client: ClientView) -> dict[str, Interest]:

@@ -127,6 +127,14 @@ def test_a_partition_that_cuts_everybody_off_once_is_no_storm():
     assert told(trace, STORM) == []
 
 
+def test_clients_that_all_reconnect_once_are_no_storm():
+    """90 s without a network, which closed no channel: each client opens a new one, and the old one goes."""
+    clients = [f"c-{n:02}" for n in range(20)]
+    trace = group(*clients).heart_beat(100, *clients, number=1).lists(130, *clients)
+    assert told(trace, STORM) == []
+    assert len(trace.state.causes) == 20 + 40
+
+
 def test_the_sixth_cause_is_a_near_miss():
     trace = group("a", "b")
     for n in range(3):

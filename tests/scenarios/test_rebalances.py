@@ -196,7 +196,7 @@ def test_a_client_that_unlocks_has_committed_what_it_consumed():
 
 
 def test_a_client_that_dies_may_have_consumed_what_it_had_pulled():
-    """b began with 100 at 2; committed 298 at 46: 4.5 a second; it dies 4 s later with 18 more, or all that it pulled."""
+    """b began with 100 at 2; committed 298 at 46: 4.5 a second; it dies 4 s later with 18 more, or all it pulled."""
     trace = ordered().commits(46, "b", 2, 298).pulls(49, "b", 2, offset=320).lists(50, "a")
     trace.locks(101, "a", 2, 3).pulls(102, "a", 2, offset=298).pulls(102, "a", 3, offset=100)
     still(trace, 105, 146)

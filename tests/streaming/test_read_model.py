@@ -50,7 +50,7 @@ class Story:
             RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CLIENT_JOINED",
             trigger_client="B", causes=("CLIENT_JOINED B",), members_before=("A",), members_after=("A", "B"),
             queues_moved=moved, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 0),), pause_ms_max=0,
-            converged=converged,
+            converged=converged, queues_moved_min=1, reconsumed_min=7, reconsumed_max=9 if converged else None,
         )  # fmt: skip
 
     def incident(self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500) -> None:
@@ -212,6 +212,7 @@ def test_what_rebalances_cost(model):
 
     assert (cost["rebalances"], cost["not_converged"], cost["queues_moved"]) == (2, 1, 3)
     assert cost["duration_ms_max"] == 150
+    assert (cost["queues_moved_min"], cost["reconsumed_min"], cost["reconsumed_max"]) == (2, 14, None)
     # Queue 0 paused 0 ms, queue 1 300 ms; queue 2 has not ended its pause, and the retry topic does not count.
     assert (cost["pauses"], cost["pause_ms_sum"], cost["pause_ms_median"], cost["pause_ms_max"]) == (2, 300, 150, 300)
 
