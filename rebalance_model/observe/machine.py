@@ -97,7 +97,7 @@ def reboot(state: GroupState, event: BrokerStatus, policy: Policy, clocks: Clock
     """A broker has started, as polls say: where its hook lives it says so itself."""
     view = state.views.get(event.broker)
     turn = Turn(state, policy, clocks, cause=f"{event.source_id}||{event.seq}")
-    if view is None or state.clock != clock_of(event) or turn.live_hook(view) is not None:
+    if view is None or state.hook_clock or state.clock != clock_of(event) or turn.live_hook(view) is not None:
         return []
     await_members(turn, event.broker, view)
     return _concluded(turn)

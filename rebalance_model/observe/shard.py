@@ -52,7 +52,7 @@ class ShardState(msgspec.Struct):
     """For each clock, when each group has something due."""
     sources: Sources = msgspec.field(default_factory=Sources)
     boots: dict[str, int] = {}
-    """When each broker started, as polls last said."""
+    """By clock and broker: when it started, as that source last said."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -124,16 +124,16 @@ class Shard:
         return effects
 
     def _boot(self, event: BrokerStatus, clock: str) -> list[AnyEffect]:
-        """A hook begins with it; in polls another time than before is a restart."""
-        if event.source != "poll":
-            return self._tell(self._told_by(clock), partial(machine.restart, event=event))
-        if event.boot_time is None:
+        """A hook begins with it; a collector says it every round, and another time than before is a restart."""
+        name = f"{clock} {event.broker}"
+        before = self._state.boots.get(name)
+        if event.boot_time in (None, before):
             return []
-        name = f"{event.cluster}/{event.broker}"
-        before, self._state.boots[name] = self._state.boots.get(name), event.boot_time
-        if before in (None, event.boot_time):
-            return []
-        return self._tell(self._told_by(clock), partial(machine.reboot, event=event))
+        self._state.boots[name] = event.boot_time
+        effects = self._tell(self._told_by(clock), partial(machine.restart, event=event))
+        if before is not None:
+            effects += self._tell(self._told_by(clock), partial(machine.reboot, event=event))
+        return effects
 
     def _hear(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Tell the groups concerned whose ticks have stopped, and who ticks again."""
