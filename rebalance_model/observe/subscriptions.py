@@ -3,6 +3,7 @@
 A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: the client has those of the last one.
 """
 
+import functools
 from collections.abc import Sequence
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
@@ -29,8 +30,13 @@ def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> N
 def of(client: ClientView) -> dict[str, Interest]:
     """By topic, what the member subscribes; empty where it has not said. Retry topics are left out."""
     later = client.heard_at >= client.asked_at_answer or not client.subscriptions
-    said = client.heard if later and client.heard else client.subscriptions[:TOPICS_MAX]
-    return {s.topic: _interest(s) for s in said if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
+    return _interests(client.heard if later and client.heard else client.subscriptions)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _interests(said: tuple[Subscription, ...]) -> dict[str, Interest]:
+    """Kept: every member of a large group is looked at whenever one of them comes or goes."""
+    return {s.topic: _interest(s) for s in said[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 
 
 def _interest(subscription: Subscription) -> Interest:

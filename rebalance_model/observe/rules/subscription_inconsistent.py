@@ -20,7 +20,7 @@ def judge(turn: Turn, _: str) -> Verdict:
     said = _said(turn)
     known = [one for one in said.values() if one]
     first = known[0] if known else {}
-    if all(one == first for one in known):
+    if all(one is first or one == first for one in known):
         return CLEAR if len(known) == len(said) else None
     topics_differ = any(one.keys() != first.keys() for one in known)
     return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(said))
