@@ -67,7 +67,7 @@ def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None
 def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> str:
     """Add a queue's change of owner to the open episode, or open one for it; returns the rebalance's id."""
     queue = turn.state.queues[mq]
-    episode = turn.state.episode or _open_by_move(turn, mq, former)
+    episode = turn.state.episode or _open_by_move(turn, mq, former, owner)
     if episode.trigger == UNEXPLAINED and owner is not None and _is_new(turn.state, mq, former):
         open_or_extend(turn, "ROUTE_CHANGED", mq.topic, client_id=None)
     move = episode.moves.get(mq)
@@ -114,11 +114,11 @@ def give_up(turn: Turn, due: int) -> None:
         _close(turn, episode, converged=False if known else None)
 
 
-def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None) -> Episode:
-    if former is not None and _is_pull_expired(turn, mq):
-        return open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=former)
+def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
     if (partly := _partly_listed(turn.state)) is not None:
         return open_or_extend(turn, "CONNECTIONS_CHANGED", partly, client_id=partly)
+    if former is not None and owner is None and _is_pull_expired(turn, mq):
+        return open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=former)
     return open_or_extend(turn, UNEXPLAINED, str(mq), client_id=None)
 
 
