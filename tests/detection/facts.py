@@ -17,6 +17,8 @@ from rebalance_model.simulation.process import Life
 
 HOOK_BACK = 45_000
 """A hook that begins, or lost something, knows every member and lock again after so long."""
+BEGINS_WITHIN = 5_000
+"""Who takes a queue in which messages wait consumes the first of them within so long."""
 POLLS_BACK = 35_000
 """A collector that begins has asked everything three times."""
 
@@ -58,7 +60,11 @@ class Record:
 
     cluster: Cluster
     asked: dict[tuple[str, MessageQueue], dict[str, Asked]] = field(default_factory=lambda: defaultdict(dict))
-    takers: dict[tuple[str, MessageQueue], list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    contended: dict[tuple[str, MessageQueue], dict[str, Asked]] = field(default_factory=lambda: defaultdict(dict))
+    """The same for the sake of a member."""
+    orphaned: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
+    """When somebody was last refused for the sake of a client that is gone."""
+    takers: dict[tuple[str, MessageQueue], list[tuple[str, int, frozenset[str]]]] = field(default_factory=lambda: defaultdict(list))
     fallen: dict[tuple[str, MessageQueue], Fallen] = field(default_factory=dict)
     """Until a commit passes the mark."""
     went_back: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
@@ -70,8 +76,8 @@ class Record:
     """The highest commit ever."""
     consumed_to: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """One past the last message that a listener has accepted."""
-    reread: dict[tuple[str, MessageQueue], tuple[int, bool]] = field(default_factory=dict)
-    """When messages were last consumed again, and whether they had been committed."""
+    reread: dict[tuple[str, MessageQueue], tuple[int, bool, int]] = field(default_factory=dict)
+    """When messages were last consumed again, whether they had been committed, and how far."""
     down: dict[str, int] = field(default_factory=dict)
     """When a broker, its hook or the collector last was not there."""
     down_since: dict[str, int] = field(default_factory=dict)
@@ -101,7 +107,13 @@ class Record:
         def consumed(who: tuple[str, str], queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
             key = who[0], queue
             if offsets.start < self.consumed_to.get(key, 0) and not queue.is_retry:
-                self.reread[key] = times[1], offsets.start < self.committed_to.get(key, 0)
+                owned = truth._owned.get((*who, queue))  # else what a listener had in hand when it lost the queue
+                begins = owned is not None and times[0] - owned.begin < BEGINS_WITHIN
+                self.reread[key] = (
+                    times[1],
+                    begins and offsets.start < self.committed_to.get(key, 0),
+                    self.committed_to.get(key, 0),
+                )
             self.consumed_to[key] = max(offsets.stop, self.consumed_to.get(key, 0))
             consumes(who, queue, offsets, times)
 
@@ -165,6 +177,17 @@ class Record:
 
     def _answered(self, group: str, mq: MessageQueue, client_id: str, holder: str | None, *, granted: bool) -> None:
         now, asked = self.cluster.world.true_ms, self.asked[group, mq]
+        info = self.cluster.brokers[mq.broker].manager.consumer_table.get(group)
+        gone = info is None or holder not in info.client_ids()
+        if gone and not granted:
+            self.orphaned[group, mq] = now
+        if gone:
+            self.contended.pop((group, mq), None)
+        elif not granted:
+            known = self.contended[group, mq].setdefault(client_id, Asked(now, now, 0))
+            known.last, known.count = now, known.count + 1
+        else:
+            self.contended[group, mq].pop(client_id, None)
         self.lost_locks.get(mq.broker, {}).pop((group, mq), None) if granted else None
         if not granted:
             known = asked.setdefault(client_id, Asked(now, now, 0))
@@ -172,7 +195,7 @@ class Record:
             return
         asked.pop(client_id, None)
         if holder != client_id:
-            self.takers[group, mq] = [*self.takers[group, mq], (client_id, now)][-4:]
+            self.takers[group, mq] = [*self.takers[group, mq], (client_id, now, frozenset(info.client_ids() if info else ()))][-4:]
 
 
 @dataclass

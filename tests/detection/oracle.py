@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.process import Life
 from tests.detection.facts import Facts, Fallen
 from tests.detection.spans import Condition
@@ -38,6 +39,8 @@ class Memory:
     had_members: bool = False
     causes: list[tuple[int, str]] = field(default_factory=list)
     """What makes the group rebalance: when, and what it is about."""
+    lives: list[tuple[int, str, bool]] = field(default_factory=list)
+    """Who came (True) and went, and when."""
     members: set[str] = field(default_factory=set)
     channels: set[str] = field(default_factory=set)
     subscribed: dict[str, set[str]] = field(default_factory=dict)
@@ -58,6 +61,9 @@ class Memory:
     def _note_causes(self, facts: Facts) -> None:
         infos = {b.name: info for b in facts.up if (info := b.manager.consumer_table.get(facts.group)) is not None}
         what = {f"member {cid}" for cid in facts.members ^ self.members}
+        if facts.now - START < 15 * S:
+            self.members = facts.members  # who is there when observation begins has not come
+        self.lives += [(facts.now, cid, cid in facts.members) for cid in facts.members ^ self.members]
         for name, info in infos.items():
             topics = set(info.subscription_table)
             what |= {f"topic {topic}" for topic in topics ^ self.subscribed.get(name, topics)}
@@ -75,6 +81,13 @@ class Memory:
         """How many of the last 5 min are about something that has changed more than there and back."""
         lately = Counter(what for at, what in self.causes if now - at <= 300 * S)
         return sum(count for count in lately.values() if count > 2)
+
+    def surely_repeated(self, now: int) -> int:
+        """How many comings and goings there were in 5 min of members that went three times; and topics' flips."""
+        lives = [(cid, came) for at, cid, came in self.lives if now - at <= 300 * S]
+        again = {cid for cid, _ in lives if lives.count((cid, False)) > 2}
+        flips = Counter(what for at, what in self.causes if now - at <= 300 * S and what.startswith("topic"))
+        return sum(cid in again for cid, _ in lives) + sum(count for count in flips.values() if count > 2)
 
 
 Looks = Iterator[Condition]
@@ -105,13 +118,14 @@ def stuck(facts: Facts, memory: Memory) -> Looks:
         well = commit >= 0 and lag > 0 and before[1] > 0
         cached = bool(owners) and owners[0][1].msg_count > 0
         alive = bool(owners) and facts.answers(owners[0][0])
+        since = None if alive else facts.record.advanced.get((facts.group, mq))
         if facts.ordered:
             nobody = not alive  # whether anything waits can't be told then by the hook
             if lag > 0 or nobody:
                 surely = {"poll": well, "hook": well and (cached or nobody) and _moved_lately(facts, mq)}
-                yield Condition(code, str(mq), _known(facts, mq, frozenset(t for t, so in surely.items() if so)))
+                yield Condition(code, str(mq), _known(facts, mq, frozenset(t for t, so in surely.items() if so)), since)
         elif lag > 0 or not alive:
-            yield Condition(code, str(mq), _known(facts, mq, BOTH, well and cached and len(owners) == 1))
+            yield Condition(code, str(mq), _known(facts, mq, BOTH, well and cached and len(owners) == 1), since)
     memory.offsets = offsets
 
 
@@ -141,7 +155,10 @@ def of_the_dead(facts: Facts, _: Memory) -> Looks:
 
 
 def pull_expired(facts: Facts, _: Memory) -> Looks:
-    """PULL_EXPIRED: by the client's own stamp."""
+    """PULL_EXPIRED: by the client's own stamp. Who gives up a queue that is not ordered says so to nobody."""
+    for mq in () if facts.ordered else facts.routed:
+        if not _believed(facts, mq):
+            yield Condition("PULL_EXPIRED", str(mq))
     for mq, held in facts.held.items():
         for client, queue in held:
             age = client.clock.now() - queue.last_pull_timestamp
@@ -184,15 +201,18 @@ def locks(facts: Facts, _: Memory) -> Looks:
                 refused = any(a.last > facts.now - 3 * S for a in facts.record.asked[facts.group, mq].values())
                 told = BOTH if facts.all_answer else HOOK
                 yield Condition("LOCK_ORPHANED", str(mq), _known(facts, mq, told, asks and refused))
+    for (group_name, mq), at in facts.record.orphaned.items():
+        if group_name == facts.group and facts.now - at < 2 * S:
+            yield Condition("LOCK_ORPHANED", str(mq))
     for mq, held in facts.held.items():
         for client, queue in held:
-            if client.clock.now() - queue.last_lock_timestamp > 28 * S:
-                yield Condition("LOCK_EXPIRED", str(mq))
+            if client.clock.now() - queue.last_lock_timestamp > 28 * S or not facts.answers(client):
+                yield Condition("LOCK_EXPIRED", str(mq))  # polls know nothing of who is cut off from one broker alone
 
 
 def lock_contended(facts: Facts, _: Memory) -> Looks:
     """LOCK_CONTENDED: refused again and again by a member that lives; or taken to and fro."""
-    for (group, mq), asked in facts.record.asked.items():
+    for (group, mq), asked in facts.record.contended.items():
         lasting = [a.last for a in asked.values() if a.count >= 3 and a.last - a.first > 5 * S]
         if group != facts.group or not lasting or mq.broker not in facts.lists:
             continue
@@ -202,9 +222,10 @@ def lock_contended(facts: Facts, _: Memory) -> Looks:
             yield Condition("LOCK_CONTENDED", str(mq), _known(facts, mq, HOOK, sure))
     for (group, mq), taken in facts.record.takers.items():
         if group == facts.group and len(taken) == 4 and facts.now - taken[0][1] <= 61 * S:
-            (a, since), (b, _), (c, _), (d, _) = taken
-            if (a, b) == (c, d):
-                yield Condition("LOCK_CONTENDED", str(mq), _known(facts, mq, HOOK, facts.now - since < 58 * S))
+            clients, times, among = zip(*taken, strict=True)
+            if clients[:2] == clients[2:]:
+                sure = facts.now - times[0] < 58 * S and len(set(among)) == 1  # no client came or went
+                yield Condition("LOCK_CONTENDED", str(mq), _known(facts, mq, HOOK, sure))
 
 
 def locks_lost(facts: Facts, _: Memory) -> Looks:
@@ -380,10 +401,11 @@ def clients(facts: Facts, _: Memory) -> Looks:
         if cid in facts.members and not facts.answers(client):
             frozen = client.process.life is Life.FROZEN or all(facts.is_cut(client, name) for name in facts.lists)
             yield Condition("CLIENT_UNRESPONSIVE", cid, POLL if frozen and facts.polls else NONE)
-        offset = abs(client.settings.clock_offset)
-        if offset > 5 * S and cid in facts.members:
+        offset = client.settings.clock_offset
+        if abs(offset) > 5 * S and cid in facts.members:
             busy = any(facts.lag(mq) > 0 or facts.ordered for mq in client.owned)
-            sure = offset > 6 * S and facts.answers(client) and facts.polls and busy
+            shows = offset > 6 * S or offset < -16 * S  # a stamp of 9 s ago may be just that
+            sure = shows and facts.answers(client) and facts.polls and busy
             yield Condition("CLOCK_SKEW", cid, POLL if sure else NONE)
     for broker in facts.up:
         info = broker.manager.consumer_table.get(facts.group)
@@ -431,16 +453,20 @@ def storm(facts: Facts, memory: Memory) -> Looks:
     """REBALANCE_STORM: what makes a group rebalance comes again and again, within 5 min."""
     count = memory.repeated(facts.now)
     if count >= 4:
-        sure = count > 9
+        sure = memory.surely_repeated(facts.now) > 8
         telling = [t for t, so in (("poll", facts.polls), ("hook", all(facts.hooked(b.name) for b in facts.up))) if so]
         yield Condition("REBALANCE_STORM", "", frozenset(telling) if sure else NONE)
 
 
 def reread(facts: Facts, _: Memory) -> Looks:
     """DUPLICATE_CONSUMPTION: a client begins below what was committed."""
-    for (group, mq), (at, sure) in facts.record.reread.items():
+    for (group, mq), (at, sure, mark) in facts.record.reread.items():
         if group == facts.group and facts.now - at < 30 * S:
-            yield Condition("DUPLICATE_CONSUMPTION", str(mq), _known(facts, mq, HOOK, sure))
+            short = facts.now - at < S and facts.committed(mq) >= mark  # all within one sum of pulls: that has no order
+            if short:
+                facts.record.reread[group, mq] = at, False, mark
+            alike = all(client.consumer.config.orderly == facts.ordered for client in facts.clients)
+            yield Condition("DUPLICATE_CONSUMPTION", str(mq), _known(facts, mq, HOOK, sure and alike and not short))
 
 
 ORACLES: tuple[Oracle, ...] = (

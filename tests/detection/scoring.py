@@ -8,6 +8,8 @@ from tests.detection.runs import TELEMETRY, Found, Run
 from tests.detection.spans import MAY, Span
 
 S = 1_000
+LOOK = 2 * S
+"""What is over at once may have been told before a look saw it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ BOUNDS = {
     "BROKER_LOCKS_LOST": Bounds("hook"),
     "PULL_EXPIRED": Bounds("either", poll=13),
     "QUEUE_UNASSIGNED": Bounds("poll", 40, poll=150, early=12),
-    "QUEUE_DOUBLE_OWNED": Bounds("poll", poll=35),
+    "QUEUE_DOUBLE_OWNED": Bounds("either", hook=60, poll=35),
     "ASSIGNMENT_MISMATCH": Bounds("poll", poll=40),
     "STRATEGY_MISMATCH": Bounds("poll"),
     "MIXED_CONSUME_MODE": Bounds("poll"),
@@ -166,7 +168,7 @@ def _opened(run: Run, telemetry: str, group: str, code: str, subject: str, span:
         for one in run.found[telemetry]
         if (one.group, one.code, one.subject) == (group, code, subject)
         and one.opened <= span.end + S
-        and (one.resolved is None or one.resolved >= span.begin)
+        and (one.resolved is None or one.resolved >= span.begin - LOOK)
     ]
     return min(times, default=None)
 

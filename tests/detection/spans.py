@@ -16,6 +16,8 @@ class Condition:
     subject: str
     surely: frozenset[str] = frozenset()
     """By which telemetry that is to be seen: hook, poll."""
+    since: int | None = None
+    """Since when, where that was before it could be told; epoch milliseconds."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Spans:
                 if spans and spans[-1].end == before:
                     spans[-1].end = now
                 elif not spans or spans[-1].end < now:
-                    spans.append(Span(now, now))
+                    spans.append(Span(now if level != MAY else one.since or now, now))
 
     def of(self, level: str, code: str, subject: str) -> list[Span]:
         """The spans of one subject."""
