@@ -10,6 +10,10 @@ anybody.
 import msgspec
 
 
+_FIRST_INTERVALS = 4
+"""Until its second tick nobody knows how often a source ticks."""
+
+
 class Source(msgspec.Struct, array_like=True):
     """One source, by its clock's name."""
 
@@ -57,13 +61,15 @@ class Sources(msgspec.Struct, array_like=True):
             self.elapsed += step
             self.since_pace.clear()
             return
-        came = self.since_pace[clock] = self.since_pace.get(clock, 0) + step
+        known = self.since_pace.get(clock)
+        came = self.since_pace[clock] = known + step if known is not None else 0
         if came > silent_after:
             self.pace = clock
             self.elapsed += came
-            for other in self.since_pace:  # who has ticked while the pace stood
+            for other in self.since_pace:  # who has ticked while the pace stood: how lately is not known
                 self.known[other].heard = self.elapsed
             self.since_pace.clear()
 
     def _is_late(self, source: Source, silent_after: int) -> bool:
-        return self.elapsed - source.heard > max(silent_after, 2 * source.interval)
+        patience = max(silent_after, 2 * source.interval) if source.interval else _FIRST_INTERVALS * silent_after
+        return self.elapsed - source.heard > patience

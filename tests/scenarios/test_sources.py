@@ -1,0 +1,341 @@
+"""The scenario table of the sources: brokers that answer nothing, telemetry that is missing, clocks that are off."""
+
+import msgspec
+import pytest
+
+from rebalance_model.observe import machine
+from rebalance_model.observe.coverage import NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
+from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost, Tick
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules import (
+    BROKER_RULES,
+    CLIENT_RULES,
+    GROUP_RULES,
+    QUEUE_RULES,
+    broker_unreachable,
+    clock_skew,
+    telemetry_gap,
+)
+from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.turn import Turn
+from tests.core.simulation.run import Groups, Told, small, tell, transitions
+from tests.scenarios import trace as traces
+from tests.scenarios.hook_trace import A, HookTrace
+from tests.scenarios.trace import START, Held, Member, Trace, holding
+
+TWO = {"a": holding(0, 1), "b": holding(2, 3)}
+OFFSETS = dict.fromkeys(range(4), (100, 100))
+DOWN = ("BROKER_UNREACHABLE",)
+
+
+def rounds(trace: Trace, *times: float, members: dict[str, Member] | None = TWO) -> Trace:
+    for at in times:
+        trace.poll(at, members, None if members is None else OFFSETS)
+    return trace
+
+
+def statuses(trace: Trace, queue_id: int) -> list[tuple[float, str, str]]:
+    rows = [e for e in trace.effects if isinstance(e, QueueSnapshot) and e.queue_id == queue_id]
+    return [((e.time - START) / 1000, e.status, e.status_reason) for e in rows]
+
+
+def last_state(trace: Trace) -> GroupSnapshot:
+    return [e for e in trace.effects if isinstance(e, GroupSnapshot)][-1]
+
+
+# BROKER_UNREACHABLE
+
+
+def test_a_broker_that_leaves_two_rounds_without_an_answer_is_unreachable_until_it_answers():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, members=None), 50)
+    assert trace.incidents() == [(30, "OPENED", "BROKER_UNREACHABLE"), (50, "RESOLVED", "BROKER_UNREACHABLE")]
+    assert statuses(trace, 0)[1:] == [
+        (0, "OK", ""),
+        (30, "BAD", "BROKER_UNREACHABLE"),
+        (50, "OK", ""),
+    ]
+    [opened, _] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code in DOWN]
+    told = msgspec.json.decode(opened.evidence)
+    assert (told["unanswered"], told["silent_ms"], told["queues"], told["hook_silent"]) == (2, 10_000, 4, None)
+
+
+def test_one_round_without_an_answer_is_a_near_miss():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=None), 30)
+    assert trace.incidents() == []
+
+
+def test_an_error_of_the_brokers_own_is_an_answer():
+    """16 (NO_PERMISSION): it is there, and says why not."""
+    trace = rounds(Trace(), 0)
+    for at in (10, 20, 30):
+        trace.tick(at)
+        trace._fold(ConsumerConnection(error=RpcError(code=16), **trace._poll(START + at * 1000)))
+    assert trace.incidents() == []
+
+
+def test_what_opens_on_its_queues_is_its_child_and_stands_alone_when_it_is_back():
+    """Queue 0 was about to be stuck when the broker went: the alert is the broker's, until it answers again."""
+    stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
+    owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
+    trace = rounds(Trace(), 0)
+    for at in (10, 20, 30, 40, 50, 60, 70):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
+    turn_down(trace, 71, 72)
+    trace._fold(trace_stats(trace, 73, stuck))
+    stuck_row = [e for e in trace.effects if isinstance(e, IncidentTransition)][-1]
+    assert (stuck_row.code, stuck_row.transition) == ("ORDERED_QUEUE_STUCK", "OPENED")
+    assert stuck_row.parent is not None
+    assert statuses(trace, 0)[-1][1:] == ("BAD", "BROKER_UNREACHABLE")
+    trace.poll(80, {"a": owner, "b": holding(2, 3)}, stuck)
+    assert trace.incidents()[-2:] == [
+        (80, "RESOLVED", "BROKER_UNREACHABLE"),
+        (80, "ESCALATED", "ORDERED_QUEUE_STUCK SUSPEND_LOOP"),
+    ]
+    assert [e for e in trace.effects if isinstance(e, IncidentTransition)][-1].parent is None
+    assert statuses(trace, 0)[-1][1:] == ("BAD", "ORDERED_QUEUE_STUCK SUSPEND_LOOP")
+
+
+def turn_down(trace: Trace, *times: int) -> None:
+    for at in times:
+        trace.tick(at)
+        trace._fold(ConsumerConnection(error=RpcError(code=-1), **trace._poll(START + at * 1000)))
+
+
+def trace_stats(trace: Trace, at: int, offsets: dict[int, tuple[int, int]]) -> AnyEvent:
+    rows = tuple(
+        traces.OffsetInfo(mq=traces.mq(q), broker_offset=b, consumer_offset=c) for q, (b, c) in offsets.items()
+    )
+    return traces.ConsumeStats(queues=rows, **trace._poll(START + at * 1000))
+
+
+# A restart that polls alone show
+
+
+def reboot(trace: Trace, at: int) -> None:
+    now = START + at * 1000
+    fields = trace._poll(now)
+    del fields["group"], fields["asked"]
+    trace.seq -= 1  # a broadcast has numbers of its own
+    event = BrokerStatus(boot_time=now, **fields)
+    trace._hear(event)
+    trace._keep(machine.reboot(trace.state, event, trace.policy, trace.clocks))
+    trace.state.validate()
+
+
+def test_members_are_waited_for_after_a_restart_that_only_polls_show():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=None), 29)
+    reboot(trace, 30)
+    rounds(trace, 30, members={})
+    assert trace.state.members == ("a", "b")
+    rounds(trace, 40, members={"a": holding(0, 1)})
+    rounds(trace, 50, 60, 70, 80)
+    assert trace.state.members == ("a", "b")
+    assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
+    assert trace.incidents() == []
+    assert not [move for move in trace.moves() if move[0] > 0]
+    assert [one.trigger for one in trace.rebalances()] == ["BROKER_RESTARTED"]
+
+
+def test_who_does_not_come_back_after_a_restart_is_gone_after_45_s():
+    """35 s, in which every client heartbeats, and a round."""
+    trace = rounds(Trace(), 0, 10)
+    reboot(trace, 20)
+    for at in range(20, 65, 5):
+        trace.poll(at, {"a": holding(0, 1)}, OFFSETS)
+    assert trace.state.members == ("a", "b")
+    trace.tick(64.999)
+    assert trace.state.members == ("a", "b")
+    trace.tick(65)
+    assert trace.state.members == ("a",)
+    assert trace.owners() == {0: "a", 1: "a", 2: None, 3: None}
+
+
+def test_a_restart_that_the_hook_tells_or_another_collector_is_left_to_them():
+    hooked = HookTrace().heart_beat(0, "a", "b").passes(0.5).poll(1, TWO).passes(1.5)
+    reboot(hooked, 2)
+    assert hooked.state.views[A].awaited == {}
+    polled = rounds(Trace(), 0)
+    polled.source_id = f"poll-2@{START}"
+    reboot(polled, 5)
+    assert polled.state.views[A].awaited == {}
+    unknown = Trace()
+    reboot(unknown, 5)
+    assert unknown.effects == []
+
+
+# CLOCK_SKEW
+
+
+@pytest.mark.parametrize(
+    ("off", "sub_cause"),
+    [(-7_200_000, "BEHIND"), (7_200_000, "AHEAD"), (6_001, "AHEAD"), (-9_001, "BEHIND")],
+)
+def test_a_client_whose_clock_is_off_is_told_after_60_s(monkeypatch, off, sub_cause):
+    """At 10 its newest stamp is proved newer than its answer of 0, so at 70 it has been so for 60 s."""
+    monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
+    trace = Trace()
+    for n in range(9):  # its newest stamp is 1 s old, or 6 s: either end of the interval is narrowed down
+        trace.poll(10 * n, {"a": holding(0, pull_age=1 + 5 * (n % 2), consume_age=9, lock_age=9)})
+    assert next(t for t in trace.incidents("CLOCK_SKEW") if t[1] == "OPENED")[0] in (70, 80)
+    assert {t[2] for t in trace.incidents("CLOCK_SKEW")} == {f"CLOCK_SKEW {sub_cause}"}
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "CLOCK_SKEW"]
+    bounds = msgspec.json.decode(opened.evidence)
+    assert (opened.severity, opened.client_id) == ("info", "a")
+    assert bounds["ahead_ms_min"] <= off <= bounds["ahead_ms_max"]
+
+
+@pytest.mark.parametrize("off", [0, 4_999, -4_999])
+def test_a_clock_within_5_s_is_right_and_a_stamp_may_be_old(monkeypatch, off):
+    """The client has not pulled for 25 s: its newest stamp says nothing of its clock."""
+    monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
+    trace = Trace()
+    for n in range(12):
+        age = 10 * (n % 4)
+        trace.poll(10 * n, {"a": holding(0, pull_age=age, consume_age=age, lock_age=age)})
+    assert trace.incidents("CLOCK_SKEW") == []
+
+
+def test_a_clock_that_is_set_right_is_told(monkeypatch):
+    trace = Trace()
+    for n in range(8):
+        trace.poll(10 * n, {"a": holding(0)})
+    monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", 0)
+    for n in range(8, 11):
+        age = 1 + 7 * (n % 2)
+        trace.poll(10 * n, {"a": holding(0, pull_age=age, consume_age=age, lock_age=age)})
+    assert [t[1] for t in trace.incidents("CLOCK_SKEW")] == ["OPENED", "RESOLVED"]
+
+
+# TELEMETRY_GAP: stories, through a shard
+
+
+def fold(told: Told) -> list[AnyEffect]:
+    shard = Shard(None, Groups(), Policy())
+    effects = []
+    for event in told.events:
+        effects += shard.fold(event)
+        for state in shard._groups.values():
+            state.validate()
+    return effects
+
+
+def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
+    return [t for t in transitions(effects) if t[2].split()[0] in codes]
+
+
+def test_a_hook_that_cannot_write_is_silent_then_has_lost_something_and_says_why():
+    """The disk is full from 55 to 145: at 71 its last tick is more than 15 s old."""
+    effects = fold(tell("hook-full", hook=True, poll=True))
+    assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
+        (71, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
+        (145, "RECLASSIFIED", "TELEMETRY_GAP HOOK_LOST"),
+        (181, "RESOLVED", "TELEMETRY_GAP HOOK_LOST"),
+    ]
+    lost = [e for e in effects if isinstance(e, IncidentTransition) and e.transition == "RECLASSIFIED"]
+    assert msgspec.json.decode(lost[0].evidence)["lost"] > 0
+    silent = [e for e in effects if isinstance(e, GroupSnapshot) and 71_000 < e.time - START < 140_000]
+    covered = msgspec.json.decode(silent[0].coverage)
+    assert (covered["hooks"], covered["polls"]) == (0, True)
+    assert covered["silent_rules"] == sorted(NEED_HOOKS)
+
+
+def test_a_collector_that_is_away_is_silent_until_it_is_back():
+    effects = fold(tell("collector-away", hook=True, poll=True))
+    told = of(effects, "TELEMETRY_GAP")
+    assert [t[1:] for t in told] == [
+        ("OPENED", "TELEMETRY_GAP POLL_SILENT"),
+        ("RESOLVED", "TELEMETRY_GAP POLL_SILENT"),
+    ]
+    away = [e for e in effects if isinstance(e, GroupSnapshot) and '"polls":false' in e.coverage]
+    covered = msgspec.json.decode(away[-1].coverage)
+    assert (covered["hooks"], covered["brokers_answering"], covered["offsets"]) == (1, 0, False)
+    assert covered["silent_rules"] == sorted(NEED_POLLS + NEED_OFFSETS)
+
+
+def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
+    down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
+    effects = fold(tell(down, hook=True, poll=True))
+    assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
+        (72, "OPENED", "BROKER_UNREACHABLE"),
+        (77, "RECLASSIFIED", "BROKER_UNREACHABLE HOOK_SILENT"),
+        (77, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
+        (91, "RECLASSIFIED", "BROKER_UNREACHABLE"),
+        (91, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
+        (92, "RESOLVED", "BROKER_UNREACHABLE"),
+    ]
+    [gap] = [e for e in effects if getattr(e, "code", "") == "TELEMETRY_GAP" and e.transition == "OPENED"]
+    assert gap.parent is not None
+
+
+def test_answers_that_are_missing_are_a_gap_for_two_rounds():
+    trace = rounds(Trace(), 0, 10)
+    trace.seq += 3
+    rounds(trace, 20, 30, 40).tick(40.001)
+    assert trace.incidents("TELEMETRY_GAP") == [
+        (20, "OPENED", "TELEMETRY_GAP POLL_LOST"),
+        (40.001, "RESOLVED", "TELEMETRY_GAP POLL_LOST"),
+    ]
+
+
+def test_a_collector_that_starts_anew_has_lost_nothing():
+    trace = rounds(Trace(), 0, 10)
+    trace.source_id, trace.seq = f"poll-1@{START + 15_000}", 5
+    rounds(trace, 20, 30)
+    assert trace.incidents("TELEMETRY_GAP") == []
+
+
+def test_events_that_are_missing_are_a_gap_until_every_member_has_heartbeaten():
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1)
+    lost = TelemetryLost(from_time=1, to_time=2, count=7, reason="disk full", seq=1, **trace._common(trace.clock(2)))
+    machine.note_loss(trace.state, lost, trace.policy, trace.clocks)
+    trace.hook_seq["broker-a-0"] += 7
+    trace.locks(10, "a", 0, 1)
+    for at in (20, 30, 44):
+        trace.locks(at, "a", 0, 1).heart_beat(at, "a", "b").passes(at)
+    assert trace.incidents("TELEMETRY_GAP") == [(10 + 10_800, "OPENED", "TELEMETRY_GAP HOOK_LOST")]
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "TELEMETRY_GAP"]
+    assert msgspec.json.decode(opened.evidence) | {"lost": 7, "reason": "disk full"} == msgspec.json.decode(
+        opened.evidence
+    )
+    trace.passes(45.001)
+    assert trace.incidents("TELEMETRY_GAP")[-1] == (45.001 + 10_800, "RESOLVED", "TELEMETRY_GAP HOOK_LOST")
+
+
+# What every rule must stand
+
+
+def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
+    turn = Turn(Trace().state, Policy(), {}, "")
+    assert broker_unreachable.evidence(turn, "gone") == {}
+    assert telemetry_gap.hook_evidence(turn, "gone")["source"] == ""
+    assert clock_skew.evidence(turn, "gone")["ahead_ms_min"] is None
+    for rule in (broker_unreachable.RULE, telemetry_gap.OF_HOOK, telemetry_gap.OF_POLLS, clock_skew.RULE):
+        assert type(rule.judge(turn, "gone")).__name__ == "Clear"
+
+
+def test_an_unanswered_broker_is_not_judged_while_the_collector_itself_is_silent():
+    trace = rounds(rounds(Trace(), 0), 10, members=None)
+    tick = Tick(seq=1, **HookTrace()._common(START))
+    trace.clocks["c/hook"] = START
+    machine.miss(trace.state, tick, "c/poll-1", trace.policy, trace.clocks)
+    turn = Turn(trace.state, trace.policy, trace.clocks, "")
+    assert broker_unreachable.judge(turn, A) is None
+
+
+def test_coverage_names_rules_that_there_are():
+    codes = {rule.code for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, GROUP_RULES) for rule in rules}
+    assert codes.issuperset(NEED_HOOKS + NEED_POLLS + NEED_OFFSETS)
+
+
+def test_a_group_that_only_a_hook_told_of_is_unknown_when_that_is_silent():
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).passes(2)
+    assert last_state(trace).health == "OK"
+    tick = Tick(seq=1, **HookTrace()._common(START))
+    effects = machine.miss(trace.state, tick, trace.view().clock, trace.policy, trace.clocks)
+    assert [(e.health, e.health_reason) for e in effects if isinstance(e, GroupSnapshot)] == [
+        ("WARN", "TELEMETRY_GAP HOOK_SILENT")
+    ]
+    assert {(e.status, e.status_reason) for e in effects if isinstance(e, QueueSnapshot)} == {
+        ("UNKNOWN", "no source tells of broker-a")
+    }
