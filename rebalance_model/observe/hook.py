@@ -310,6 +310,8 @@ def _credit(turn: Turn, hook: HookView, channel: str, client_id: str) -> None:
 def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
     """A client makes process queues. Of ordered queues it has the locks already, which is what counts."""
     taken = [mq for mq in queues if not _is_locked(turn, hook, mq)]
+    for mq in taken:
+        rebalances.note_retaken(turn, mq, client_id, queues[mq])
     _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
     for mq in taken:
         told = turn.hook_queue(mq)

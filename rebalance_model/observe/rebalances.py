@@ -82,6 +82,16 @@ def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | Non
     return episode.rebalance_id
 
 
+def note_retaken(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None:
+    """A client makes a process queue anew of a queue that it has, at ``now`` of the broker's clock: why?
+
+    Of a concurrent queue nothing else tells that it was given up.
+    """
+    told = turn.hook_queue(mq)
+    if told.holder == client_id and 0 < told.pull_time < now - turn.policy.pull_max_idle_time:
+        open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=client_id)
+
+
 def settle(turn: Turn) -> None:
     """Close the episode if the owners are where they belong and every member has had its say."""
     episode = turn.state.episode

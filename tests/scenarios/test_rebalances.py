@@ -62,6 +62,15 @@ def test_a_client_that_gives_up_and_retakes_its_queue_repairs_a_pull_that_expire
     assert (last(trace).queues_moved, last(trace).queues_moved_min) == (0, 0)
 
 
+@pytest.mark.parametrize(("again", "told"), [(124, ["CLIENT_JOINED", "PULL_EXPIRED_REPAIR"]), (123, ["CLIENT_JOINED"])])
+def test_a_concurrent_queue_is_retaken_by_asking_where_to_begin(again: float, told: list[str]):
+    """Pulled at 3 last: more than 120 s later it is a repair, else the client has only asked."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5)
+    still(trace, 5, 120).asks(again, "a", 0)
+    still(trace, 125, 166)
+    assert [rebalance.trigger for rebalance in trace.rebalances()] == told
+
+
 def test_a_queue_given_up_within_pull_max_idle_time_is_a_near_miss():
     trace = still(ordered(), 45, 122).unlocks(123, "a", 0).locks(123.1, "a", 0)
     still(trace, 125, 166)
