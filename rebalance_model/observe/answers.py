@@ -25,6 +25,7 @@ _NOT_ONLINE = "not online"
 could not reach the client on the channel that it took: where a broker that restarts keeps a channel that was closed
 while it registered, that is so for 120 s, though the client is well on another one."""
 
+
 def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
     """Replace the client's view by its answer; an answer older than what is known changes nothing."""
     state = turn.state

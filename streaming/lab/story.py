@@ -1,7 +1,7 @@
 """How the demo's capture is recorded: the lab, the collector, and every fault at its time.
 
-`rebalance-watch lab record DIR` plays it for about 26 minutes, and both collectors tell of it. The faults follow each other with pauses in which the
-group heals, so that each line of what is found belongs to one of them.
+`rebalance-watch lab record DIR` plays it for about 26 minutes, and both collectors tell of it. The faults follow each
+other with pauses in which the group heals, so that each line of what is found belongs to one of them.
 """
 
 import os

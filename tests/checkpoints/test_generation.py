@@ -150,7 +150,10 @@ def test_what_is_for_ever_can_not_be_changed(tmp_path, changed, setting):
 
 
 CHANGES = [
-    ({"policy": Policy(group=({"pattern": "pay", "stuck_after": 1},))}, "begun under another policy: .*--policy .*policy.toml"),
+    (
+        {"policy": Policy(group=({"pattern": "pay", "stuck_after": 1},))},
+        "begun under another policy: .*--policy .*policy.toml",
+    ),
     ({"code_version": "2.0"}, "begun by version 1.0, this is 2.0"),
 ]
 

@@ -17,7 +17,6 @@ from rebalance_model.observe.events import (
     LockBatchMq,
     PullMessage,
     QueryConsumerOffset,
-    RpcError,
     Subscription,
     TelemetryLost,
     Tick,

@@ -66,7 +66,9 @@ class HookTrace(Trace):
     def leaves(self, at: float, client: str, *, number: int = 0, code: int = 0) -> "HookTrace":
         return self._tell(at, UnregisterClient, client_id=client, channel=channel_of(client, number), code=code)
 
-    def lists(self, at: float, *clients: str, asked: float | None = None, code: int = 0, channel: str = "?:9") -> "HookTrace":
+    def lists(
+        self, at: float, *clients: str, asked: float | None = None, code: int = 0, channel: str = "?:9"
+    ) -> "HookTrace":
         """The broker's answer to who the members are."""
         begun = self.clock(at if asked is None else asked)
         return self._tell(at, GetConsumerListByGroup, channel=channel, asked=begun, consumer_ids=clients, code=code)
