@@ -213,7 +213,7 @@ def locks(facts: Facts, _: Memory) -> Looks:
 def lock_contended(facts: Facts, _: Memory) -> Looks:
     """LOCK_CONTENDED: refused again and again by a member that lives; or taken to and fro."""
     for (group, mq), asked in facts.record.contended.items():
-        lasting = [a.last for a in asked.values() if a.count >= 3 and a.last - a.first > 5 * S]
+        lasting = [a.last for a in asked.values() if a.count >= 3 and a.last - a.first > 50 * S]
         if group != facts.group or not lasting or mq.broker not in facts.lists:
             continue
         lives, age = _holder(facts, mq) in facts.lists[mq.broker], facts.now - max(lasting)
