@@ -1,5 +1,6 @@
 """Rows that recordings of the lab (`tests/live/test_faults.py`) added: each was a false alarm there, or missing."""
 
+from rebalance_model.observe.effects import IncidentTransition
 from tests.scenarios.hook_trace import HookTrace
 from tests.scenarios.trace import holding
 
@@ -15,3 +16,16 @@ def test_a_client_that_leaves_has_not_stalled_the_rebalance_between_its_unlock_a
     trace.tick(87)
     trace.unlocks(87.500, "a", 0, 1, 2, 3).leaves(87.506, "a")
     assert trace.incidents("REBALANCE_STALLED") == []
+
+
+def test_locks_that_a_storm_leaves_behind_are_told_with_it():
+    """50 clients replaced all at once: 13 had got a lock while they were leaving. That is one alert, the storm's."""
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
+    for at in (10, 20, 30, 40):
+        trace.heart_beat(at, "c").leaves(at + 5, "c")
+    trace.locks(46, "a", 0, 1).lists(50, "b").locks(50, "b", 0, granted=())
+    told = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
+    assert [(e.code, e.parent) for e in told] == [
+        ("REBALANCE_STORM", None),
+        ("LOCK_ORPHANED", told[0].incident_id),
+    ]

@@ -75,4 +75,4 @@ def _severity(turn: Turn, queue: QueueState, orphaned_ms: int, clock: str) -> Se
     return "warning"
 
 
-RULE = Rule("LOCK_ORPHANED", judge, evidence)
+RULE = Rule("LOCK_ORPHANED", judge, evidence, absorbed_by=("REBALANCE_STORM",))
