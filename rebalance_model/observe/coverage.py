@@ -72,7 +72,7 @@ def coverage(state: GroupState) -> str:
 def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked for at every event
     brokers: int,
     hooks: int,
-    polls: bool,
+    polls: bool,  # noqa: FBT001
     answering: int,
     members: int,
     heard: int,

@@ -9,7 +9,6 @@ anybody.
 
 import msgspec
 
-
 _FIRST_INTERVALS = 4
 """Until its second tick nobody knows how often a source ticks."""
 
