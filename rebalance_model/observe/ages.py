@@ -63,12 +63,17 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
 
 
 def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str] | None:
-    """The lock's age, and by which clock."""
+    """The lock's age, and by which clock; None also where a renewal may have been lost on its way to us."""
     entry = hook_lock(turn.state, mq)
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if entry is None or hook is None or entry.client_id != owner:
         return None
-    return max(0, turn.clock_of(hook) - entry.last_update_timestamp), hook.clock
+    now, told = turn.clock_of(hook), entry.last_update_timestamp
+    known_at = hook.covered_since + turn.policy.client_lock_max_live_time
+    if told < hook.covered_since and now <= known_at:
+        turn.look_again(hook.clock, known_at + 1)
+        return None
+    return max(0, now - told), hook.clock
 
 
 def _told_pull(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:

@@ -93,7 +93,7 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
     _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
     if told.reread is not None and offset >= told.reread.mark:
         told.reread = None
-    if client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
+    if offset > before and client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
         _note_reread(turn, told)
     told.committer = client_id
     if told.left is not None and told.left.client_id == client_id != told.holder:

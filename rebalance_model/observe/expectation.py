@@ -45,6 +45,14 @@ def broadcasts(state: GroupState) -> bool:
     return info is not None and info.message_model == "BROADCASTING"
 
 
+def is_subscribed(state: GroupState, topic: str) -> bool:
+    """By the broker's table, which the members' heartbeats overwrite in turn, or by a member's own word."""
+    info = group_info(state)
+    if info is not None and topic in info.subscription_table:
+        return True
+    return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
+
+
 def is_divided(state: GroupState) -> bool:
     """Whether the members divide the queues among them, and their answers show who has which: they are pushed.
 

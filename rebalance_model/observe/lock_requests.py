@@ -63,6 +63,12 @@ def _refuse(turn: Turn, hook: HookView, mq: MessageQueue, event: LockBatchMq) ->
         asked.last, asked.count = event.time, asked.count + 1
     else:
         _keep(told, event.client_id, event.time)
+    entry = hook.locks.get(mq)
+    asked = told.refusals[event.client_id]
+    if entry is not None and entry.client_id not in turn.state.members:
+        asked.orphaned, asked.kept = event.time, 0
+    else:
+        asked.kept += 1
     turn.queues_to_judge[mq] = None
 
 

@@ -8,6 +8,7 @@ not known whether anything does.
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.expectation import is_subscribed
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.state import HookQueue, HookView
 from rebalance_model.observe.turn import Turn
@@ -52,7 +53,10 @@ def by_hook(turn: Turn, mq: MessageQueue) -> Stall | None:
     unmoved = now - told.advanced_at
     if unmoved <= turn.policy.stuck_after:
         return Stall(unmoved, None, hook.clock, moved=True)
-    return _unknown_lag(turn, hook, told, last_sign(turn, mq, hook, told))
+    sign = last_sign(turn, mq, hook, told)
+    if sign is None and turn.state.members and not is_subscribed(turn.state, mq.topic):
+        return None  # nobody means to have it: a topic that was given up
+    return _unknown_lag(turn, hook, told, sign)
 
 
 def _unknown_lag(turn: Turn, hook: HookView, told: HookQueue, sign: int | None) -> Stall | None:

@@ -176,6 +176,10 @@ class Refusals(msgspec.Struct, array_like=True):
     first: int
     last: int
     count: int = 1
+    orphaned: int = 0
+    """When it was last refused for the sake of a client that was no member; 0: never."""
+    kept: int = 0
+    """How often since then, for the sake of members."""
 
 
 class Regression(msgspec.Struct, array_like=True):

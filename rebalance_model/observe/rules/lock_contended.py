@@ -33,7 +33,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     """Who has it, who asks, and who had it in turn."""
     told = turn.state.queues[mq].hook or HookQueue()
-    asked = {client_id: r for client_id, r in told.refusals.items() if r.count >= REFUSALS}
+    asked = {client_id: r for client_id, r in told.refusals.items() if r.kept >= REFUSALS}
     return {
         "holder": told.holder,
         "asked_by": ", ".join(sorted(asked)),
@@ -44,10 +44,12 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
 
 
 def _is_refused(turn: Turn, hook: HookView, told: HookQueue) -> bool:
-    """Whether somebody is refused for long, and still asks."""
+    """Whether somebody is refused for long, all the time for the sake of a member, and still asks."""
     now, policy = turn.clock_of(hook), turn.policy
     lasting = [
-        r.last for r in told.refusals.values() if r.count >= REFUSALS and r.last - r.first > policy.lock_contended_after
+        r.last
+        for r in told.refusals.values()
+        if r.kept >= REFUSALS and r.last - max(r.first, r.orphaned) > policy.lock_contended_after
     ]
     if not lasting or now - max(lasting) > policy.rebalance_wait_interval:
         return False

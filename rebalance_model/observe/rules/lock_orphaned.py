@@ -3,10 +3,11 @@
 A client that is killed unlocks nothing: the broker keeps its lock for 60 s from the last renewal, and says so to nobody
 but the heirs that it refuses. With the broker's hook from the first refusal on. By polls it is inferred: the former
 owner is gone, its lock is young enough to live, and who should have the queue has had a full rebalance's time and has
-it not. Clear when the lock is granted, or nobody asks any more.
+it not. Clear when the lock is granted or has run out, or nobody asks any more.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.lock_requests import IN_A_ROW
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.state import BrokerView, HookView, QueueState
 from rebalance_model.observe.turn import Turn
@@ -43,11 +44,16 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
 
 def _told(turn: Turn, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
     refusals = queue.hook.refusals if queue.hook is not None else {}
-    asked = [asked.first for client_id, asked in refusals.items() if client_id in turn.state.members]
+    now, members = turn.clock_of(hook), turn.state.members
+    asked = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(mq)
     if not asked or entry is None or view.lists(entry.client_id):
         return CLEAR
-    severity = _severity(turn, queue, turn.clock_of(hook) - min(asked), hook.clock)
+    free_at = entry.last_update_timestamp + turn.policy.broker_lock_max_live_time
+    if now > free_at:
+        return CLEAR  # whoever asks next has it
+    turn.look_again(hook.clock, free_at + 1)
+    severity = _severity(turn, queue, now - min(asked), hook.clock)
     return Holds(severity, client_id=entry.client_id)
 
 

@@ -9,7 +9,7 @@ Only what every member has said since that time counts; of a group with a silent
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.expectation import group_info, is_divided
+from rebalance_model.observe.expectation import is_divided, is_subscribed
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState, QueueState
@@ -23,7 +23,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     queue = state.queues[mq]
     if queue.owner is not None or not queue.in_route or mq.is_retry:
         return CLEAR
-    if not state.members or not is_divided(state) or not _is_subscribed(state, mq.topic):
+    if not state.members or not is_divided(state) or not is_subscribed(state, mq.topic):
         return CLEAR
     since, grace = _since(state, queue), _grace(turn.policy, queue)
     if queue.unowned is None or state.rounds.known_at <= since + grace:
@@ -58,14 +58,6 @@ def _grace(policy: Policy, queue: QueueState) -> int:
     if how == "SAID" and queue.expected is not None:
         return policy.unassigned_after_release
     return policy.unassigned_after
-
-
-def _is_subscribed(state: GroupState, topic: str) -> bool:
-    """By the broker's table, which the members' heartbeats overwrite in turn, or by a member's own word."""
-    info = group_info(state)
-    if info is not None and topic in info.subscription_table:
-        return True
-    return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
 
 
 RULE = Rule(

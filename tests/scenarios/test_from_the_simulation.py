@@ -1,0 +1,82 @@
+"""What seeded runs of the simulated cluster (tests/detection) showed to be false, each as a short trace."""
+
+from rebalance_model.observe.policy import Policy
+from tests.scenarios.hook_trace import HookTrace
+
+LIVES = Policy().client_lock_max_live_time / 1000
+KEPT = Policy().broker_lock_max_live_time / 1000
+CONTENDED = Policy().lock_contended_after // 1000
+HOOK = "broker-a-0"
+
+
+def opened(trace: HookTrace, code: str) -> list[str]:
+    return [what for _, how, what in trace.incidents() if how == "OPENED" and what.split()[0] == code]
+
+
+def two() -> HookTrace:
+    return HookTrace().boots(0).heart_beat(0, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
+
+
+def test_a_lock_whose_renewals_may_be_lost_is_not_known_to_have_expired():
+    """Seed 23: the disk of the hook was full for 60 s, and each lock was as old as that when it told again."""
+    trace = two()
+    trace.hook_seq[HOOK] += 9
+    trace.heart_beat(62, "a", "b").passes(62 + LIVES)
+    assert opened(trace, "LOCK_EXPIRED") == []
+    renewed = trace.locks(62 + LIVES, "a", 0, 1).passes(63 + LIVES)
+    assert len(opened(renewed, "LOCK_EXPIRED")) == 2, "those of b: they were not renewed for long enough since"
+
+
+def test_a_refusal_of_long_ago_makes_no_orphan_of_a_lock_that_has_run_out():
+    """Seed 34: at the start two clients ask for each queue; the one that has it froze for so long that it was dropped."""
+    trace = two().locks(2, "b", 0, granted=())
+    for at in range(20, 180, 20):
+        trace.heart_beat(at, "b").locks(at, "b", 2, 3).passes(at + 1)
+    assert "a" not in trace.state.members
+    assert opened(trace, "LOCK_ORPHANED") == []
+
+
+def test_an_heir_that_is_refused_right_after_the_death_is_told_of_an_orphan_until_the_lock_has_run_out():
+    """The near miss's other side."""
+    trace = two().lists(2, "b").locks(2, "b", 0, 2, 3, granted=(2, 3))
+    assert opened(trace, "LOCK_ORPHANED") == ["LOCK_ORPHANED"]
+    trace.passes(1 + KEPT).passes(2 + KEPT)
+    assert [how for _, how, what in trace.incidents() if what == "LOCK_ORPHANED"][-1] == "RESOLVED"
+
+
+def test_a_client_that_comes_back_does_not_contend_for_the_lock_that_was_kept_for_it():
+    """Seed 35: killed, again and again: its heirs were refused by its ghost, and it has its queue again."""
+    trace = two()
+    for round_at in (10, 100):
+        trace.lists(round_at, "b")
+        for second in range(CONTENDED + 6):
+            trace.locks(round_at + second, "b", 0, 2, 3, granted=(2, 3))
+        back = round_at + CONTENDED + 6
+        trace.heart_beat(back, "a", number=round_at).locks(back, "a", 0, 1).passes(back + 1)
+        trace.locks(back + 17, "b", 0, 2, 3, granted=(2, 3)).passes(back + 18)
+    assert opened(trace, "LOCK_CONTENDED") == []
+
+
+def test_who_is_refused_for_long_by_a_client_that_lives_contends_though_it_was_an_orphan_first():
+    """The near miss's other side."""
+    trace = two().lists(10, "b").locks(10, "b", 0, granted=()).heart_beat(11, "a", number=1).locks(11, "a", 0)
+    for second in range(12, 17 + CONTENDED):
+        trace.locks(second, "a", 0).locks(second, "b", 0, granted=())
+    assert opened(trace, "LOCK_CONTENDED") == ["LOCK_CONTENDED REFUSED"]
+
+
+def test_a_commit_that_says_nothing_new_makes_nobody_read_anything_again():
+    """Seed 58: a client that shuts down commits before it says goodbye, and once more after it."""
+    trace = HookTrace().boots(0).heart_beat(0, "a", "b").asks(1, "a", 0).commits(2, "a", 0, 108)
+    trace.asks(3, "b", 0).pulls(4, "b", 0, offset=108).commits(7, "b", 0, 109).leaves(7, "b").commits(7, "b", 0, 109)
+    assert opened(trace.passes(8), "DUPLICATE_CONSUMPTION") == []
+
+
+def test_a_queue_of_a_topic_that_nobody_subscribes_any_more_does_not_wait_for_anybody():
+    """Seed 26: the one member that subscribed it too has gone; what comes there now is not this group's."""
+    trace = HookTrace().boots(0).heart_beat(0, "a", topics=("Other",)).heart_beat(0, "b")
+    trace.asks(1, "b", 0).pulls(2, "b", 0, offset=5, commit=5).pulls(3, "b", 0, offset=5, commit=5)
+    trace.leaves(10, "b")
+    for at in range(20, 140, 20):
+        trace.heart_beat(at, "a", topics=("Other",)).passes(at)
+    assert opened(trace, "QUEUE_STALLED") == []
