@@ -28,7 +28,7 @@ def test_a_lock_whose_renewals_may_be_lost_is_not_known_to_have_expired():
 
 
 def test_a_refusal_of_long_ago_makes_no_orphan_of_a_lock_that_has_run_out():
-    """Seed 34: at the start two clients ask for each queue; the one that has it froze for so long that it was dropped."""
+    """Seed 34: at the start two clients ask for each queue; the one that has it froze until it was dropped."""
     trace = two().locks(2, "b", 0, granted=())
     for at in range(20, 180, 20):
         trace.heart_beat(at, "b").locks(at, "b", 2, 3).passes(at + 1)
@@ -68,6 +68,7 @@ def test_who_is_refused_for_long_by_a_client_that_lives_contends_though_it_was_a
 def test_a_commit_that_says_nothing_new_makes_nobody_read_anything_again():
     """Seed 58: a client that shuts down commits before it says goodbye, and once more after it."""
     trace = HookTrace().boots(0).heart_beat(0, "a", "b").asks(1, "a", 0).commits(2, "a", 0, 108)
+    trace.of("broker-b").boots(0).heart_beat(0, "a", "b").of("broker-a")  # to which it says goodbye next
     trace.asks(3, "b", 0).pulls(4, "b", 0, offset=108).commits(7, "b", 0, 109).leaves(7, "b").commits(7, "b", 0, 109)
     assert opened(trace.passes(8), "DUPLICATE_CONSUMPTION") == []
 
