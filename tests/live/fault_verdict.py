@@ -131,7 +131,7 @@ def _within(run, played, one):
 
 
 def _is_of_any(run, one):
-    return any(_within(run, played, one) for played in run.played)
+    return one.opened > run.ended or any(_within(run, played, one) for played in run.played)
 
 
 def wrong(case, played, told):
@@ -205,26 +205,50 @@ def table(judged, said):
         opened = defaultdict(dict)
         for source in SOURCES:
             for incident in one.told[source]:
-                if incident.alerted is not None and not _is_reread(incident):
+                named = incident.code in codes
+                if (incident.alerted is not None or named) and not _is_reread(incident):
                     opened[incident.code].setdefault(source, incident)
         codes += sorted(code for code in opened if code not in codes)
         for number, code in enumerate(codes or ["none, as it should be"]):
             cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
-            first = f"{_NAMES.get(one.case.fault, one.case.fault)} ({one.group})" if number == 0 else ""
+            group = "all groups" if one.group == BROKER else one.group
+            first = f"{_NAMES[one.case.fault]} ({group})" if number == 0 else ""
             yield f"| {first} | {_code(code, opened[code])} | {' | '.join(cells)} | {asked if number == 0 else ''} |"
 
 
-_NAMES = {"hang": "listener hangs", "poison": "listener returns SUSPEND", "freeze": "SIGSTOP", "kill": "kill -9"}
+_NAMES = {
+    "join": "a consumer joins",
+    "leave": "a consumer leaves",
+    "freeze": "SIGSTOP",
+    "kill": "SIGKILL",
+    "hang": "the listener hangs",
+    "poison": "the listener returns SUSPEND",
+    "slow-pull": "a consumer pulls every 150 s",
+    "add-queues": "4 queues more, then 4 less",
+    "subscription": "two expressions in one group",
+    "topic-set": "two topics in one group",
+    "same-id": "equal client ids",
+    "strategy": "two strategies",
+    "mixed": "ordered and concurrent in one group",
+    "broker-restart": "a broker restarts",
+    "broker-kill": "a broker is killed, and starts",
+    "broker-freeze": "a broker stands for 90 s (SIGSTOP)",
+    "one-by-one": "50 clients replaced one by one",
+    "all-at-once": "50 clients replaced at once",
+}
 
 
 def _code(code, opened):
-    causes = dict.fromkeys(cause for one in opened.values() for cause in one.sub_causes if cause)
+    causes = dict.fromkeys(one.sub_causes[0] for one in opened.values() if one.sub_causes[0])
     name = f"`{code}`" if code.isupper() or "_" in code else code
     return f"{name} {', '.join(causes)}".strip()
 
 
 def _seconds(incident, played):
-    return "not told" if incident is None else f"{(incident.opened - played.time) / 1000:.0f} s"
+    if incident is None:
+        return "not told"
+    inside = f", part of `{incident.parent}`" if incident.alerted is None else ""
+    return f"{(incident.opened - played.time) / 1000:.0f} s{inside}"
 
 
 def _said(one, said):
@@ -244,7 +268,7 @@ def _said(one, said):
             if not any(same in line for same in _SAME):
                 first.setdefault(_plain(line), (answer.answered - one.played.time) / 1000)
     if not first:
-        return f"nothing ({len(mine)} answers)"
+        return f"nothing, {len(mine)} times"
     return "; ".join(f"“{line}” ({seconds:.0f} s)" for line, seconds in first.items())
 
 
