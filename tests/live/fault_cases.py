@@ -5,7 +5,7 @@ groups have theirs. What is done to a broker concerns all groups, so it comes wh
 no case of its group and time names is a false alarm; but for those that an open incident which is named absorbs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 REREADS = frozenset({"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"})
 """Told of any hand-over in which messages were really consumed twice; as an info, which alerts nobody."""
@@ -149,6 +149,7 @@ SHRINKS = frozenset(
         "LOCK_CONTENDED",  # for the 30 s in which one client works with the former route, and another with the new one
         "ORDERED_QUEUE_STUCK",
         "PULL_EXPIRED",
+        "QUEUE_DOUBLE_OWNED",  # really so, of a concurrent group, for as long
     }
 )
 """What may be told of a topic that loses queues, which a healthy cluster's does not. Hooks see no routes: to them a
@@ -242,9 +243,18 @@ ROLLOUT = (
 ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
 
-def healthy(times):
-    """Nothing but hand-overs; once through takes 11 minutes."""
-    return {"orders": Group(True, 8, 3, CALM * times), "audit": Group(False, 4, 2, CALM[::-1] * times)}
+def healthy(times, pause):
+    """Nothing but hand-overs, each followed by so many more seconds of rest."""
+    calm = tuple(replace(case, heal=case.heal + pause) for case in CALM) * times
+    return {"orders": Group(True, 8, 3, calm), "audit": Group(False, 4, 2, calm[::-1])}
+
+
+def hectic(times):
+    """Without a rest: the same two clients come and go more than 6 times in 5 minutes, and that is a storm."""
+    return {
+        key: replace(group, cases=tuple(replace(case, may=frozenset({"REBALANCE_STORM"})) for case in group.cases))
+        for key, group in healthy(times, pause=0).items()
+    }
 
 
 STORIES = {
@@ -252,6 +262,6 @@ STORIES = {
     "all": ALL,
     "brokers": BROKERS,
     "rollout": ROLLOUTS,
-    "half-hour": healthy(3),
-    "hour": healthy(6),
+    "half-hour": hectic(3),
+    "hour": healthy(3, pause=80),
 }

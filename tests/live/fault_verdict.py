@@ -111,7 +111,8 @@ def judge(run, log):
     for played in run.played:
         case = story[played.group].cases[played.case]
         told = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
-        judged.append(Judged(played.group, case, played, told, list(wrong(case, played, told))))
+        former = story[played.group].cases[played.case - 1].may_after if played.case else frozenset()
+        judged.append(Judged(played.group, case, played, told, list(wrong(case, played, told, former))))
     stray = {
         source: [one for one in found[source] if not _is_of_any(run, one) and not _is_reread(one)] for source in SOURCES
     }
@@ -134,8 +135,8 @@ def _is_of_any(run, one):
     return one.opened > run.ended or any(_within(run, played, one) for played in run.played)
 
 
-def wrong(case, played, told):
-    """What should not be as it is, in sentences."""
+def wrong(case, played, told, former=frozenset()):
+    """What should not be as it is, in sentences; ``former``: what the cure before this case may still lead to."""
     groups = {one.group for source in SOURCES for one in told[source]}
     for source in SOURCES:
         found = told[source]
@@ -146,7 +147,7 @@ def wrong(case, played, told):
         named = {due.code for due in case.due} | case.may
         for one in found:
             absorbed = one.alerted is None and one.parent in named
-            late = one.code in case.may_after and one.opened >= played.cure
+            late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
             if not (one.code in named or late or absorbed or _is_reread(one)):
                 yield f"{source}: {show(one, played)} is a false alarm"
             if one.resolved is None and not (late and source == HOOK):

@@ -64,6 +64,6 @@ def test_mqadmin_has_no_word_for_a_hung_a_poisoned_or_an_orphaned_queue(quick):
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("story", ["all", "brokers", "rollout", "hour"])
+@pytest.mark.parametrize("story", ["all", "brokers", "rollout", "half-hour", "hour"])
 def test_what_every_fault_leads_to_and_that_hand_overs_and_rollouts_lead_to_nothing(story, tmp_path):
     check(play(story, tmp_path))
