@@ -30,6 +30,8 @@ class Found:
     subject: str
     opened: int
     sub_cause: str
+    severity: str
+    """The worst that it has been."""
     resolved: int | None = None
 
 
@@ -80,10 +82,13 @@ def incidents(events: Iterable[Told], telemetry: str) -> list[Found]:
     for now, event in events:
         if telemetry != "both" and not event.source_id.startswith(telemetry):
             continue
-        for effect in shard.fold(event):
-            if isinstance(effect, IncidentTransition):
-                if effect.transition == "OPENED":
-                    found[effect.incident_id] = Found(effect.group, effect.code, effect.subject, now, effect.sub_cause)
-                elif effect.transition == "RESOLVED":
-                    found[effect.incident_id].resolved = now
+        for one in shard.fold(event):
+            if not isinstance(one, IncidentTransition):
+                continue
+            if one.transition == "OPENED":
+                found[one.incident_id] = Found(one.group, one.code, one.subject, now, one.sub_cause, one.severity)
+            elif one.transition == "RESOLVED":
+                found[one.incident_id].resolved = now
+            elif one.transition == "ESCALATED":
+                found[one.incident_id].severity = one.severity
     return list(found.values())

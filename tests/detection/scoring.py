@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import median
 
+from rebalance_model.simulation.cluster import START
 from tests.detection.runs import TELEMETRY, Found, Run
 from tests.detection.spans import MAY, Span
 
@@ -178,6 +179,4 @@ def _name(group: str, code: str, subject: str) -> str:
 
 
 def _at(time: int) -> str:
-    from rebalance_model.simulation.cluster import START
-
     return f"{(time - START) / 1000:.0f} s"
