@@ -23,7 +23,7 @@ SEPARATOR = " | "
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One finding, the fault that explains it (a line of the fault log, from 1), and why."""
+    """One finding, the fault that explains it (a line of the fault log, from 1; 0: the lab's own start), and why."""
 
     at: str
     what: str
