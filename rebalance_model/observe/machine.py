@@ -116,9 +116,16 @@ def hear_again(state: GroupState, tick: Tick, clock: str, policy: Policy, clocks
 
 
 def note_loss(state: GroupState, event: TelemetryLost, policy: Policy, clocks: Clocks) -> list[AnyEffect]:
-    """A source says what it could not send; whether something of this group was in it, a jump of its seq tells."""
+    """A source says what it could not send; whether something of this group was in it, a jump of its seq tells.
+
+    Until then it may have been: no silence of a hook that rests on that time is a client's.
+    """
     del policy, clocks
-    state.losses[clock_of(event)] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    clock = clock_of(event)
+    state.losses[clock] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    for view in state.views.values():
+        if view.hook is not None and view.hook.clock == clock:
+            view.hook.covered_since = max(view.hook.covered_since, event.to_time)
     return []
 
 

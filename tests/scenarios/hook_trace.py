@@ -18,6 +18,7 @@ from rebalance_model.observe.events import (
     PullMessage,
     QueryConsumerOffset,
     Subscription,
+    TelemetryLost,
     Tick,
     UnlockBatchMq,
     UnregisterClient,
@@ -106,6 +107,14 @@ class HookTrace(Trace):
         self._hear(tick)
         self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
         self.state.validate()
+        return self
+
+    def loses(self, begin: float, end: float) -> "HookTrace":
+        """The hook says that it could not send what it saw in between."""
+        common, span = self._common(self.clock(end)), {"from_time": self.clock(begin), "to_time": self.clock(end)}
+        lost = TelemetryLost(seq=0, count=9, reason="disk full", **common, **span)
+        self._hear(lost)
+        self._keep(machine.note_loss(self.state, lost, self.policy, self.clocks))
         return self
 
     def clock(self, at: float) -> int:

@@ -81,3 +81,10 @@ def test_a_queue_of_a_topic_that_nobody_subscribes_any_more_does_not_wait_for_an
     for at in range(20, 140, 20):
         trace.heart_beat(at, "a", topics=("Other",)).passes(at)
     assert opened(trace, "QUEUE_STALLED") == []
+
+
+def test_what_a_hook_says_it_lost_may_be_what_every_client_is_missed_for():
+    """Seed 89: its first tick after a full disk came before any word of the group, whose numbers then showed the gap."""
+    trace = two().passes(2).loses(3, 62).passes(63)
+    assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
+    assert len(opened(trace.passes(125), "STALE_HEARTBEAT")) == 2
