@@ -49,7 +49,7 @@ def _behind(state: GroupState, route: Route) -> list[str]:
     if info is None or chosen is None or not is_divided(state) or not info.client_ids():
         return []
     has: dict[str, set[MessageQueue]] = {}
-    for mq in {*route.queues, *route.former}:
+    for mq in dict.fromkeys((*route.queues, *route.former)):
         if (queue := state.queues.get(mq)) is not None and queue.owner is not None:
             has.setdefault(queue.owner, set()).add(mq)
     then, now = (_shares(state, info, chosen, queues) for queues in (route.former, route.queues))

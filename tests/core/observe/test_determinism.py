@@ -1,0 +1,30 @@
+"""The same log has the same conclusions in every process: Python gives each its own hashes, so its own order of sets."""
+
+import os
+import subprocess
+import sys
+
+TELL = """
+import hashlib, msgspec
+from tests.core.simulation.run import Groups, tell
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+for story in ("subscription-mistake", "broker-restart"):
+    shard = Shard(None, Groups(), Policy())
+    told = [effect for event in tell(story, hook=True, poll=True).events for effect in shard.fold(event)]
+    print(story, len(told), hashlib.sha256(msgspec.json.encode(told)).hexdigest())
+"""
+
+
+def test_another_process_concludes_the_same():
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", TELL],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1, told
