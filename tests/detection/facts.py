@@ -64,7 +64,9 @@ class Record:
     """The same for the sake of a member."""
     orphaned: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """When somebody was last refused for the sake of a client that is gone."""
-    takers: dict[tuple[str, MessageQueue], list[tuple[str, int, frozenset[str]]]] = field(default_factory=lambda: defaultdict(list))
+    takers: dict[tuple[str, MessageQueue], list[tuple[str, int, frozenset[str]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     fallen: dict[tuple[str, MessageQueue], Fallen] = field(default_factory=dict)
     """Until a commit passes the mark."""
     went_back: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
@@ -195,7 +197,10 @@ class Record:
             return
         asked.pop(client_id, None)
         if holder != client_id:
-            self.takers[group, mq] = [*self.takers[group, mq], (client_id, now, frozenset(info.client_ids() if info else ()))][-4:]
+            self.takers[group, mq] = [
+                *self.takers[group, mq],
+                (client_id, now, frozenset(info.client_ids() if info else ())),
+            ][-4:]
 
 
 @dataclass

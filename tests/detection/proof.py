@@ -69,7 +69,9 @@ def prove(seeds: Iterable[int], processes: int | None = None) -> Iterator[Proof]
 
 def table(proof: Proof) -> Table:
     """Precision and recall of every rule on each kind of telemetry, and how late it is, in seconds."""
-    made = Table(title=f"{proof.seeds} seeds, {proof.healthy} of them healthy: {len(proof.alarms)} false alarms in those")
+    made = Table(
+        title=f"{proof.seeds} seeds, {proof.healthy} of them healthy: {len(proof.alarms)} false alarms in those"
+    )
     for name in ("rule", "telemetry", "opened", "precision", "had to", "recall", "late: median", "worst", "bound"):
         made.add_column(name, justify="left" if name in ("rule", "telemetry") else "right")
     for code, bounds in BOUNDS.items():

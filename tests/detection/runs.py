@@ -13,7 +13,8 @@ from rebalance_model.simulation.scenario import Scenario
 from tests.core.simulation.run import Groups
 from tests.detection.facts import Facts, Record
 from tests.detection.generator import is_healthy, scenario_of
-from tests.detection.oracle import Memory, conditions
+from tests.detection.memory import Memory
+from tests.detection.oracle import conditions
 from tests.detection.spans import Spans
 
 TELEMETRY = ("hook", "poll", "both")

@@ -140,7 +140,9 @@ def _judge(run: Run, telemetry: str, one: Found, into: Score) -> None:
     ):
         into.right += 1
     else:
-        into.false.append(f"seed {run.seed}: {_name(one.group, one.code, one.subject)} {one.sub_cause} at {_at(one.opened)}")
+        into.false.append(
+            f"seed {run.seed}: {_name(one.group, one.code, one.subject)} {one.sub_cause} at {_at(one.opened)}"
+        )
 
 
 def _recall(run: Run, telemetry: str, scores: Scores) -> None:

@@ -1,0 +1,111 @@
+"""How soon each rule tells, and what the rules cost: ``python -m tests.bench.bench_detection``.
+
+Three tables: precision, recall and time to detect by seeded runs of the simulated cluster (the long form is
+``python -m tests.detection``); an event's time with all rules and with none; the bytes of a group's state.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rebalance_model.observe import judgement
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import Shard
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.scenario import Scenario
+from tests.core.simulation.run import Groups
+from tests.detection.generator import scenario_of
+from tests.detection.proof import Proof, prove, table
+
+QUEUES = (16, 256, 4_096)
+RULES = ("QUEUE_RULES", "CLIENT_RULES", "BROKER_RULES", "GROUP_RULES")
+PAIRS = 5
+
+
+def main(seeds: int = 40) -> None:
+    """Measure and print."""
+    console, proof = Console(width=140), Proof()
+    for one in prove(range(seeds)):
+        proof.take(one)
+    console.print(table(proof))
+    console.print(_costs())
+    console.print(_bytes())
+
+
+def _costs() -> Table:
+    made = Table("telemetry", "events", "with rules, µs", "without, µs", "ratio", title="What an event costs")
+    events = [event for seed in (1, 2, 7, 9) for event in _events(scenario_of(seed), seed)]
+    for source in ("hook", "poll", ""):
+        part = [event for event in events if event.source_id.startswith(source)]
+        pairs = [(_fold(part), _without_rules(part)) for _ in range(PAIRS)]
+        on, off = (min(times) * 1e6 / len(part) for times in zip(*pairs, strict=True))
+        ratio = median(one / other for one, other in pairs)
+        made.add_row(source or "both", f"{len(part):,}", f"{on:.1f}", f"{off:.1f}", f"{ratio:.2f}")
+    return made
+
+
+def _without_rules(events: list[AnyEvent]) -> float:
+    with _no_rules():
+        return _fold(events)
+
+
+@contextmanager
+def _no_rules() -> Iterator[None]:
+    kept = {name: getattr(judgement, name) for name in RULES}
+    for name in RULES:
+        setattr(judgement, name, ())
+    yield
+    for name, rules in kept.items():
+        setattr(judgement, name, rules)
+
+
+def _fold(events: list[AnyEvent]) -> float:
+    """Seconds of processor."""
+    shard, began = Shard(None, Groups(), Policy()), time.process_time()
+    for event in events:
+        shard.fold(event)
+    return time.process_time() - began
+
+
+def _bytes() -> Table:
+    made = Table("queues", "members", "bytes", "a queue", title="The state of a group that was killed a member of")
+    for queues in QUEUES:
+        groups = Groups()
+        shard, clients = Shard(None, groups, Policy()), min(16, queues // 4)
+        for event in _events(_large(queues, clients), 1):
+            shard.fold(event)
+        shard.flush()
+        [blob] = groups.values()
+        made.add_row(f"{queues:,}", str(clients), f"{len(blob):,}", f"{len(blob) / queues:.0f}")
+    return made
+
+
+def _large(queues: int, clients: int) -> Scenario:
+    return scenario.read(
+        {
+            "title": "large",
+            "minutes": 3,
+            "topics": [{"name": "Orders", "queues": queues, "messages_per_second": queues / 20}],
+            "groups": [{"name": "g", "called": "c", "topics": ["Orders"], "ordered": True, "consumers": clients}],
+            "story": [{"at": 60, "do": "kill", "who": "c-1", "lasts": 60}],
+        }
+    )
+
+
+def _events(told: Scenario, seed: int) -> list[AnyEvent]:
+    events: list[AnyEvent] = []
+    cluster = Cluster(told, seed, events.append)
+    story.tell(cluster)
+    cluster.run_until(told.minutes * 60)
+    return events
+
+
+if __name__ == "__main__":
+    typer.run(main)
