@@ -1,8 +1,10 @@
 """What a fold held, against what the real brokers and clients answered: every value, and a name for each difference.
 
 An answer agrees if it is what the fold held at some moment between the question and the answer, or up to a slack later:
-an event is told when its call is done, so the fold is behind by what is in flight. What differs beyond that is one of
-the kinds below, whose bound is checked, or it is unexplained. Why there are such kinds, by RocketMQ's own classes:
+an event is told when its call is done, so the fold is behind by what is in flight: half a second, and as long again as
+the machine kept the broker's threads from running just then, which is how late its hook's ticks were. What differs
+beyond that is one of the kinds below, whose bound is checked, or it is unexplained. Why there are such kinds, by
+RocketMQ's own classes:
 
 - Nobody calls a broker when a channel closes (ClientHousekeepingService), nor when its scan drops a member.
 - A concurrent client takes a queue without asking the former owner, and gives one up without a call
@@ -23,12 +25,15 @@ import statistics
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe import events
 from rebalance_model.observe.policy import Policy
 
 IN_FLIGHT = 500
+AROUND = 3_000
+"""Ticks that are not further away tell how late the broker's threads ran."""
 HAND_OVER = 1_000
 """A client makes its process queue after it was granted the lock or asked for the offset, and drops it before it
 unlocks."""
@@ -137,6 +142,8 @@ class Known:
         """When an offset was committed, by (broker, group, topic, number)."""
         self.starts = defaultdict(list)
         """When a broker started."""
+        self.ticks = defaultdict(list)
+        """When its hook ticked, once a second if it could."""
         self.end = run.hook[-1].time
         for event in run.hook:
             self._take(event)
@@ -148,6 +155,12 @@ class Known:
                 self.claims[event.group, event.client_id].append((event.asked, queues))
         self.down = _spans((one.broker, one) for one in run.faults if one.broker)
         self.frozen = _spans((one.client_id, one) for one in run.faults if one.kind == "freeze")
+
+    def in_flight(self, broker, time):
+        """For how long what a broker did about then may have been on its way into its hook."""
+        ticks = self.ticks[broker]
+        near = ticks[max(0, bisect_right(ticks, time - AROUND) - 1) : bisect_right(ticks, time + AROUND) + 1]
+        return IN_FLIGHT + max((other - one - 1_000 for one, other in pairwise(near)), default=0)
 
     def hindered(self, begin, end):
         """For how long between two moments a rebalance may have found nobody to ask, or but a part of the picture."""
@@ -161,6 +174,8 @@ class Known:
     def _take(self, event):
         if isinstance(event, events.BrokerStatus):
             self.starts[event.broker].append(event.time)
+        elif isinstance(event, events.Tick):
+            self.ticks[event.broker].append(event.time)
         if not isinstance(event, events.GroupEvent):
             return
         place = event.broker, event.group
@@ -230,7 +245,7 @@ class Judge:
     def _compare(self, what, event, kind, answered, explain):
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, kind, event.broker):
-            held = series[key].during(event.asked, event.time + IN_FLIGHT)
+            held = series[key].during(event.asked, event.time + self._known.in_flight(event.broker, event.time))
             value = answered.get(key)
             if value is None and held == [None]:
                 continue
@@ -279,7 +294,7 @@ class Judge:
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
             # Of a sum of pulls the last commit alone is told; where two clients pull one queue, theirs go to and fro.
-            slack = PULL_SUM + IN_FLIGHT
+            slack = PULL_SUM + self._known.in_flight(event.broker, event.time)
             held = series[key].during(event.asked - slack, event.time + slack)
             known = [value for value in held if value is not None]
             value = answered.get(key)
@@ -319,7 +334,8 @@ class Judge:
 
     def _lock(self, event, key, row):
         """The client stamps its lock when the answer has come, or when it then makes the process queue."""
-        held = self._history.series[event.group][key].during(event.asked - HAND_OVER, event.time + IN_FLIGHT)
+        until = event.time + self._known.in_flight(key[1], event.time)
+        held = self._history.series[event.group][key].during(event.asked - HAND_OVER, until)
         agrees = any(lock and lock[0] == event.client_id and abs(row.lock_time - lock[1]) <= HAND_OVER for lock in held)
         self._note("locks (307)", event, key, (event.client_id, row.lock_time), held, agrees, self._lost)
 
