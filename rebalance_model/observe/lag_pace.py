@@ -34,6 +34,8 @@ def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered:
         pace.rising_since, pace.rising_commit, pace.rising_broker = now, commit, broker
         pace.top, pace.top_at = lag, now
     elif lag > pace.top:
+        if now - pace.top_at > policy.lag_growth_window // STEPS:  # it stood: this is another rise
+            pace.rising_since, pace.rising_commit, pace.rising_broker = now, commit, broker
         pace.top, pace.top_at = lag, now
 
 

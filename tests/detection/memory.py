@@ -60,7 +60,7 @@ class Memory:
         self.lives += [(facts.now, cid, cid in facts.members) for cid in facts.members ^ self.members]
         for name, info in infos.items():
             topics = set(info.subscription_table)
-            what |= {f"topic {topic}" for topic in topics ^ self.subscribed.get(name, topics)}
+            what |= {f"topic {topic} {topic in topics}" for topic in topics ^ self.subscribed.get(name, topics)}
             self.subscribed[name] = topics
         channels = {f"{c.client_id} {c.channel}" for info in infos.values() for c in info.channel_info_table.values()}
         what |= {f"member {one.split()[0]}" for one in channels ^ self.channels}
@@ -73,14 +73,14 @@ class Memory:
 
     def repeated(self, now: int) -> int:
         """How many of the last 5 min are about something that has changed more than there and back."""
-        lately = Counter(what for at, what in self.causes if now - at <= 300 * S)
+        lately = Counter(tuple(what.split()[:2]) for at, what in self.causes if now - at <= 300 * S)
         return sum(count for count in lately.values() if count > 2)
 
     def surely_repeated(self, now: int) -> int:
         """How many comings and goings there were in 5 min of members that went three times; and topics' flips."""
         lives = [(cid, came) for at, cid, came in self.lives if now - at <= 300 * S]
         again = {cid for cid, _ in lives if lives.count((cid, False)) > 2}
-        flips = Counter(what for at, what in self.causes if now - at <= 300 * S and what.startswith("topic"))
+        flips = Counter(what.split()[1] for at, what in self.causes if now - at <= 300 * S and what.startswith("topic"))
         return sum(cid in again for cid, _ in lives) + sum(count for count in flips.values() if count > 2)
 
 

@@ -89,7 +89,7 @@ def sources(facts: Facts, _: Memory) -> Looks:
 def storm(facts: Facts, memory: Memory) -> Looks:
     """REBALANCE_STORM: what makes a group rebalance comes again and again, within 5 min."""
     count = memory.repeated(facts.now)
-    if count >= 4:
+    if count >= 3:
         sure = memory.surely_repeated(facts.now) > 8
         telling = [t for t, so in (("poll", facts.polls), ("hook", all(facts.hooked(b.name) for b in facts.up))) if so]
         yield Condition("REBALANCE_STORM", "", frozenset(telling) if sure else NONE)

@@ -2,6 +2,7 @@
 
 from rebalance_model.observe.policy import Policy
 from tests.scenarios.hook_trace import HookTrace
+from tests.scenarios.trace import Trace, holding
 
 LIVES = Policy().client_lock_max_live_time / 1000
 KEPT = Policy().broker_lock_max_live_time / 1000
@@ -9,7 +10,7 @@ CONTENDED = Policy().lock_contended_after // 1000
 HOOK = "broker-a-0"
 
 
-def opened(trace: HookTrace, code: str) -> list[str]:
+def opened(trace: Trace, code: str) -> list[str]:
     return [what for _, how, what in trace.incidents() if how == "OPENED" and what.split()[0] == code]
 
 
@@ -84,7 +85,16 @@ def test_a_queue_of_a_topic_that_nobody_subscribes_any_more_does_not_wait_for_an
 
 
 def test_what_a_hook_says_it_lost_may_be_what_every_client_is_missed_for():
-    """Seed 89: its first tick after a full disk came before any word of the group, whose numbers then showed the gap."""
+    """Seed 89: its first tick after a full disk came before any word of the group, whose numbers show the gap."""
     trace = two().passes(2).loses(3, 62).passes(63)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
     assert len(opened(trace.passes(125), "STALE_HEARTBEAT")) == 2
+
+
+def test_a_lag_that_stood_for_a_window_and_jumps_at_its_end_has_not_grown_in_it():
+    """Seed 1: one message more than was committed at every answer, as it fell out, until the owner was killed."""
+    trace = Trace()
+    for turn in range(36):
+        lag = 0 if turn < 2 else 1 if turn < 35 else 3
+        trace.poll(10 * turn, {"a": holding(0)}, {0: (50 + 2 * turn, 50 + 2 * turn - lag)})
+    assert opened(trace, "LAG_GROWTH") == []
