@@ -57,9 +57,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     orphaned_critical_after: Natural = 30_000
     """A queue with messages that the lock of a client that is gone keeps waiting for longer is critical."""
     lock_contended_after: Natural = 50_000
-    """A lock that a living client keeps another one from getting for longer is contended. In a rollout of 50 clients heirs
-    were refused for up to 15 s, and where a topic's queues change for 25 s: each client sees the route at its own time
-    (pollNameServerInterval, 30 s), and gives queues up in its next turn (20 s)."""
+    """A lock that a living client keeps another one from getting for longer is contended. In a rollout of 50 clients
+    heirs were refused for up to 15 s, and where a topic's queues change for 25 s: each client sees the route at its own
+    time (pollNameServerInterval, 30 s), and gives queues up in its next turn (20 s)."""
     lock_contended_window: Natural = 60_000
     """A lock that goes to and fro within so long is contended."""
     regression_warning: Natural = 100

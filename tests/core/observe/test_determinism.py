@@ -1,4 +1,4 @@
-"""The same log has the same conclusions in every process: Python gives each its own hashes, so its own order of sets."""
+"""One log has the same conclusions in every process: Python gives each its own hashes, so its own order of sets."""
 
 import os
 import subprocess
