@@ -135,7 +135,7 @@ def test_a_lock_that_a_living_member_keeps_from_another_is_contended():
 
 
 def test_a_client_that_sees_a_new_route_later_than_its_heirs_contends_nothing():
-    """The lab, a topic that loses queues: each asks for its route every 30 s, and keeps what it had until its next turn."""
+    """A topic that loses queues: each asks for its route every 30 s, and keeps its queues until its next turn."""
     assert refused(ordered(), 10, 40).incidents("LOCK_CONTENDED") == []
 
 
