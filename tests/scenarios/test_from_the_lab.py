@@ -2,7 +2,7 @@
 
 from rebalance_model.observe.effects import IncidentTransition
 from tests.scenarios.hook_trace import HookTrace
-from tests.scenarios.trace import holding
+from tests.scenarios.trace import Trace, holding
 
 
 def test_a_client_that_leaves_has_not_stalled_the_rebalance_between_its_unlock_and_its_goodbye():
@@ -29,3 +29,15 @@ def test_locks_that_a_storm_leaves_behind_are_told_with_it():
         ("REBALANCE_STORM", None),
         ("LOCK_ORPHANED", told[0].incident_id),
     ]
+
+
+def test_an_heir_of_a_moment_ago_is_not_kept_from_its_lock_by_who_is_gone():
+    """Clients replaced one by one: b is gone at 20, but d, whose queue 3 is, has come just before 50."""
+    trace = Trace()
+    for at in (0, 10):
+        trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
+    for at in (20, 30):
+        trace.poll(at, {"a": holding(0, 1)})
+    trace.poll(40, {"a": holding(0, 1), "c": holding()})
+    trace.poll(50, {"a": holding(0, 1), "c": holding(2), "d": holding()})
+    assert trace.incidents("LOCK_ORPHANED") == []

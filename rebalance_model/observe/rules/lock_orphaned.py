@@ -65,7 +65,8 @@ def _inferred(turn: Turn, queue: QueueState) -> Verdict:
         return CLEAR
     turn.look_again(turn.state.clock, free_at)
     heir = turn.state.clients.get(queue.expected or "")
-    if heir is None or heir.asked_at_answer - gone_at <= turn.policy.rebalance_wait_interval:
+    heir_since = max(gone_at, turn.state.expected_at)
+    if heir is None or heir.asked_at_answer - heir_since <= turn.policy.rebalance_wait_interval:
         return None
     return Holds(_severity(turn, queue, now - gone_at, turn.state.clock), "INFERRED", queue.former_owner)
 
