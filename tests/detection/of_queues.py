@@ -70,8 +70,8 @@ def pull_expired(facts: Facts, _: Memory) -> Looks:
             if age > 118 * S:
                 sure = age > 120 * S and not queue.dropped and facts.answers(client) and len(held) == 1
                 locked = not facts.ordered or _holder(facts, mq) == client.consumer.config.client_id
-                known = BOTH if locked and queue.msg_count == 0 else POLL
-                yield Condition("PULL_EXPIRED", str(mq), known(facts, mq, known, sure))
+                told = BOTH if locked and queue.msg_count == 0 else POLL
+                yield Condition("PULL_EXPIRED", str(mq), known(facts, mq, told, sure))
 
 
 # Locks
