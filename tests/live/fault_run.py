@@ -113,7 +113,7 @@ def _record(name, story, settings, lab, folder):
                 played = [one for track in tracks for one in track.result()]
             if BROKER in story:
                 played += _track(settings, BROKER, story[BROKER].cases)
-            ended = _now()
+            ended = max(one.end for one in played)
         finally:
             mqadmin.terminate()
             mqadmin.wait(60)

@@ -128,7 +128,7 @@ def _within(run, played, one):
         for other in run.played
         if other.time > played.time and (other.group in (played.group, BROKER) or played.group == BROKER)
     ]
-    return played.time <= one.opened < min(later, default=run.ended)
+    return played.time <= one.opened < min(later, default=run.ended + 1)
 
 
 def _is_of_any(run, one):
