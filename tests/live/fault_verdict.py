@@ -254,12 +254,14 @@ def _seconds(incident, played):
 
 def _said(one, said):
     """What mqadmin said that it does not say of a healthy group, and when first."""
+    lasted = one.played.cure > one.played.done
+    begin, end = (one.played.done, one.played.cure) if lasted else (one.played.time, one.played.end)
     mine = [
         answer
         for answer in said
         if one.group in (BROKER, answer.group.removesuffix("-group"))
-        and one.played.done <= answer.asked
-        and answer.answered <= one.played.cure
+        and begin <= answer.asked
+        and answer.answered <= end
     ]
     if not mine:
         return "not asked in time"
