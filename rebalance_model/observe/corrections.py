@@ -70,7 +70,7 @@ def _correct(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo, difference: Dif
     if difference.kind == "CHANNEL_CLOSED":
         del ours.channel_info_table[name]
     elif difference.kind == "SUBSCRIPTION_GONE":
-        del ours.subscription_table[name]
+        ours.subscription_table.pop(name, None)
     elif difference.kind == "SUBSCRIPTION_MISSED":
         ours.subscription_table[name] = polled.subscription_table[name]
     else:
