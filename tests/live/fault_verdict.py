@@ -27,7 +27,7 @@ from tests.live.mqadmin_loop import Answer
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- faults: python -m tests.live.fault_verdict --readme -->", "<!-- /faults -->"
-_SAME = ("Same subscription", "Rebalance OK", "For more information", "SubCommandException")
+_SAME = ("Same subscription", "Rebalance OK", "For more information", "See https:", "SubCommandException")
 """What mqadmin consumerStatus says when it finds nothing, and what an error has around itself."""
 
 
