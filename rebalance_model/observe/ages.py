@@ -45,8 +45,6 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         since = known.hook.told_at if known.hook is not None else 0
         queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else of a former process queue
         exact = _hook_age(turn, mq, known.owner)
-        if queue is None and exact is None and known.hook is None:
-            return None
         lock, pull, consume = _polled(client, queue, turn.now)
         if pull is None:
             pull = _told_pull(turn, mq, known.owner)

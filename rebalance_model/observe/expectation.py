@@ -146,8 +146,7 @@ def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[st
 def _set_expected(turn: Turn, mq: MessageQueue, client_id: str | None) -> None:
     queue = turn.queue(mq)
     queue.expected = client_id
-    if not mq.is_retry:
-        turn.state.expected_at = turn.now
+    turn.state.expected_at = turn.now
     unowned = queue.unowned
     if unowned is not None and client_id not in (None, unowned.heir):  # another heir has its own time to take it
         queue.unowned = Unowned(turn.now, lag=unowned.lag, heir=client_id)

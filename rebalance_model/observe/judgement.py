@@ -41,8 +41,7 @@ def _look_at_open(turn: Turn) -> None:
     """Members, owners or routes have changed: what is open may be about somebody who is gone."""
     for incident in turn.state.incidents.values():
         if incident.queue is not None:
-            if incident.queue in turn.state.queues:
-                turn.queues_to_judge[incident.queue] = None
+            turn.queues_to_judge[incident.queue] = None
         elif any(rule.code == incident.code for rule in CLIENT_RULES):
             turn.clients_to_judge[incident.subject] = None
     for name in turn.state.pending:

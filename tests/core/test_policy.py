@@ -42,6 +42,11 @@ def test_an_override_can_not_hold_another():
         read(group=[{"pattern": "pay", "group": "x"}])
 
 
+def test_what_all_groups_share_is_no_groups_own():
+    with pytest.raises(msgspec.ValidationError, match="source_silent_after is for all groups"):
+        read(group=[{"pattern": "pay", "source_silent_after": 1}])
+
+
 def test_an_override_alone_may_be_right_and_with_the_rest_wrong():
     """Each is fine with the defaults, but not with the file that it stands in."""
     read(group=[{"pattern": "*", "client_lock_max_live_time": 40_000}])

@@ -378,6 +378,13 @@ def test_a_consistent_hash_of_other_parameters_expects_nobody():
     assert trace.incidents(*MINE) == []
 
 
+def test_a_topic_that_nobody_subscribes_hides_no_strategy():
+    trace = Trace()
+    trace._fold(TopicRoute(topic="Other", queues=(mq(0, "Other"),), **trace._poll(START)))
+    rounds(trace, 0, 20, {c: replace(m, strategy=OWN) for c, m in FOUR.items()})
+    assert trace.state.strategy_basis == "INFERRED"
+
+
 def test_an_inferred_strategy_is_given_up_when_it_explains_no_more_what_is_seen():
     """Two rooms of machines, say: what looked like AVG was not."""
     both = {c: replace(m, strategy=OWN) for c, m in FOUR.items()}

@@ -174,3 +174,25 @@ def test_a_client_that_the_broker_cannot_reach_on_the_channel_it_took_is_silent_
     trace = Trace().poll(0, TWO).poll(10, TWO | {"a": unreachable}).poll(20, TWO | {"a": unreachable})
     assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
     assert trace.state.clients["a"].silent
+
+
+def test_an_owner_that_was_not_asked_for_long_is_not_called_unresponsive():
+    """The broker tells offsets on, but the owner was not asked since 0: its silence is the collector's own."""
+    trace = Trace().poll(0, TWO, {0: (100, 90)})
+    for n in range(1, 9):
+        now = START + 10_000 * n
+        row = OffsetInfo(mq=mq(0), broker_offset=100 + n, consumer_offset=90)
+        trace.tick(10 * n)._fold(ConsumeStats(queues=(row,), **trace._poll(now)))
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == [(70, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
+
+
+def test_everybody_reads_every_queue_of_a_broadcasting_group():
+    trace = Trace()
+    listed = Trace._connections
+    trace._connections = lambda members, now: msgspec.structs.replace(
+        listed(trace, members, now), message_model="BROADCASTING"
+    )
+    both = Member((Held(0), Held(1, dropped=True), Held(7)), orderly=False)  # the last one is new to the route
+    trace.poll(0, {"a": both, "b": both}).poll(10, {"a": both, "b": both})
+    assert set(trace.owners().values()) <= {None}
+    assert trace.incidents() == []

@@ -2,7 +2,7 @@
 
 from rebalance_model.observe.state import decode_group, encode_group
 from tests.scenarios.hook_trace import A, B, HookTrace
-from tests.scenarios.trace import SILENT, START, Held, Member, holding
+from tests.scenarios.trace import SILENT, START, Held, Member, holding, mq
 
 LOCK_LIVES = 30
 """rebalanceLockMaxLiveTime of the client; the broker's is 60. Seconds."""
@@ -378,3 +378,12 @@ def test_when_the_followed_collector_falls_silent_the_group_lives_by_the_hook_an
     assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
     assert trace.incidents() == []
     assert decode_group(encode_group(trace.state)) == trace.state
+
+
+def test_what_a_hook_told_before_it_fell_silent_ages_no_more():
+    """Its holder answers nothing; polls go on, and by them alone nothing is known of its pulls."""
+    trace = HookTrace().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0)
+    for at in range(10, 200, 10):
+        trace.poll(at, {"a": SILENT})
+    assert trace.state.queues[mq(0)].owner == "a"
+    assert trace.incidents("PULL_EXPIRED") == []

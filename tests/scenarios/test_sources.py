@@ -128,6 +128,7 @@ def test_members_are_waited_for_after_a_restart_that_only_polls_show():
     reboot(trace, 30)
     rounds(trace, 30, members={})
     assert trace.state.members == ("a", "b")
+    assert trace.state.views[A].lists("b")
     rounds(trace, 40, members={"a": holding(0, 1)})
     rounds(trace, 50, 60, 70, 80)
     assert trace.state.members == ("a", "b")
@@ -143,6 +144,8 @@ def test_who_does_not_come_back_after_a_restart_is_gone_after_45_s():
     reboot(trace, 20)
     for at in range(20, 65, 5):
         trace.poll(at, {"a": holding(0, 1)}, OFFSETS)
+        trace.state.dues[trace.state.clock] = START + 1000 * at + 1  # something else makes the group be looked at
+        trace.tick(at + 1)
     assert trace.state.members == ("a", "b")
     trace.tick(64.999)
     assert trace.state.members == ("a", "b")

@@ -10,6 +10,7 @@ from rebalance_model.observe import stall
 from rebalance_model.observe.ages import Ages, hook_lock
 from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.process_queue_view import ProcessQueueView
 from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
@@ -65,7 +66,7 @@ def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
         return "LOCK_EXPIRED"
     if ages.queue is None:
         return _of_hook(turn, mq, ages)
-    return _of_answer(ages, policy)
+    return _of_answer(ages.queue, ages, policy)
 
 
 def _is_unresponsive(turn: Turn, mq: MessageQueue, ages: Ages) -> bool:
@@ -91,16 +92,13 @@ def _has_held(turn: Turn, mq: MessageQueue, told: HookQueue) -> bool:
     return hook is not None and turn.clock_of(hook) - told.holder_since > turn.policy.consume_frozen_after
 
 
-def _of_answer(ages: Ages, policy: Policy) -> str:
-    queue, consume, pull = ages.queue, ages.consume, ages.pull
-    if queue is None or consume is None or pull is None:
-        return "UNDETERMINED"
-    frozen = consume > policy.consume_frozen_after
+def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> str:
+    frozen = ages.consume is not None and ages.consume > policy.consume_frozen_after
     if frozen and queue.transaction_count > 0:
         return "LISTENER_HUNG"
     if not frozen and queue.cached_count + queue.transaction_count > 0:
         return "SUSPEND_LOOP"
-    if queue.cached_count == 0 and pull > policy.pull_suspended_max:
+    if queue.cached_count == 0 and ages.pull is not None and ages.pull > policy.pull_suspended_max:
         return "NOT_PULLING"
     return "UNDETERMINED"
 
