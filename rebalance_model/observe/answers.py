@@ -55,7 +55,6 @@ def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(turn, event.client_id, answer, affected)
-    turn.touched |= affected
     rounds.note(turn, event.asked, asked_before)
 
 
@@ -81,9 +80,7 @@ def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | N
 def _note_claims(turn: Turn, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
     """Keep what two clients say of one queue, and who keeps one that it has dropped."""
     for mq in affected:
-        queue, held = turn.state.queues.get(mq), answer.queues.get(mq)
-        if queue is None:
-            continue
+        queue, held = turn.queue(mq), answer.queues.get(mq)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
