@@ -26,12 +26,25 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares something that is dear to start stays in one process: servers, Spark, a JVM with the real classes."""
-    for item in items:
-        kind = next((kind for kind in ("live", "spark") if item.get_closest_marker(kind)), None)
-        if kind is not None or "differential" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group(kind or "jvm"))
+    """What shares something that is dear to start stays in one process, and what takes long begins first."""
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    ranks = ("lab", "live", "spark", "jvm")
+    items.sort(key=lambda item: next((n for n, rank in enumerate(ranks) if groups[item].startswith(rank)), len(ranks)))
+
+
+def _group(item: pytest.Item) -> str:
+    """The lab that most live tests share; a file's own servers; the one Spark; the JVM with the real classes."""
+    if item.get_closest_marker("live"):
+        shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
+        return "lab" if shares_lab else f"live {item.path.stem}"
+    if item.get_closest_marker("spark"):
+        return "spark"
+    return "jvm" if "differential" in item.path.parts else ""
 
 
 @pytest.fixture(scope="session")

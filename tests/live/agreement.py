@@ -62,6 +62,7 @@ IN_VAIN = "a process queue that its client still has in vain: dropped, or its lo
 RELOCKED = "an ordered queue that its client locked again after it had given it up"
 """A consume thread asks for the lock again 100 ms after it found none (tryLockLaterAndReconsume), whoever has the queue
 by then; nobody renews that lock."""
+DIED = "a commit in the last second of a broker: its sum of pulls was not told any more"
 LOST = "a lock that its owner believes in and the broker lost when it started"
 UNTOLD = "an offset that nobody has committed since the broker started"
 LONGEST = {
@@ -189,7 +190,9 @@ class Known:
                 self.unlocks[event.group, event.client_id, mq].append(event.time)
         elif isinstance(event, events.GetConsumerListByGroup):
             self.lists[place].append((event.asked, event.time))
-        elif isinstance(event, events.UpdateConsumerOffset | events.PullMessage):
+        elif isinstance(event, events.UpdateConsumerOffset) or (
+            isinstance(event, events.PullMessage) and event.commit_offset >= 0
+        ):
             self.commits[*place, event.topic, event.queue_id].append(event.time)
 
 
@@ -301,12 +304,17 @@ class Judge:
             if value is None and not known:
                 continue
             nothing = None in held and value is not None and value <= 0  # 208 shows none as 0
-            between = value is not None and bool(known) and min(known) <= value <= max(known)
+            least = 0 if None in held else min(known, default=0)  # of the first sum, too, only the last commit is told
+            between = value is not None and bool(known) and least <= value <= max(known)
             agrees = nothing or between or value in held
             self._note("offsets (208)", event, key, value, held, agrees, self._untold)
 
     def _untold(self, event, key, value):
         _, broker, mq = key
+        ticks = self._known.ticks[broker]
+        following = ticks[bisect_right(ticks, event.asked) :][:1]
+        if value is not None and not (following and following[0] - event.time <= PULL_SUM + 2 * IN_FLIGHT):
+            return DIED
         starts = self._known.starts[broker]
         started = starts[bisect_right(starts, event.asked) - 1]
         commits = self._known.commits[broker, event.group, mq.topic, mq.queue_id]

@@ -14,6 +14,7 @@ from tests import hooked
 from tests.live import churn
 from tests.live.agreement import (
     CLOSED,
+    DIED,
     IN_FLIGHT,
     IN_VAIN,
     LOST,
@@ -84,7 +85,7 @@ def test_hooks_alone_show_what_brokers_and_clients_answer(form, run, by_hook, ca
 
 def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     verdict = Judge(run, by_both).verdict
-    assert {one.name for one in verdict.differences} <= {CLOSED, SCANNED, UNTOLD, LOST, TWO_HOLD, IN_VAIN}
+    assert {one.name for one in verdict.differences} <= {CLOSED, SCANNED, UNTOLD, DIED, LOST, TWO_HOLD, IN_VAIN}
     assert verdict.too_long() == []
     two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
