@@ -14,7 +14,7 @@ import msgspec
 
 from rebalance_model.observe import machine
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.events import AnyEvent, BrokerStatus, TelemetryLost, Tick, clock_of
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, clock_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.sources import Sources
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
@@ -47,7 +47,7 @@ class ShardState(msgspec.Struct):
 
     version: int = 1
     clocks: dict[str, int] = {}
-    """The largest time folded of each clock."""
+    """The largest time that each clock's broadcasts have told."""
     deadlines: dict[str, dict[str, int]] = {}
     """For each clock, when each group has something due."""
     sources: Sources = msgspec.field(default_factory=Sources)
@@ -76,17 +76,18 @@ class Shard:
     def fold(self, event: AnyEvent) -> list[AnyEffect]:
         """Apply one event and return what it, or the time that it lets pass, leads to."""
         clock = clock_of(event)
+        if isinstance(event, GroupEvent):
+            state = self._group(event.cluster, event.group)
+            state.heard[clock] = max(state.heard.get(clock, 0), event.time)
+            effects = machine.step(state, event, self._policy_of(state), self._clocks_of(state))
+            self._schedule(state)
+            return effects
         self._state.clocks[clock] = max(self._state.clocks.get(clock, 0), event.time)
         if isinstance(event, Tick):
             return self._hear(event, clock) + self._advance(event, clock)
         if isinstance(event, BrokerStatus):
             return self._boot(event, clock)
-        if isinstance(event, TelemetryLost):
-            return self._tell(self._told_by(clock), partial(machine.note_loss, event=event))
-        state = self._group(event.cluster, event.group)
-        effects = machine.step(state, event, self._policy_of(state), self._state.clocks)
-        self._schedule(state)
-        return effects
+        return self._tell(self._told_by(clock), partial(machine.note_loss, event=event))
 
     def flush(self) -> bytes:
         """Write the touched groups to the store; returns the shard's own blob."""
@@ -111,6 +112,16 @@ class Shard:
             found = self._policies[state.key] = self._policy.of_group(state.group)
         return found
 
+    def _clocks_of(self, state: GroupState) -> machine.Clocks:
+        """How far each clock has come: by the broadcasts, which every shard gets, and by the group's own events.
+
+        Those of other groups are left out: else it would matter which groups share the shard.
+        """
+        told, heard = self._state.clocks, state.heard
+        for clock in [clock for clock, time in heard.items() if time <= told.get(clock, 0)]:
+            del heard[clock]
+        return {**told, **heard} if heard else told
+
     def _told_by(self, clock: str) -> list[str]:
         """The groups of which the source of this clock tells: each has a deadline by it (`machine.deadlines`)."""
         return sorted(self._state.deadlines.get(clock, ()))
@@ -119,7 +130,7 @@ class Shard:
         effects: list[AnyEffect] = []
         for key in keys:
             state = self._group(*key.split("/", 1))
-            effects += fact(state, policy=self._policy_of(state), clocks=self._state.clocks)
+            effects += fact(state, policy=self._policy_of(state), clocks=self._clocks_of(state))
             self._schedule(state)
         return effects
 
@@ -154,7 +165,7 @@ class Shard:
             if self._state.deadlines.get(clock, {}).get(key) != due:
                 continue  # rescheduled since
             state = self._group(*key.split("/", 1))
-            effects += machine.advance(state, tick, self._policy_of(state), self._state.clocks)
+            effects += machine.advance(state, tick, self._policy_of(state), self._clocks_of(state))
             if clock == state.clock and machine.is_forgotten(state, tick.time, self._policy_of(state)):
                 self._forget(state)
             else:

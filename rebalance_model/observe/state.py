@@ -456,6 +456,8 @@ class GroupState(msgspec.Struct):
     version: int = STATE_VERSION
     clock: str = ""
     """The clock that the group lives by: that of the collector that is followed, else of a broker; see `machine`."""
+    heard: dict[str, int] = {}
+    """How far the group's own events have brought a clock, where that is further than its last broadcast."""
     followed_at: dict[str, int] = {}
     """For every other clock: its own time when a row of the followed clock was last folded."""
     sequences: dict[str, Sequence] = {}

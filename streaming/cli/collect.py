@@ -99,17 +99,22 @@ def _log() -> Any:
 def _interruption() -> Event:
     """Set by the first SIGINT or SIGTERM; the second one ends the process at once.
 
-    A thread waits for them: a handler would run inside of whatever the main thread is doing, the event's own lock
-    included.
+    The handler only lets Python write the signal's number into a pipe: waking the event inside of it would run in the
+    middle of whatever the main thread is doing, the event's own lock included. (Blocking the signals and waiting for
+    them is no way either: a library's thread that began before, and does not block them, would end the process.)
     """
     interruption = Event()
-    signals = {signal.SIGINT, signal.SIGTERM}
+    told, tells = os.pipe()
+    os.set_blocking(tells, False)
 
     def wait() -> None:
-        signal.sigwait(signals)
+        os.read(told, 1)
         interruption.set()
-        os._exit(128 + signal.sigwait(signals))
+        [number] = os.read(told, 1)
+        os._exit(128 + number)
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    signal.set_wakeup_fd(tells)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     Thread(target=wait, daemon=True).start()
     return interruption

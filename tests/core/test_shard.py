@@ -45,6 +45,9 @@ class Store(dict[str, bytes]):
 def a_log() -> list[AnyEvent]:
     """Two groups of one collector and two brokers' hooks, with everything that leads to rows, and ticks every second.
 
+    All of the second group is 5.05 s later: its polls come just before the hooks tell of the first, in the same
+    second, so each group brings the clocks on by itself.
+
     a is stuck and then freezes, c is known to broker-b alone, and broker-b restarts.
     """
     stuck = Member((Held(0, consume_age=1, cached=10), Held(1)))
@@ -64,7 +67,9 @@ def a_log() -> list[AnyEvent]:
     tell_hooks(trace, 165, ("b",))
     trace.poll(170, {"b": holding(0, 1, 2, 3)}, {0: (300, 200)})
     keyed = [
-        msgspec.structs.replace(event, group=group, seq=event.seq) for event in trace.events for group in ("g", "h")
+        msgspec.structs.replace(event, group=group, seq=event.seq, time=event.time + later)
+        for event in trace.events
+        for group, later in (("g", 0), ("h", 5_050))
     ]
     log = [*keyed, started, *ticks(trace)]
     return sorted(log, key=lambda event: (true_time(event), not isinstance(event, BrokerStatus | Tick)))
