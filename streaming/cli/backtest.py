@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from streaming.backtest import Difference, Life, Result, Span
-from streaming.cli.times import duration_ms, instant_ms
 from streaming.errors import UserError
 from streaming.settings import load_policy, load_settings
+from streaming.times import duration_ms, instant_ms
 
 _SAYS = {"OPENED": "would have opened", "NOT_OPENED": "would not have opened", "MOVED": "would be another"}
 

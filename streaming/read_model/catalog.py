@@ -20,7 +20,14 @@ VIEWS = (
 )
 """In an order in which each may rest on those before it."""
 
-FUNCTIONS = {"who_owned_at": ("instant",), "owner_changes": ("earlier", "later")}
+FUNCTIONS = {
+    "groups_at": ("instant",),
+    "queues_at": ("instant",),
+    "owners_at": ("instant",),
+    "incidents_at": ("instant",),
+    "who_owned_at": ("instant",),
+    "owner_changes": ("earlier", "later"),
+}
 """Table functions by name, and their parameters: epoch milliseconds."""
 
 

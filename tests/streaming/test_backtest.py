@@ -21,7 +21,7 @@ from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.archive_rows import LogRow, Transport, archived
 from streaming.backtest import Life, Result, Span, backtest, last_time
 from streaming.cli import main
-from streaming.cli.times import duration_ms, instant_ms
+from streaming.times import duration_ms, instant_ms
 from streaming.errors import UserError
 from streaming.log.rows import encode
 from streaming.read_model import ReadModel
@@ -127,9 +127,9 @@ def test_a_span_ends_lives_at_its_ends(tables):
     opened, resolved = seconds(run(tables, stuck_after=3_000_000).differences[0].was)
     middle = (opened + resolved) / 2
 
-    within = run(tables, since=middle, until=middle + 1, warm_up=middle, stuck_after=3_000_000)
+    within = run(tables, since=middle, until=middle + 4, warm_up=middle, stuck_after=3_000_000)
     assert seconds(within.differences[0].was) == (middle, None)
-    assert run(tables, since=middle, until=middle + 1, warm_up=middle).differences == ()
+    assert run(tables, since=middle, until=middle + 4, warm_up=middle).differences == ()
     later = run(tables, since=resolved + 1, warm_up=resolved + 1, stuck_after=3_000_000)
     assert {one.subject for one in later.differences} == {"Orders@broker-b:3"}
 

@@ -39,3 +39,8 @@ def instant_ms(text: str, now: int) -> int:
             f"{text!r} is no time: write 2026-11-21T15:00 (UTC), epoch milliseconds, or a span ago as 2h."
         ) from None
     return round((said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def written(time_ms: int) -> str:
+    """An instant as `instant_ms` reads it: ISO 8601 to the millisecond, UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

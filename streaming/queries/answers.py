@@ -1,0 +1,232 @@
+"""The answers' types. Times are epoch milliseconds; None is "not known", never 0."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
+Severity = Literal["info", "warning", "critical"]
+
+
+class Answer(BaseModel):
+    """What all answers share: they don't change, and have no surprises."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Coverage(Answer):
+    """What telemetry there was to judge a group by; see `rebalance_model.observe.coverage`.
+
+    Rows of an earlier release may say less of it, those of a later one more.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    brokers: int = 0
+    hooks: int = 0
+    polls: bool = False
+    brokers_answering: int = 0
+    members: int = 0
+    members_answering: int = 0
+    offsets: bool = False
+    silent_rules: tuple[str, ...] = ()
+
+
+class OpenIncidents(Answer):
+    """How many incidents of each severity are open and absorbed by no other."""
+
+    critical: int = 0
+    warning: int = 0
+    info: int = 0
+
+
+class Group(Answer):
+    """A consumer group at an instant."""
+
+    cluster: str
+    group: str
+    time: int = Field(description="When its state was last told.")
+    health: Health
+    health_reason: str
+    orderly: bool | None
+    strategy: str | None
+    consume_type: str
+    message_model: str
+    members: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    queues: int = Field(description="Retry queues left out.")
+    unowned: int = Field(description="How many of them nobody has.")
+    lag: int | None = Field(description="Of the queues whose lag is known; None: of none.")
+    lag_unknown: int = Field(description="Of how many queues it is not known.")
+    incidents: OpenIncidents
+    last_rebalance: int | None
+    coverage: Coverage
+
+
+class Queue(Answer):
+    """A queue of a group at an instant: who has it, who should, and how it goes."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    owner: str | None
+    since: int | None = Field(description="Since when it has this owner, or none.")
+    expected_owner: str | None
+    locked: bool | None
+    lock_age_ms: int | None
+    commit_offset: int | None
+    broker_offset: int | None
+    lag: int | None
+    cached_count: int | None
+    pull_age_ms: int | None
+    consume_age_ms: int | None
+    status: Health
+    status_reason: str
+    time: int = Field(description="When the queue's state was last told; the ages are of then.")
+
+
+class Interval(Answer):
+    """Who owned a queue from when to when; `to_time` is None while it still does."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    client_id: str
+    from_time: int
+    to_time: int | None
+    duration_ms: int | None
+    evidence: str
+    end_evidence: str | None
+    rebalance_id: str
+
+
+class OwnerChange(Answer):
+    """A queue that had another owner at the later of two instants; None is nobody."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    from_client: str | None
+    to_client: str | None
+
+
+class Move(Answer):
+    """One queue of a settled rebalance."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    from_client: str | None
+    to_client: str | None
+    pause_ms: int | None
+    reconsumed: int | None
+    reconsumed_min: int | None
+    reconsumed_max: int | None
+
+
+class Rebalance(Answer):
+    """One settled rebalance; see `rebalance_model.observe.effects.RebalanceSettled`."""
+
+    cluster: str
+    group: str
+    rebalance_id: str
+    start_time: int
+    end_time: int
+    trigger: str
+    trigger_client: str | None
+    causes: tuple[str, ...]
+    members_before: tuple[str, ...]
+    members_after: tuple[str, ...]
+    queues_moved: int
+    queues_moved_min: int
+    pause_ms_max: int | None
+    pause_ms_p50: int | None
+    reconsumed: int | None
+    reconsumed_min: int | None
+    reconsumed_max: int | None
+    converged: bool | None
+    moves: tuple[Move, ...] = ()
+
+
+class Incident(Answer):
+    """An incident as its last transition (by the instant asked for) left it."""
+
+    cluster: str
+    group: str
+    incident_id: str
+    code: str
+    sub_cause: str
+    severity: Severity
+    subject: str
+    opened_at: int
+    resolved_at: int | None
+    changed_at: int
+    transitions: int
+    topic: str | None
+    broker: str | None
+    queue_id: int | None
+    client_id: str | None
+    explanation: str
+    first_step: str
+    parent: str | None = Field(description="The incident that absorbed it.")
+    evidence: dict[str, object]
+    cause: str = Field(description="The event behind its last transition: source_id|key|seq.")
+
+
+class Transition(Answer):
+    """One step in an incident's life."""
+
+    time: int
+    transition: str
+    severity: Severity
+    sub_cause: str
+    explanation: str
+    evidence: dict[str, object]
+    parent: str | None
+    cause: str
+
+
+class IncidentStory(Answer):
+    """An incident with its life, what it absorbed, and the event that opened it."""
+
+    incident: Incident
+    life: tuple[Transition, ...]
+    absorbed: tuple[Incident, ...]
+    cause_event: dict[str, object] | None = Field(description="None where the archive does not have it (any more).")
+
+
+class LagPoint(Answer):
+    """A group's lag at the end of a slice of time."""
+
+    time: int
+    topic: str
+    lag: int | None
+    lag_unknown: int
+
+
+class Share(Answer):
+    """What one client has, and would have."""
+
+    client_id: str
+    now: int
+    then: int
+    gains: tuple[str, ...]
+    loses: tuple[str, ...]
+
+
+class Plan(Answer):
+    """What a strategy would make of a changed membership."""
+
+    strategy: str
+    topic: str
+    queues: int
+    queues_moved: int = Field(description="How many get another owner than they have now.")
+    queues_moved_min: int = Field(description="The fewest that could move.")
+    shares: tuple[Share, ...]
+    refused: str | None = Field(description="Why the strategy divides nothing; None where it does.")

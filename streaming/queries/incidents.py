@@ -1,0 +1,91 @@
+"""What is wrong, and was."""
+
+import json
+from collections.abc import Iterable
+
+from streaming.errors import UserError
+from streaming.queries.answers import Incident, IncidentStory, Transition
+from streaming.queries.subject import instant_of
+from streaming.read_model.reader import ReadModel, Row
+
+_INCIDENTS = """
+SELECT i.* FROM incidents_at($instant) i
+WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
+    AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
+    AND (NOT $only_open OR i.resolved_at IS NULL)
+    AND (i.resolved_at IS NULL OR i.resolved_at >= $since)
+ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
+"""
+
+
+def incidents(  # noqa: PLR0913  filters
+    model: ReadModel,
+    *,
+    cluster: str | None = None,
+    group: str | None = None,
+    code: str | None = None,
+    severity: str | None = None,
+    only_open: bool = False,
+    since: int = 0,
+    at: int | None = None,
+) -> list[Incident]:
+    """Incidents that were open at some time from ``since`` on, the open ones first, then the newest."""
+    wanted = {
+        "cluster": cluster,
+        "group": group,
+        "code": code,
+        "severity": severity,
+        "only_open": only_open,
+        "since": since,
+        "instant": instant_of(at),
+    }
+    return [_incident(row) for row in model.rows(_INCIDENTS, wanted)]
+
+
+def incident(model: ReadModel, incident_id: str) -> IncidentStory:
+    """One incident, by its id or a beginning of it that fits no other.
+
+    Raises:
+        UserError: no incident has that id, or several.
+    """
+    found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
+    if len(found) != 1:
+        how = "No incident has an id" if not found else f"{len(found)} incidents have ids"
+        raise UserError(
+            f"{how} that begins with {incident_id!r}: `rebalance-watch incident list` shows the ids of all."
+        )
+    shown = _incident(found[0])
+    life = model.transitions(shown.incident_id)
+    absorbed = model.rows(
+        "SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject",
+        {"id": shown.incident_id},
+    )
+    return IncidentStory(
+        incident=shown,
+        life=tuple(_transitions(life)),
+        absorbed=tuple(_incident(row) for row in absorbed),
+        cause_event=_event(model, life[0]["cause"]),
+    )
+
+
+def _incident(row: Row) -> Incident:
+    return Incident(**row | {"evidence": json.loads(row["evidence"])})
+
+
+def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
+    for row in rows:
+        known = {name: row[name] for name in Transition.model_fields}
+        yield Transition(**known | {"evidence": json.loads(row["evidence"])})
+
+
+def _event(model: ReadModel, cause: str) -> dict[str, object] | None:
+    """The event that a cause names; a key may hold the separator, a source and a number don't."""
+    source_id, rest = cause.split("|", 1)
+    key, seq = rest.rsplit("|", 1)
+    found = model.rows(
+        "SELECT e.value FROM telemetry e WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key"
+        " AND e.seq = $seq LIMIT 1",
+        {"source_id": source_id, "key": key, "seq": int(seq)},
+    )
+    event: dict[str, object] | None = json.loads(found[0]["value"]) if found else None
+    return event

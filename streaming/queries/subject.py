@@ -1,0 +1,53 @@
+"""Which group a question is about."""
+
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from rebalance_model.entities import INT64_MAX
+from streaming.errors import UserError
+from streaming.read_model.reader import ReadModel
+from streaming.times import written
+
+
+class Subject(NamedTuple):
+    """A group, and the instant that is asked about."""
+
+    cluster: str
+    group: str
+    instant: int
+    """Epoch milliseconds; `INT64_MAX` is now."""
+
+
+def instant_of(at: int | None) -> int:
+    """The instant as the tables' functions take it."""
+    return INT64_MAX if at is None else at
+
+
+def subject(model: ReadModel, group: str, cluster: str | None = None, at: int | None = None) -> Subject:
+    """The group of that name.
+
+    Raises:
+        UserError: there is none, or one in several clusters, or its history begins later.
+    """
+    known = model.rows(
+        "SELECT s.cluster, s.group, min(s.time) AS begins FROM group_state s"
+        " WHERE s.group = $group AND ($cluster IS NULL OR s.cluster = $cluster) GROUP BY s.cluster, s.group",
+        {"group": group, "cluster": cluster},
+    )
+    if not known:
+        raise UserError(_nobody(model, group, cluster))
+    if len(known) > 1:
+        clusters = ", ".join(sorted(row["cluster"] for row in known))
+        raise UserError(f"There is a group {group} in each of the clusters {clusters}: name one with --cluster.")
+    [found] = known
+    if at is not None and at < found["begins"]:
+        raise UserError(f"The history of {group} begins at {written(found['begins'])}: choose a later time.")
+    return Subject(found["cluster"], found["group"], instant_of(at))
+
+
+def _nobody(model: ReadModel, group: str, cluster: str | None) -> str:
+    names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
+    where = f" in the cluster {cluster}" if cluster is not None and group in names else ""
+    alike = [name for name in get_close_matches(group, names, n=3, cutoff=0.5) if name != group]
+    advice = f"did you mean {' or '.join(alike)}?" if alike else "`rebalance-watch group list` names them all."
+    return f"Telemetry knows no group {group}{where}: {advice}"
