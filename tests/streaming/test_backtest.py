@@ -130,7 +130,7 @@ def test_a_span_ends_lives_at_its_ends(tables):
     within = run(tables, since=middle, until=middle + 4, warm_up=middle, stuck_after=3_000_000)
     assert seconds(within.differences[0].was) == (middle, None)
     assert run(tables, since=middle, until=middle + 4, warm_up=middle).differences == ()
-    later = run(tables, since=resolved + 1, warm_up=resolved + 1, stuck_after=3_000_000)
+    later = run(tables, since=resolved + 6, warm_up=resolved + 6, stuck_after=3_000_000)
     assert {one.subject for one in later.differences} == {"Orders@broker-b:3"}
 
 
