@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import backtest, collect, demo, doctor, hook, lab, replay, run, simulate, topic
+from streaming.cli import backtest, collect, dashboard, demo, doctor, hook, lab, replay, run, simulate, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(backtest.backtest)
 app.add_typer(collect.app, name="collect")
+app.command()(dashboard.dashboard)
 app.command()(demo.demo)
 app.command()(doctor.doctor)
 app.add_typer(hook.app, name="hook")
