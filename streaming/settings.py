@@ -115,6 +115,32 @@ class Lab(_Section):
     groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
 
 
+class Web(_Section):
+    """The dashboard, its REST API and its metrics."""
+
+    host: str = Field(min_length=1)
+    port: int = Field(ge=0, le=65_535)
+    url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
+    token: str = Field(repr=False)
+    """Never printed; `token_file` names a file that holds it instead."""
+    token_file: str
+    sql_seconds: float = Field(gt=0)
+    sql_rows: int = Field(ge=1)
+
+    @property
+    def address(self) -> str:
+        """Where people reach the dashboard, for links: without a slash at its end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.url or f"http://{host}:{self.port}").rstrip("/")
+
+
+class Metrics(_Section):
+    """What Prometheus scrapes."""
+
+    port: int = Field(ge=0, le=65_535)
+    queue_series: int = Field(ge=0)
+
+
 class Settings(BaseSettings):
     """Every setting, checked."""
 
@@ -128,6 +154,8 @@ class Settings(BaseSettings):
     collector: Collector
     acl: Acl
     lab: Lab
+    web: Web
+    metrics: Metrics
 
     @classmethod
     def settings_customise_sources(
@@ -174,7 +202,7 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        value = "" if "acl" in first["loc"] else f" (it is {first.get('input')!r})"  # a secret is never shown
+        value = "" if {"acl", "web"}.intersection(first["loc"]) else f" (it is {first.get('input')!r})"  # a secret is never shown
         raise UserError(f"Setting {name}: {first['msg']}{value}.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"The settings file {user_file} is no valid TOML: {error}.") from None
