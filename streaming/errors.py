@@ -7,3 +7,7 @@ class UserError(Exception):
 
 class UnhealthyError(UserError):
     """What was asked about is there and is not well. The command ends with exit code 3."""
+
+
+class NotFoundError(UserError):
+    """What was asked about isn't there: exit code 1 as any other, and 404 where the question came by HTTP."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from streaming.errors import UserError
+from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Incident, IncidentStory, Transition
 from streaming.queries.subject import instant_of
 from streaming.read_model.reader import ReadModel, Row
@@ -51,7 +51,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentStory:
     found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
     if len(found) != 1:
         how = "No incident has an id" if not found else f"{len(found)} incidents have ids"
-        raise UserError(
+        raise (UserError if found else NotFoundError)(
             f"{how} that begins with {incident_id!r}: `rebalance-watch incident list` shows the ids of all."
         )
     shown = _incident(found[0])

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from rebalance_model.entities import INT64_MAX
-from streaming.errors import UserError
+from streaming.errors import NotFoundError, UserError
 from streaming.read_model.reader import ReadModel
 from streaming.times import written
 
@@ -27,7 +27,8 @@ def subject(model: ReadModel, group: str, cluster: str | None = None, at: int | 
     """The group of that name.
 
     Raises:
-        UserError: there is none, or one in several clusters, or its history begins later.
+        NotFoundError: there is none.
+        UserError: there is one in several clusters, or its history begins later.
     """
     known = model.rows(
         "SELECT s.cluster, s.group, min(s.time) AS begins FROM group_state s"
@@ -35,7 +36,7 @@ def subject(model: ReadModel, group: str, cluster: str | None = None, at: int | 
         {"group": group, "cluster": cluster},
     )
     if not known:
-        raise UserError(_nobody(model, group, cluster))
+        raise NotFoundError(_nobody(model, group, cluster))
     if len(known) > 1:
         clusters = ", ".join(sorted(row["cluster"] for row in known))
         raise UserError(f"There is a group {group} in each of the clusters {clusters}: name one with --cluster.")
