@@ -91,9 +91,9 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
         told.advanced_at = time
     _note_waiting(told, time, advanced=offset > before)
     _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
-    if told.reread is not None and offset >= told.reread.mark:
+    if told.reread is not None and offset >= told.reread.mark and _is_reader(told, client_id):
         told.reread = None
-    if offset > before and client_id != told.holder and told.start_offset >= 0 and _has_just_moved(turn, told, time):
+    if _shows_reread(told, commit, before) and _has_just_moved(turn, told, time):
         _note_reread(turn, told)
     told.committer = client_id
     if told.left is not None and told.left.client_id == client_id != told.holder:
@@ -112,6 +112,9 @@ def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage)
     if told.start_offset < 0 or lowest < former:
         told.start_offset = lowest
         _note_reread(turn, told)
+        turn.queues_to_judge[mq] = None
+    elif former <= told.start_offset < told.pull_offset and told.committer != told.holder:
+        _note_reread(turn, told)  # it was given messages, and its former owner has committed them by now
         turn.queues_to_judge[mq] = None
     elif turn.state.incidents or turn.state.pending:
         turn.queues_to_judge[mq] = None
@@ -167,6 +170,25 @@ def _worth(told: HookQueue, mark: int, marked_at: int, messages: int) -> int | N
     if told.start_commit < 0 or consumed <= 0 or not 0 < since < marked_at:
         return None
     return messages * (marked_at - since) // consumed
+
+
+def _is_reader(told: HookQueue, client_id: str | None) -> bool:
+    """Whether it is for this client to say that the messages have been read again."""
+    reader = told.reread.client_id if told.reread is not None else None
+    return client_id in (reader, None) or reader != told.holder
+
+
+def _shows_reread(told: HookQueue, commit: Commit, before: int) -> bool:
+    """Whether the holder has had messages that its former owner has committed: the commit is of either of them.
+
+    A holder that gives the queue back before any message came for it, and tells nobody so, has read none.
+    """
+    start = told.start_offset
+    if start < 0:
+        return False
+    if commit.client_id == told.holder:
+        return told.regression is not None and told.committer != told.holder and commit.offset > start
+    return commit.offset > before and told.pull_offset > start
 
 
 def _note_reread(turn: Turn, told: HookQueue) -> None:

@@ -1,7 +1,8 @@
 """DUPLICATE_CONSUMPTION: a queue's owner reads messages again that had been consumed and committed.
 
 RocketMQ promises each message at least once, so this is no fault; how many they were, and what moved the queue, is
-worth knowing. Clear when the commit is back where it was.
+worth knowing. Clear when its commit is back where it was, and nothing else is read again at once: while two clients
+have a queue, each reads what the other one has committed.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -32,4 +33,6 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     }
 
 
-RULE = Rule("DUPLICATE_CONSUMPTION", judge, evidence)
+RULE = Rule(
+    "DUPLICATE_CONSUMPTION", judge, evidence, clear_after=lambda policy: policy.persist_consumer_offset_interval
+)
