@@ -33,9 +33,9 @@ OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
     OPERATOR: tuple(DERIVED),
-    ARCHIVE: tuple(table for table in TABLES if table not in DERIVED),
+    ARCHIVE: ("telemetry", "telemetry_rejected", "quality_results"),
 }
-"""Which tables each query appends to. A query's checkpoint is the folder of its name."""
+"""Which tables each query appends to. A query's checkpoint is the folder of its name. The alerts' are no query's."""
 
 _MANIFEST = "generation.json"
 _POLICY = "policy.toml"

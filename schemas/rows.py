@@ -1,10 +1,11 @@
-"""Rows of the tables that are no effect of the observer: the archive of the input, and the verdicts on it.
+"""Rows of the tables that are no effect of the observer: the archive of the input, the verdicts on it, and the alerts.
 
 Times are epoch milliseconds. ``ingest_time`` is the transport's own stamp of the row (Kafka's append time, a file's
 mtime), so that a second archive of the same log holds the same rows.
 """
 
 import datetime as dt
+from typing import Literal
 
 import msgspec
 
@@ -69,3 +70,56 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that were judged."""
     why: str
     """What it means if this fails."""
+
+
+class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a message about an incident on its way to a channel, or why nobody is told.
+
+    The rows in the order of ``number`` are all that the alert process knows: started again, it goes on from them.
+    """
+
+    number: int
+    """Rises by one with every row."""
+    time: int
+    """By the clock of the alert process."""
+    step: Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
+    """HELD: nobody is told of this transition. QUEUED: it is to be told to a channel, not before ``due``. PACKED: it
+    goes in the delivery that is named, whatever happens. FAILED: the next attempt is ``due``. SENT and GIVEN_UP end
+    it."""
+    detail: str
+    """Why it is held or given up, what the channel said when it failed, or that it goes as part of a summary."""
+    channel: str | None
+    message: Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"] | None
+    """What it is to whoever reads it; None where it is held."""
+    key: str
+    """The idempotency key, ``incident_id:seq:channel``: the same in every attempt, also after a crash."""
+    delivery: str | None
+    """The key of the message that it goes in, alone or with others."""
+    attempt: int
+    due: int | None
+    cluster: str
+    group: str
+    """Empty where the alert is about the job or a source."""
+    incident_id: str
+    seq: int
+    code: str
+    severity: str
+    alert: str | None
+    """All of it as JSON, in the first row of each key."""
+
+
+class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person told the alerts: a silence, the end of one, or that an incident is known."""
+
+    time: int
+    control: Literal["SILENCE", "END", "ACK"]
+    control_id: str
+    """The silence's id, or the incident's."""
+    cluster: str | None
+    """Of a silence, a name or glob; None: any."""
+    group: str | None
+    code: str | None
+    until: int | None
+    """When the silence ends by itself."""
+    reason: str
+    author: str

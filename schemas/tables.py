@@ -4,7 +4,7 @@ import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.columns import Column, columns_of
-from schemas.rows import QualityResult, RejectedRow, TelemetryRow
+from schemas.rows import AlertControl, AlertDelivery, QualityResult, RejectedRow, TelemetryRow
 
 DERIVED: dict[str, type[msgspec.Struct]] = {table: effect for effect, table in TABLE_OF.items()}
 """The tables that the observer's effects are kept in, in the order in which a batch appends to them."""
@@ -14,6 +14,8 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "telemetry": TelemetryRow,
     "telemetry_rejected": RejectedRow,
     "quality_results": QualityResult,
+    "alert_deliveries": AlertDelivery,
+    "alert_controls": AlertControl,
 }
 """The row type of every table."""
 
