@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
 Severity = Literal["info", "warning", "critical"]
@@ -12,6 +13,11 @@ class Answer(BaseModel):
     """What all answers share: they don't change, and have no surprises."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def as_json(answer: object, *, indent: int | None = None) -> bytes:
+    """An answer, several, or None, as the command line prints it and the REST API sends it."""
+    return to_json(answer, indent=indent)
 
 
 class Coverage(Answer):
@@ -55,7 +61,7 @@ class Group(Answer):
     members: tuple[str, ...]
     subscriptions: tuple[str, ...]
     queues: int = Field(description="Retry queues left out.")
-    unowned: int = Field(description="How many of them nobody has.")
+    unowned: int | None = Field(description="How many of them nobody has; None where clients don't divide them.")
     lag: int | None = Field(description="Of the queues whose lag is known; None: of none.")
     lag_unknown: int = Field(description="Of how many queues it is not known.")
     incidents: OpenIncidents
@@ -85,6 +91,14 @@ class Queue(Answer):
     status: Health
     status_reason: str
     time: int = Field(description="When the queue's state was last told; the ages are of then.")
+
+
+class Member(Answer):
+    """A client and how many queues it has, retry queues left out."""
+
+    client_id: str
+    queues: int
+    is_member: bool = Field(description="False: it has queues, and no broker lists it any more.")
 
 
 class Interval(Answer):
@@ -199,6 +213,15 @@ class IncidentStory(Answer):
     life: tuple[Transition, ...]
     absorbed: tuple[Incident, ...]
     cause_event: dict[str, object] | None = Field(description="None where the archive does not have it (any more).")
+
+
+class Overview(Answer):
+    """A group at an instant, as a person wants to see it first."""
+
+    group: Group
+    members: tuple[Member, ...]
+    incidents: tuple[Incident, ...] = Field(description="The open ones.")
+    rebalances: tuple[Rebalance, ...] = Field(description="The last ones, newest first, without their moves.")
 
 
 class LagPoint(Answer):

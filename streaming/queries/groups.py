@@ -2,14 +2,23 @@
 
 import json
 
-from streaming.queries.answers import Coverage, Group, OpenIncidents
-from streaming.queries.subject import Subject, instant_of, subject
+from rebalance_model.entities import in_java_order
+from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
+from streaming.queries.incidents import incidents
+from streaming.queries.rebalances import rebalances_of
+from streaming.queries.subject import Subject, explain_nothing, instant_of, subject
 from streaming.read_model.reader import ReadModel, Row
+
+LAST_REBALANCES = 5
+"""How many an overview has."""
 
 _GROUPS = """
 SELECT
     g.*,
-    coalesce(q.queues, 0) AS queues, coalesce(q.unowned, 0) AS unowned,
+    coalesce(q.queues, 0) AS queues,
+    -- Who reads which queue is not known of clients that pull by themselves; of broadcasting ones each reads them all.
+    CASE WHEN g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING'
+        THEN coalesce(q.unowned, 0) END AS unowned,
     q.lag, coalesce(q.lag_unknown, 0) AS lag_unknown,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
     r.last_rebalance
@@ -47,11 +56,26 @@ ORDER BY
     critical DESC, warning DESC, g.cluster, g.group
 """
 
+_OWNED = """
+SELECT s.owner AS client_id, count(*) AS queues
+FROM queues_at($instant) s
+WHERE s.cluster = $cluster AND s.group = $group AND s.owner IS NOT NULL AND NOT starts_with(s.topic, '%RETRY%')
+GROUP BY s.owner
+"""
+
 
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:
-    """Every group, the unhealthy ones first."""
+    """Every group, the unhealthy ones first.
+
+    Raises:
+        NotFoundError: there is no such cluster.
+        UserError: history begins later.
+    """
     wanted = {"instant": instant_of(at), "cluster": cluster, "group": None}
-    return [_group(row) for row in model.rows(_GROUPS, wanted)]
+    found = [_group(row) for row in model.rows(_GROUPS, wanted)]
+    if not found:
+        explain_nothing(model, cluster, at)
+    return found
 
 
 def group(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Group:
@@ -61,6 +85,29 @@ def group(model: ReadModel, name: str, cluster: str | None = None, at: int | Non
         UserError: see `subject`.
     """
     return group_of(model, subject(model, name, cluster, at))
+
+
+def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Overview:
+    """One group with its members, what is wrong with it, and its last rebalances.
+
+    Raises:
+        UserError: see `subject`.
+    """
+    of = subject(model, name, cluster, at)
+    shown = group_of(model, of)
+    owned = {row["client_id"]: row["queues"] for row in model.rows(_OWNED, of._asdict())}
+    clients = in_java_order([*shown.members, *(client for client in owned if client not in shown.members)])
+    return Overview(
+        group=shown,
+        members=tuple(
+            Member(client_id=client, queues=owned.get(client, 0), is_member=client in shown.members)
+            for client in clients
+        ),
+        incidents=tuple(incidents(model, cluster=of.cluster, group=of.group, only_open=True, at=at)),
+        rebalances=tuple(
+            one.model_copy(update={"moves": ()}) for one in rebalances_of(model, of, until=at, last=LAST_REBALANCES)
+        ),
+    )
 
 
 def group_of(model: ReadModel, of: Subject) -> Group:

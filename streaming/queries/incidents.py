@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Incident, IncidentStory, Transition
-from streaming.queries.subject import instant_of
+from streaming.queries.subject import explain_nothing, instant_of
 from streaming.read_model.reader import ReadModel, Row
 
 _INCIDENTS = """
@@ -29,7 +29,12 @@ def incidents(  # noqa: PLR0913  filters
     since: int = 0,
     at: int | None = None,
 ) -> list[Incident]:
-    """Incidents that were open at some time from ``since`` on, the open ones first, then the newest."""
+    """Incidents that were open at some time from ``since`` on, the open ones first, then the newest.
+
+    Raises:
+        NotFoundError: there is no such cluster or group.
+        UserError: history begins later.
+    """
     wanted = {
         "cluster": cluster,
         "group": group,
@@ -39,7 +44,10 @@ def incidents(  # noqa: PLR0913  filters
         "since": since,
         "instant": instant_of(at),
     }
-    return [_incident(row) for row in model.rows(_INCIDENTS, wanted)]
+    found = [_incident(row) for row in model.rows(_INCIDENTS, wanted)]
+    if not found:
+        explain_nothing(model, cluster, at, group)
+    return found
 
 
 def incident(model: ReadModel, incident_id: str) -> IncidentStory:

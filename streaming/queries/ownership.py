@@ -1,41 +1,55 @@
 """Who owns, and owned, which queue."""
 
-from streaming.queries.answers import Interval, OwnerChange, Queue
-from streaming.queries.subject import Subject, subject
+from rebalance_model.entities import MessageQueue
+from streaming.errors import NotFoundError, UserError
+from streaming.queries.answers import Group, Interval, OwnerChange, Queue
+from streaming.queries.groups import group_of
+from streaming.queries.subject import Subject, instant_of, subject
 from streaming.read_model.reader import ReadModel
 
 _OF_GROUP = "t.cluster = $cluster AND t.group = $group"
+_OF_TOPIC = "($topic IS NULL OR t.topic = $topic) AND ($retry OR NOT starts_with(t.topic, '%RETRY%'))"
 _IN_ORDER = "ORDER BY t.topic, t.broker, t.queue_id"
 
 _QUEUES = f"""
 SELECT
     t.cluster, t.group, t.topic, t.broker, t.queue_id,
-    coalesce(o.client_id, t.owner) AS owner, o.since, t.expected_owner,
+    CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END AS owner, o.since, t.expected_owner,
     t.locked, t.lock_age_ms, t.commit_offset, t.broker_offset, t.lag, t.cached_count, t.pull_age_ms, t.consume_age_ms,
     t.status, t.status_reason, t.time
 FROM queues_at($instant) t
 LEFT JOIN owners_at($instant) o
     ON o.cluster = t.cluster AND o.group = t.group AND o.topic = t.topic AND o.broker = t.broker
     AND o.queue_id = t.queue_id
-WHERE {_OF_GROUP} AND ($topic IS NULL OR t.topic = $topic)
+WHERE {_OF_GROUP} AND {_OF_TOPIC}
 {_IN_ORDER}
 """  # noqa: S608  parts of ours
 
 
-def queues(
-    model: ReadModel, group: str, *, cluster: str | None = None, topic: str | None = None, at: int | None = None
+def queues(  # noqa: PLR0913  filters
+    model: ReadModel,
+    group: str,
+    *,
+    cluster: str | None = None,
+    topic: str | None = None,
+    at: int | None = None,
+    retry: bool = False,
 ) -> list[Queue]:
-    """Every queue of a group: who has it, who should, and how it goes.
+    """Every queue of a group: who has it, who should, and how it goes; with ``retry`` those of its retry topic, too.
 
     Raises:
+        NotFoundError: the group has no such topic.
         UserError: see `subject`.
     """
-    return queues_of(model, subject(model, group, cluster, at), topic)
+    return queues_of(model, subject(model, group, cluster, at), topic, retry=retry)
 
 
-def queues_of(model: ReadModel, of: Subject, topic: str | None = None) -> list[Queue]:
+def queues_of(model: ReadModel, of: Subject, topic: str | None = None, *, retry: bool = False) -> list[Queue]:
     """The queues of the group that was found."""
-    return [Queue(**row) for row in model.rows(_QUEUES, {**of._asdict(), "topic": topic})]
+    found = [Queue(**row) for row in model.rows(_QUEUES, {**of._asdict(), "topic": topic, "retry": retry})]
+    if not found and topic is not None:
+        _check_known(model, of, topic)
+    return found
 
 
 def who_owned(  # noqa: PLR0913  a queue has four names
@@ -51,37 +65,112 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     """Who owned one queue at an instant, from when to when; None where nobody did.
 
     Raises:
-        UserError: see `subject`.
+        NotFoundError: the group has no such queue.
+        UserError: its clients don't divide their queues; or see `subject`.
     """
     of = subject(model, group, cluster, at)
+    refuse_broadcasting(group_of(model, of))
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
             AND t.from_time <= $instant AND (t.to_time IS NULL OR $instant < t.to_time)
     """  # noqa: S608  parts of ours
     found = model.rows(query, {**of._asdict(), "topic": topic, "broker": broker, "queue_id": queue_id})
+    if not found:
+        _check_known(model, of, topic, MessageQueue(topic, broker, queue_id))
     return Interval(**found[0]) if found else None
 
 
-def intervals(model: ReadModel, of: Subject, since: int, until: int, topic: str | None = None) -> list[Interval]:
+def refuse_broadcasting(group: Group) -> None:
+    """Of who has which queue nothing can be said where each client reads all.
+
+    Raises:
+        UserError: it is so.
+    """
+    if group.message_model == "BROADCASTING":
+        raise UserError(f"{group.group} is broadcasting: each of its clients reads every queue, none owns one.")
+
+
+def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue | None = None) -> None:
+    known = {
+        MessageQueue(row["topic"], row["broker"], row["queue_id"])
+        for row in model.rows(
+            f"SELECT DISTINCT t.topic, t.broker, t.queue_id FROM queue_state t WHERE {_OF_GROUP}",  # noqa: S608
+            {"cluster": of.cluster, "group": of.group},
+        )
+    }
+    topics = {mq.topic for mq in known}
+    if topic not in topics:
+        names = ", ".join(sorted(topics)) or "none yet"
+        raise NotFoundError(f"Telemetry knows no topic {topic} of {of.group}; it knows: {names}.")
+    if queue is not None and queue not in known:
+        brokers = sorted({mq.broker for mq in known if mq.topic == topic})
+        ids = [mq.queue_id for mq in known if mq.topic == topic]
+        raise NotFoundError(
+            f"{of.group} has no queue {queue}: {topic} has queues {min(ids)} to {max(ids)}, on {', '.join(brokers)}."
+        )
+
+
+def intervals(  # noqa: PLR0913, PLR0917  filters
+    model: ReadModel,
+    of: Subject,
+    since: int,
+    until: int,
+    topic: str | None = None,
+    retry: bool = False,  # noqa: FBT001, FBT002  as `queues`
+) -> list[Interval]:
     """Who owned each queue of a group within a span, in the order of the queues and of time."""
     query = f"""
         SELECT t.* FROM ownership_intervals t
-        WHERE {_OF_GROUP} AND ($topic IS NULL OR t.topic = $topic)
+        WHERE {_OF_GROUP} AND {_OF_TOPIC}
             AND t.from_time <= $until AND (t.to_time IS NULL OR t.to_time >= $since)
         {_IN_ORDER}, t.from_time
     """  # noqa: S608  parts of ours
-    wanted = {"cluster": of.cluster, "group": of.group, "topic": topic, "since": since, "until": until}
+    wanted = {
+        "cluster": of.cluster,
+        "group": of.group,
+        "topic": topic,
+        "retry": retry,
+        "since": since,
+        "until": until,
+    }
     return [Interval(**row) for row in model.rows(query, wanted)]
 
 
-def diff(model: ReadModel, group: str, earlier: int, later: int, cluster: str | None = None) -> list[OwnerChange]:
-    """Which queues of a group had another owner at the later of two instants.
+def diff(  # noqa: PLR0913  filters
+    model: ReadModel,
+    group: str,
+    earlier: int,
+    later: int | None = None,
+    *,
+    cluster: str | None = None,
+    topic: str | None = None,
+    retry: bool = False,
+) -> list[OwnerChange]:
+    """Which queues of a group have another owner at the later of two instants, or now.
 
     Raises:
-        UserError: see `subject`.
+        NotFoundError: the group has no such topic.
+        UserError: the later one is earlier; its clients don't divide their queues; or see `subject`.
     """
     of = subject(model, group, cluster, earlier)
-    query = f"SELECT t.* FROM owner_changes($earlier, $later) t WHERE {_OF_GROUP} {_IN_ORDER}"  # noqa: S608
-    wanted = {"cluster": of.cluster, "group": of.group, "earlier": earlier, "later": later}
-    return [OwnerChange(**row) for row in model.rows(query, wanted)]
+    refuse_broadcasting(group_of(model, of))
+    if instant_of(later) < earlier:
+        raise UserError("The first of the two times must be the earlier one: swap --from and --to.")
+    query = f"""
+        SELECT t.* FROM owner_changes($earlier, $later) t
+        WHERE {_OF_GROUP} AND {_OF_TOPIC}
+        {_IN_ORDER}
+    """  # noqa: S608  parts of ours
+    wanted = {
+        "cluster": of.cluster,
+        "group": of.group,
+        "topic": topic,
+        "retry": retry,
+        "earlier": earlier,
+        "later": instant_of(later),
+    }
+    found = [OwnerChange(**row) for row in model.rows(query, wanted)]
+    if not found and topic is not None:
+        _check_known(model, of, topic)
+    return found

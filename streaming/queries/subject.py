@@ -46,6 +46,30 @@ def subject(model: ReadModel, group: str, cluster: str | None = None, at: int | 
     return Subject(found["cluster"], found["group"], instant_of(at))
 
 
+def explain_nothing(
+    model: ReadModel, cluster: str | None = None, at: int | None = None, group: str | None = None
+) -> None:
+    """Why there is no answer, where the question is the reason and not the cluster's good health.
+
+    Raises:
+        NotFoundError: there is no such cluster or group.
+        UserError: history begins later; or see `subject`.
+    """
+    if group is not None:
+        subject(model, group, cluster, at)
+        return
+    begins = {row["cluster"]: row["begins"] for row in model.rows(_BEGINS)}
+    if cluster is not None and cluster not in begins:
+        known = ", ".join(sorted(begins)) or "none yet"
+        raise NotFoundError(f"Telemetry knows no cluster {cluster}; it knows: {known}.")
+    begin = begins[cluster] if cluster is not None else min(begins.values(), default=None)
+    if at is not None and begin is not None and at < begin:
+        raise UserError(f"History begins at {written(begin)}: choose a later time.")
+
+
+_BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s.cluster"
+
+
 def _nobody(model: ReadModel, group: str, cluster: str | None) -> str:
     names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
     where = f" in the cluster {cluster}" if cluster is not None and group in names else ""

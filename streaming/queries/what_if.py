@@ -2,13 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from itertools import count, islice
+from string import digits
 
 from rebalance_model.allocation import AllocationError, strategy, strategy_of_class
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, in_java_order
+from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.errors import UserError
 from streaming.queries.answers import Plan, Share
 from streaming.queries.groups import group_of
-from streaming.queries.ownership import queues_of
+from streaming.queries.ownership import queues_of, refuse_broadcasting
 from streaming.queries.subject import subject
 from streaming.read_model.reader import ReadModel
 
@@ -22,6 +25,7 @@ def what_if(  # noqa: PLR0913  what may change
     model: ReadModel,
     group: str,
     *,
+    clients: Sequence[str] | None = None,
     leave: Sequence[str] = (),
     join: Sequence[str] = (),
     topic: str | None = None,
@@ -33,7 +37,8 @@ def what_if(  # noqa: PLR0913  what may change
     Args:
         model: the tables.
         group: the group whose members and queues are taken.
-        leave: client ids that go.
+        clients: client ids, instead of the group's members.
+        leave: client ids of them that go.
         join: client ids that come; their names matter, because clients are sorted by them.
         topic: only this one.
         cluster: where the group is, if its name is not enough.
@@ -44,24 +49,32 @@ def what_if(  # noqa: PLR0913  what may change
     """
     of = subject(model, group, cluster, at)
     now = group_of(model, of)
-    if now.message_model == "BROADCASTING":
-        raise UserError(f"{group} is broadcasting: each of its clients reads every queue, there is nothing to divide.")
-    members = _members(group, now.members, leave, join)
+    refuse_broadcasting(now)
+    members = _members(group, now.members if clients is None else clients, leave, join)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
     for queue in queues_of(model, of, topic):
-        if not queue.topic.startswith(RETRY_TOPIC_PREFIX):
-            topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
+        topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
-        raise UserError(f"No queue of {topic or group} is known: give a topic that the group subscribes.")
+        raise UserError(f"No queue of {group} is known yet: there is nothing to divide.")
     own = strategy_of_class(now.strategy or "")
     names = sorted(STRATEGIES, key=lambda name: own is None or name != own.name)
     return [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
 
 
+def newcomers(members: Sequence[str], number: int) -> list[str]:
+    """Names for clients that come: the last member's, counted on, so that they sort as one more of its kind would."""
+    last = members[-1] if members else "client-0"
+    stem = last.rstrip(digits)
+    names = (f"{stem}{n}" for n in count(int(last[len(stem) :] or 0) + 1))
+    return list(islice((name for name in names if name not in members), number))
+
+
 def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Sequence[str]) -> Sequence[str]:
     for client in leave:
         if client not in members:
-            raise UserError(f"{client} is no member of {group}; it has: {', '.join(members) or 'none'}.")
+            near = get_close_matches(client, members, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"`rebalance-watch group show {group}` names its members."
+            raise UserError(f"{client} is no member of {group}: {advice}")
     for client in join:
         if client in members:
             raise UserError(f"{client} is a member of {group} already: give the client that comes another name.")
@@ -72,7 +85,7 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
 
 
 def _plan(name: str, group: str, owners: Owners, members: Sequence[str]) -> Plan:
-    queues = sorted(owners, key=_place)
+    queues = sorted(owners, key=queue_order)
     try:
         planned = strategy(name).plan(group, queues, members)
         refused = None
@@ -91,10 +104,6 @@ def _plan(name: str, group: str, owners: Owners, members: Sequence[str]) -> Plan
     )
 
 
-def _place(mq: MessageQueue) -> tuple[str, str, int]:
-    return mq.topic, mq.broker, mq.queue_id
-
-
 def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:
     """Those who have queues now, or would be members."""
     return in_java_order(sorted({owner for owner in owners.values() if owner is not None} | set(members)))
@@ -107,6 +116,6 @@ def _share(client: str, owners: Owners, then: Owners) -> Share:
         client_id=client,
         now=len(has),
         then=len(gets),
-        gains=tuple(map(str, sorted(gets - has, key=_place))),
-        loses=tuple(map(str, sorted(has - gets, key=_place))),
+        gains=tuple(map(str, sorted(gets - has, key=queue_order))),
+        loses=tuple(map(str, sorted(has - gets, key=queue_order))),
     )
