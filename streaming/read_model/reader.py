@@ -1,9 +1,15 @@
-"""Reads the Delta tables without Spark: deltalake gives Arrow, DuckDB runs the SQL."""
+"""Reads the Delta tables without Spark: deltalake says which files a table has, DuckDB runs the SQL over them.
 
+A `ReadModel` may live as long as a dashboard does, and be asked from many threads: each question has a cursor of its
+own, and `refresh` puts new snapshots of all tables in place at once.
+"""
+
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import duckdb
 import pyarrow as pa
@@ -13,20 +19,33 @@ from deltalake.exceptions import TableNotFoundError
 from schemas.tables import TABLES
 from streaming.errors import UserError
 from streaming.read_model.catalog import FUNCTIONS, VIEWS, function_sql, view_sql
+from streaming.read_model.files import literal, select_of
+from streaming.read_model.guard import Guard
 
 _MEMORY = "1GB"
 """What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
 _BATCH_ROWS = 10_000
+ANSWER_SECONDS = 30.0
+ANSWER_ROWS = 10_000
+"""What a person's own SQL may take and give, if nothing else is said."""
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = dict[str, Any]
 
 
-class ReadModel:
-    """The tables as they are now, for SQL and for the questions that a report asks.
+class Answer(NamedTuple):
+    """The answer to a person's own SQL."""
 
-    One snapshot of each table is taken at the start, in the reverse of the order in which the job appends: an anomaly
-    that is seen has its evidence in the other tables.
+    table: pa.Table
+    cut: bool
+    """Whether there are more rows than were asked for."""
+
+
+class ReadModel:
+    """The tables as they were at the last `refresh`, for SQL and for the questions that a report asks.
+
+    Snapshots are taken in the reverse of the order in which the job appends: an anomaly that is seen has its evidence
+    in the other tables.
     """
 
     def __init__(self, tables: Path) -> None:
@@ -35,19 +54,25 @@ class ReadModel:
         Raises:
             UserError: there are none, or one is missing.
         """
+        self.version = 0
+        """Rises with each `refresh` that found something new: what a live page compares."""
+        tables = tables.resolve()
+        self._snapshots = {table: _open(tables, table) for table in reversed(TABLES)}
+        self._refreshing = threading.Lock()
         self._database = duckdb.connect(":memory:")
-        for table in reversed(TABLES):
-            self._database.register(table, _open(tables, table).to_pyarrow_dataset())
+        self._show(self._snapshots)
         for view in VIEWS:
             self._database.execute(f"CREATE VIEW {view} AS\n{view_sql(view)}")
         for function, parameters in FUNCTIONS.items():
             head = f"{function}({', '.join(parameters)})"
             self._database.execute(f"CREATE MACRO {head} AS TABLE\n{function_sql(function)}")
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
-        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{self._spilled.name}'")
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         # A query reads the tables: no other file, no extension from the network.
-        self._database.execute("SET python_enable_replacements = false; SET enable_external_access = false")
-        self._database.execute("SET lock_configuration = true")
+        self._database.execute(f"SET allowed_directories = [{literal(str(tables))}]")
+        self._database.execute("SET enable_external_access = false; SET lock_configuration = true")
+        self._guard = Guard(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -60,19 +85,71 @@ class ReadModel:
         self._database.close()
         self._spilled.cleanup()
 
+    def refresh(self) -> bool:
+        """Look at what has been appended since, for a model that lives long; safe beside questions that are under way.
+
+        Costs about a millisecond where nothing is new. A question that has begun ends on what it began with.
+
+        Returns:
+            Whether anything is new.
+        """
+        with self._refreshing:
+            changed = {}
+            for table, snapshot in self._snapshots.items():
+                before = snapshot.version()
+                snapshot.update_incremental()
+                if snapshot.version() != before:
+                    changed[table] = snapshot
+            if changed:
+                self._show(changed)
+                self.version += 1
+            return bool(changed)
+
+    def ask(
+        self, query: str, parameters: Parameters = (), *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS
+    ) -> Answer:
+        """The answer to a person's own SQL: one SELECT over tables, views and functions, and nothing else.
+
+        Args:
+            query: with ``?`` or ``$name`` for parameters.
+            parameters: their values.
+            timeout_s: after so many seconds it is stopped.
+            limit: so many rows are given at most; `Answer.cut` says whether there are more.
+
+        Raises:
+            UserError: it is no plain question (see `guard`), takes too long, or what DuckDB says is wrong with it.
+        """
+        self._guard.check(query)
+        late = threading.Event()
+        with self._cursor() as cursor:
+
+            def stop() -> None:
+                late.set()
+                cursor.interrupt()
+
+            timer = threading.Timer(timeout_s, stop)
+            timer.start()
+            try:
+                found = _first(cursor, query, parameters, limit + 1)
+            except duckdb.InterruptException:
+                if not late.is_set():
+                    raise
+                raise UserError(
+                    f"The query took more than {timeout_s:g} seconds and was stopped: ask for less, for one group or a "
+                    "shorter time."
+                ) from None
+            finally:
+                timer.cancel()
+        return Answer(found.slice(0, limit), cut=found.num_rows > limit)
+
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
-        """The answer to a query over tables, views and functions, with ``?`` or ``$name`` for parameters.
+        """The whole answer to a query of ours, with ``?`` or ``$name`` for parameters; a person's goes to `ask`.
 
         Raises:
             UserError: what DuckDB says is wrong with it.
         """
-        try:
-            answer = self._database.sql(query, params=parameters)
-            if answer is None:
-                raise UserError("That is no query: ask with SELECT.")
-            return answer.to_arrow_table()
-        except duckdb.Error as error:
-            raise UserError(f"The query can't be run: {str(error).splitlines()[0]}") from None
+        with self._cursor() as cursor:
+            return _relation(cursor, query, parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
         """The answer as dictionaries."""
@@ -81,9 +158,8 @@ class ReadModel:
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
         """The answer to a query of ours in batches, for more rows than memory holds: what is sorted goes to disk."""
-        answer = self._database.sql(query, params=parameters)
-        if answer is not None:
-            yield from answer.to_arrow_reader(_BATCH_ROWS)
+        with self._cursor() as cursor:
+            yield from _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS)
 
     def owners(self, group: str | None = None) -> list[Row]:
         """Who owns each queue now, of one group or of all; see `views/current_owners.sql`."""
@@ -121,6 +197,44 @@ class ReadModel:
     def _of_group(self, relation: str, group: str | None, *, order: str) -> list[Row]:
         query = f"SELECT * FROM {relation} t WHERE $wanted IS NULL OR t.group = $wanted"  # noqa: S608  a name of ours
         return self.rows(f"{query} ORDER BY t.cluster, t.group, {order}", {"wanted": group})
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of a question's own: DuckDB gives one no two questions at a time."""
+        try:
+            with self._database.cursor() as cursor:
+                yield cursor
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error as error:
+            raise UserError(f"The query can't be run: {str(error).splitlines()[0]}") from None
+
+    def _show(self, snapshots: Mapping[str, DeltaTable]) -> None:
+        """Put snapshots in place of those before, all at once."""
+        with self._database.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for table, snapshot in snapshots.items():
+                cursor.execute(f"CREATE OR REPLACE VIEW {table} AS\n{select_of(table, snapshot)}")
+            cursor.execute("COMMIT")
+
+
+def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
+    relation = cursor.sql(query, params=parameters)
+    if relation is None:
+        raise UserError("That is no query: ask with SELECT.")
+    return relation
+
+
+def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> pa.Table:
+    """The first rows of an answer; the others are never made."""
+    reader = _relation(cursor, query, parameters).to_arrow_reader(min(count, _BATCH_ROWS))
+    batches, left = [], count
+    for batch in reader:
+        batches.append(batch.slice(0, left))
+        left -= batches[-1].num_rows
+        if not left:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _open(tables: Path, table: str) -> DeltaTable:
