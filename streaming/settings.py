@@ -141,6 +141,12 @@ class Metrics(_Section):
     queue_series: int = Field(ge=0)
 
 
+class Alerts(_Section):
+    """The alerts; routes and channels are in a file of their own, see `streaming.alerting.config`."""
+
+    file: str
+
+
 class Settings(BaseSettings):
     """Every setting, checked."""
 
@@ -156,6 +162,7 @@ class Settings(BaseSettings):
     lab: Lab
     web: Web
     metrics: Metrics
+    alerts: Alerts
 
     @classmethod
     def settings_customise_sources(
