@@ -1,46 +1,74 @@
-"""Times as people write them on a command line."""
+"""Times as people write them on a command line or in an address."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from streaming.errors import UserError
 
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(rf"(\d+)([{''.join(_UNITS_MS)}])")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNIT_NAMES = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
+_NUMBER = re.compile(r"\d{1,15}", re.ASCII)
+_PART = re.compile(r"(\d{1,12})(ms|[smhdw])", re.ASCII)
+_SPAN = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_AGO = re.compile(rf"(\d{{1,12}}|an?) ({'|'.join(_UNIT_NAMES)})s? ago", re.ASCII | re.IGNORECASE)
+_DAY = re.compile(r"(yesterday|today) (\d{1,2}:\d\d(?::\d\d)?)", re.ASCII | re.IGNORECASE)
+_SECONDS_FROM, _MILLISECONDS_FROM, _END = 100_000_000, 100_000_000_000, 253_402_300_800_000
+"""A number from 1973 on, to the year 5138, is seconds; a larger one, to the year 9999, milliseconds."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def duration_ms(text: str) -> int:
-    """A span: 90s, 30m, 2h or 1d.
+    """A span: 90s, 30m, 2h, 1d, or 1h30m.
 
     Raises:
         UserError: it is none.
     """
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
+    if _SPAN.fullmatch(text.strip()) is None:
         raise UserError(f"{text!r} is no span: write 90s, 30m, 2h or 1d.")
-    return int(match[1]) * _UNITS_MS[match[2]]
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
 
 
 def instant_ms(text: str, now: int) -> int:
-    """An instant in epoch milliseconds: written as such, in ISO 8601 (UTC where no zone is said), or as a span ago.
+    """An instant in epoch milliseconds.
+
+    Written as ISO 8601 (UTC where no zone is said), as epoch seconds or milliseconds, as a span ago (``2h``,
+    ``2h ago``, ``10 minutes ago``), as ``yesterday 14:00``, ``today 14:00`` (UTC), or as ``now``.
+
+    Args:
+        text: what was written.
+        now: epoch milliseconds.
 
     Raises:
         UserError: it is none.
     """
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if _DURATION.fullmatch(text):
-        return now - duration_ms(text)
-    try:
-        said = datetime.fromisoformat(text)
-    except ValueError:
-        raise UserError(
-            f"{text!r} is no time: write 2026-11-21T15:00 (UTC), epoch milliseconds, or a span ago as 2h."
-        ) from None
-    return round((said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp() * 1000)
+    said = _instant_ms(text.strip(), now)
+    if said is None or not 0 <= said < _END:
+        raise UserError(f"{text!r} is no time: write 2026-11-21T15:00 (UTC), epoch milliseconds, or a span ago as 2h.")
+    return said
 
 
 def written(time_ms: int) -> str:
     """An instant as `instant_ms` reads it: ISO 8601 to the millisecond, UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _instant_ms(text: str, now: int) -> int | None:
+    if text.lower() == "now":
+        return now
+    if _NUMBER.fullmatch(text) and (number := int(text)) >= _SECONDS_FROM:
+        return number if number >= _MILLISECONDS_FROM else number * 1000
+    span = text.removesuffix("ago").rstrip()
+    if _SPAN.fullmatch(span):
+        return now - duration_ms(span)
+    if ago := _AGO.fullmatch(text):
+        times = int(ago[1]) if ago[1].isdigit() else 1
+        return now - times * _UNITS_MS[_UNIT_NAMES[ago[2].lower()]]
+    if day := _DAY.fullmatch(text):
+        date = datetime.fromtimestamp(now / 1000, UTC).date() - timedelta(days=day[1].lower() == "yesterday")
+        text = f"{date}T{day[2]:0>5}" if day[2].count(":") == 1 else f"{date}T{day[2]:0>8}"
+    try:
+        said = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    said = said if said.tzinfo else said.replace(tzinfo=UTC)
+    return (said - _EPOCH) // timedelta(milliseconds=1)
