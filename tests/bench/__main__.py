@@ -14,6 +14,7 @@ BENCHES = {
     "job": "events a second of the job, beside what the same machine could do at best",
     "allocation": "what a plan costs, beside each client by itself and the real Java classes",
     "simulation": "how long a simulated hour of a large cluster takes",
+    "latency": "from an event to a row that a reader sees, at 1,000 events a second, and where the time goes",
     "detection": "how soon each rule tells, what the rules cost an event, and the bytes of a group's state",
     "hook": "what the hook costs a broker under load, with and without it in turn",
 }

@@ -1,0 +1,166 @@
+"""From an event to a row that a reader sees: ``python -m tests.bench.bench_latency``.
+
+A real Kafka, the real job with its archive query and all rules, and events of a large cluster that are sent one by one
+at the time they carry. Every row of a derived table names the event that led to it (``cause``), so its delay is the
+time at which its Delta commit appeared, less the time at which that event was sent. Where the time goes: until the
+micro-batch that took the event began (its offsets are in the checkpoint), and from then to the commit.
+"""
+
+import json
+import os
+import platform
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from rebalance_model.observe.effects import TABLE_OF
+from rebalance_model.observe.events import AnyEvent, Tick, key_of
+from streaming.log.kafka import KafkaPublisher, create_topic
+from streaming.log.rows import publish
+from streaming.settings import load_settings
+from tests.bench.telemetry import INTERVAL, START, telemetry
+from tests.live.commands import Command, Kafka
+
+EVENTS_PER_GROUP = 6
+"""In a round: a route, connections, offsets and three clients."""
+PARTITIONS = 8
+
+
+class Delay(NamedTuple):
+    """What one row took, in milliseconds, and what of it was waiting for its micro-batch."""
+
+    table: str
+    whole: float
+    waited: float
+
+
+def main(
+    rate: Annotated[int, typer.Option(help="Events a second.")] = 1_000,
+    seconds: Annotated[int, typer.Option(help="How long it is measured.")] = 120,
+    warm_up: Annotated[int, typer.Option(help="How long before that; seconds.")] = 60,
+) -> None:
+    """Measure and print."""
+    console = Console(highlight=False)
+    with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder, Kafka(Path(folder) / "kafka") as kafka:
+        root = Path(folder) / "root"
+        kafka.start()
+        create_topic(kafka.bootstrap, "latency", PARTITIONS, replication=1, retention_ms=3_600_000)
+        settings = {
+            "RUNTIME__ROOT": root,
+            "RUNTIME__JARS": load_settings().runtime.jars,
+            "SOURCE__KIND": "kafka",
+            "SOURCE__BOOTSTRAP_SERVERS": kafka.bootstrap,
+            "SOURCE__TOPIC": "latency",
+            "SOURCE__PARTITIONS": PARTITIONS,
+        }
+        with (
+            Command(Path(folder), settings, "run") as job,
+            KafkaPublisher(kafka.bootstrap, "latency", PARTITIONS) as log,
+        ):
+            job.start().wait_for("running over", 120)
+            sent = send(log, rate, seconds + warm_up)
+            job.wait_for("operator batch", 60)
+            time.sleep(15)
+            job.interrupt()
+            delays = list(measured(root, sent, after=min(sent.values()) + warm_up))
+    report(console, delays, rate)
+
+
+def live(rate: int, seconds: int) -> Iterator[AnyEvent]:
+    """Events spread evenly over each round, a tick each second, as from a collector; times count from `START`."""
+    groups = rate * INTERVAL // (1000 * EVENTS_PER_GROUP)
+    round_of: list[AnyEvent] = []
+    ticks = 0
+    for event in telemetry(groups, -(-seconds * 1000 // INTERVAL)):
+        if not isinstance(event, Tick):
+            round_of.append(event)
+            continue
+        ticks += 1
+        if ticks % (INTERVAL // 1000) == 0:
+            yield from _evenly(round_of, ticks)
+            round_of = []
+
+
+def _evenly(round_of: list[AnyEvent], ticks: int) -> Iterator[AnyEvent]:
+    """One round of answers, with its ticks between them."""
+    count = INTERVAL // 1000
+    begin = START + (ticks - count) * 1000
+    for second in range(count):
+        share = round_of[second * len(round_of) // count : (second + 1) * len(round_of) // count]
+        for place, event in enumerate(share):
+            yield msgspec.structs.replace(event, time=begin + second * 1000 + place * 1000 // len(share))
+        number = ticks - count + second + 1
+        tick = Tick(time=begin + (second + 1) * 1000, cluster=round_of[0].cluster, source="poll",
+                    source_id=round_of[0].source_id, seq=number)  # fmt: skip
+        yield tick
+
+
+def send(log: KafkaPublisher, rate: int, seconds: int) -> dict[str, float]:
+    """Send each event when it is time; when each was sent (epoch seconds), by the name that ``cause`` gives it."""
+    sent: dict[str, float] = {}
+    events = live(rate, seconds)
+    begin = time.time()
+    for event in track(events, "sending", total=seconds * rate):
+        due = begin + (event.time - START) / 1000
+        if (left := due - time.time()) > 0:
+            time.sleep(left)
+        now = time.time()
+        publish(log, [msgspec.structs.replace(event, time=round(now * 1000))])
+        sent[f"{event.source_id}|{key_of(event)}|{event.seq}"] = now
+    log.flush()
+    return sent
+
+
+def measured(root: Path, sent: dict[str, float], *, after: float) -> Iterator[Delay]:
+    """The delay of each row whose event was sent after that time."""
+    begun = {
+        int(file.name): file.stat().st_mtime
+        for file in (root / "checkpoints" / "operator" / "offsets").iterdir()
+        if file.name.isdigit()
+    }
+    for table in TABLE_OF.values():
+        folder = root / "tables" / table
+        for commit in sorted((folder / "_delta_log").glob("*.json")):
+            actions = [json.loads(line) for line in commit.read_text().splitlines()]
+            batch = next((one["txn"]["version"] for one in actions if "txn" in one), None)
+            for path in (one["add"]["path"] for one in actions if "add" in one):
+                for cause in pq.read_table(folder / path, columns=["cause"])["cause"].to_pylist():
+                    if (at := sent.get(cause)) is not None and at >= after:
+                        visible = commit.stat().st_mtime
+                        yield Delay(table, 1000 * (visible - at), 1000 * (begun[batch] - at))
+
+
+def report(console: Console, delays: list[Delay], rate: int) -> None:
+    """Print the delays of all rows and of each table's."""
+    by_table: dict[str, list[Delay]] = defaultdict(list)
+    for delay in delays:
+        by_table["all rows"].append(delay)
+        by_table[delay.table].append(delay)
+    table = Table("rows of", "rows", "p50", "p99", "worst", "of it, until the batch began: p50", "p99", box=None)
+    for name, found in by_table.items():
+        whole, waited = sorted(one.whole for one in found), sorted(one.waited for one in found)
+        figures = (*_at(whole, 50, 99, 100), *_at(waited, 50, 99))
+        table.add_row(name, f"{len(found):,}", *(f"{figure / 1000:.1f} s" for figure in figures))
+    console.print(
+        f"{rate:,} events a second, archive query and all rules on; {os.cpu_count()} cores, "
+        f"{platform.system()} {platform.machine()}, load {os.getloadavg()[0]:.0f}"
+    )
+    console.print(table)
+
+
+def _at(ordered: list[float], *percents: int) -> list[float]:
+    return [ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] for percent in percents]
+
+
+if __name__ == "__main__":
+    typer.run(main)
