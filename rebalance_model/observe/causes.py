@@ -84,7 +84,7 @@ def repeated(turn: Turn) -> list[Cause]:
     since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
     found = [cause for life in since if _came_and_went(life) for cause in life]
     for what in changes.values():
-        if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _is_upgraded(turn)):
+        if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(turn, what)):
             found += what
     return found
 
@@ -114,7 +114,10 @@ def _came_and_went(life: list[Cause]) -> bool:
     return False
 
 
-def _is_upgraded(turn: Turn) -> bool:
-    """Clients have just joined: while old and new ones are members, each undoes the other's subscriptions."""
-    joined = [cause.time for cause in turn.state.causes if cause.code in COMES]
-    return bool(joined) and turn.time - joined[-1] < turn.policy.subscription_differs_after
+def _are_upgrades(turn: Turn, changes: list[Cause]) -> bool:
+    """Clients had just joined, each time: while old and new ones are members, each undoes the other's subscriptions."""
+    limit, joined = turn.policy.subscription_differs_after, [c.time for c in turn.state.causes if c.code in COMES]
+    times = [change.time for change in changes]
+    if turn.time - times[-1] <= turn.policy.heartbeat_broker_interval:
+        times.append(turn.time)  # it goes on
+    return all(any(0 <= at - since < limit for since in joined) for at in times)

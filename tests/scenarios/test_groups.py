@@ -180,6 +180,31 @@ def test_topics_that_flip_with_each_heartbeat_are_a_storm_once_it_can_be_no_upgr
     assert child.parent == storm.incident_id
 
 
+def flipping(until: int) -> HookTrace:
+    """b joins at 10 with other topics, and leaves."""
+    trace = group("a", "c").heart_beat(10, "b", topics=(TOPIC, "Refunds"))
+    for at in range(30, until, 15):
+        trace.passes(at - 1)
+        trace.heart_beat(at, "a", "c") if at % 30 else trace.heart_beat(at, "b", topics=(TOPIC, "Refunds"))
+    return trace.leaves(until, "b").heart_beat(until + 5, "a", "c")
+
+
+def test_the_flips_of_a_mistake_that_was_soon_taken_back_are_no_storm_later():
+    """Of the simulation, seed 109: from 305 on, 150 s after d came, nobody has just joined any more."""
+    trace = flipping(150).heart_beat(155, "d")
+    for at in range(170, 330, 15):
+        trace.passes(at - 1).heart_beat(at, "a", "c", "d")
+    trace.leaves(330, "d").passes(340)
+    assert told(trace, STORM) == []
+
+
+def test_a_client_that_joins_amid_a_storm_of_flips_is_no_upgrade():
+    trace = flipping(175).heart_beat(181, "d")
+    for at in range(190, 300, 15):
+        trace.passes(at - 1).heart_beat(at, "a", "c", "d")
+    assert told(trace, STORM) == [(160, "OPENED", "REBALANCE_STORM TOPIC_SET_FLIP")]
+
+
 def test_a_route_that_comes_and_goes_is_a_storm():
     """Its queue count is raised and lowered again and again; there and back once is none."""
     trace = Trace()
