@@ -1,0 +1,140 @@
+"""What the pages ask, each in one go, so that a page shows one state of the tables."""
+
+from dataclasses import dataclass
+
+from streaming.dashboard.moment import SILENT_AFTER_MS, Ends, Window, ends
+from streaming.errors import UserError
+from streaming.queries.answers import Group, Incident, Interval, LagPoint, Queue, Rebalance
+from streaming.queries.groups import group_of, groups
+from streaming.queries.incidents import incidents
+from streaming.queries.lag import lag
+from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.rebalances import rebalances_of
+from streaming.queries.subject import subject
+from streaming.read_model import ReadModel
+from streaming.times import written
+
+_ENDS = """
+SELECT min(t.first) AS first, max(t.last) AS last
+FROM (
+    SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g
+    UNION ALL SELECT NULL, max(q.time) FROM queue_state q
+    UNION ALL SELECT NULL, max(a.time) FROM anomalies a
+) t
+"""
+
+_UNOWNED = """
+SELECT o.topic, o.broker, o.queue_id FROM owners_at($since) o
+WHERE o.cluster = $cluster AND o.group = $group AND o.client_id IS NULL
+"""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All groups at an instant, and what is wrong with them."""
+
+    ends: Ends
+    groups: list[Group]
+    incidents: list[Incident]
+    """Open ones that no other absorbed, the worst first."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A group at an instant."""
+
+    ends: Ends
+    group: Group
+    queues: list[Queue]
+    incidents: list[Incident]
+    """Those that were open, the worst first, what they absorbed after them."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A group over a span."""
+
+    window: Window
+    intervals: list[Interval]
+    unowned: frozenset[tuple[str, str, int]]
+    """Queues (topic, broker, id) that were known and that nobody owned when the span began."""
+    rebalances: list[Rebalance]
+    incidents: list[Incident]
+    lag: list[LagPoint]
+
+
+_HEALTH = ("BAD", "WARN", "UNKNOWN", "OK")
+_RANK = {"critical": 0, "warning": 1, "info": 2}
+
+
+def worst_first(found: list[Incident]) -> list[Incident]:
+    """By severity, then the newest."""
+    return sorted(found, key=lambda i: (i.parent is not None, _RANK[i.severity], -i.opened_at, i.code, i.subject))
+
+
+def _as_known(group: Group, told: Ends, at: int | None) -> Group:
+    """The group, whose health is not known now if nothing of it has been told for long while others were."""
+    if at is not None or told.live - group.time < SILENT_AFTER_MS:
+        return group
+    reason = f"nothing told since {written(group.time)}; it was {group.health}"
+    return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
+
+
+def told_ends(model: ReadModel) -> Ends:
+    """Where history begins and ends.
+
+    Raises:
+        UserError: nothing has been told yet.
+    """
+    [row] = model.rows(_ENDS)
+    if row["first"] is None:
+        raise UserError("No group has been seen yet: they appear here as soon as the job has told of one.")
+    return ends(row["first"], row["last"])
+
+
+def overview(model: ReadModel, at: int | None = None) -> Overview:
+    """All groups and open incidents.
+
+    Raises:
+        UserError: see `told_ends`.
+    """
+    told = told_ends(model)
+    found = [i for i in incidents(model, only_open=True, at=at) if i.parent is None]
+    known = [_as_known(group, told, at) for group in groups(model, at)]
+    return Overview(told, sorted(known, key=lambda group: _HEALTH.index(group.health)), worst_first(found))
+
+
+def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> State:
+    """One group at an instant.
+
+    Raises:
+        UserError: see `streaming.queries.subject.subject`.
+    """
+    of = subject(model, name, cluster, at)
+    found = incidents(model, cluster=of.cluster, group=of.group, only_open=True, at=at)
+    told = told_ends(model)
+    return State(told, _as_known(group_of(model, of), told, at), queues_of(model, of), worst_first(found))
+
+
+def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:
+    """One group over a span.
+
+    Raises:
+        UserError: see `streaming.queries.subject.subject`.
+    """
+    of = subject(model, name, cluster)
+    return History(
+        window=span,
+        intervals=intervals(model, of, *span),
+        unowned=frozenset(
+            (row["topic"], row["broker"], row["queue_id"])
+            for row in model.rows(_UNOWNED, {"cluster": of.cluster, "group": of.group, "since": span.since})
+        ),
+        rebalances=rebalances_of(model, of, *span),
+        incidents=[
+            i
+            for i in incidents(model, cluster=of.cluster, group=of.group, since=span.since, at=span.until)
+            if i.opened_at <= span.until
+        ],
+        lag=lag(model, of, *span),
+    )

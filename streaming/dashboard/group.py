@@ -1,0 +1,213 @@
+"""A group's page: who owns what, who should, how it goes; now, or at any instant that the slider chooses."""
+
+from typing import TypeVar
+
+from nicegui import ui
+
+from streaming.dashboard import group_state
+from streaming.dashboard.facts import History, State, history, state
+from streaming.dashboard.frame import check, choice, element, frame, panel, search
+from streaming.dashboard.lag_chart import LagChart
+from streaming.dashboard.links import HOME, group_link
+from streaming.dashboard.live import Live
+from streaming.dashboard.markup import LiveMarkup
+from streaming.dashboard.moment import DEFAULT_SPAN, SPANS, ends, until, window
+from streaming.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
+from streaming.dashboard.paging import Page, page_of, turned
+from streaming.dashboard.palette import colours, short_names
+from streaming.errors import UserError
+from streaming.times import duration_ms, written
+from streaming.web.store import Store
+
+T = TypeVar("T")
+
+_ROWS = {"members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
+"""How many rows a table shows at once."""
+_ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
+
+
+class GroupPage:
+    """A group at an instant, and over the span around it."""
+
+    def __init__(self, store: Store, name: str, cluster: str | None, at: int | None, span: str) -> None:
+        self._store = store
+        self._name = name
+        self._cluster = cluster
+        self._at = at
+        """The instant that is shown; None is now."""
+        self._span = span
+        self._note = ""
+        self._text = ""
+        self._only_differing = False
+        self._order = "status"
+        self._pages = dict.fromkeys(_ROWS, 0)
+        self._state: State
+        self._history: History
+        self._version = -1
+
+    async def build(self) -> None:
+        """Ask, and make the page.
+
+        Raises:
+            UserError: see `streaming.queries.subject.subject`.
+        """
+        await self._ask_state()
+        self._window = window(self._state.ends, self._span, self._at)
+        await self._ask_history()
+        frame(self._name, [("Groups", HOME), (self._name, None)])
+        with element("section", aria_label="Summary"):
+            self._head = LiveMarkup("group_head")
+        self._when = LiveMarkup("when", on_do=self._do)
+        self._said = element("div", "hidden", role="status")
+        with panel("Open incidents", "open"):
+            self._open = LiveMarkup("incident_list")
+        self._lay_out_ownership()
+        with panel("Lag", "lag"):
+            self._lag = LagChart()
+        with panel("Rebalances", "rebalances"):
+            self._rebalances = self._table("rebalances", "group_rebalances")
+        with panel("Incidents of the span", "past"):
+            self._past = self._table("incidents", "group_past_incidents")
+        self._show()
+        self._live = Live(self._store, self._update, tick=self._time_has_passed)
+
+    def _lay_out_ownership(self) -> None:
+        with panel("Ownership", "ownership") as line:
+            with line:
+                search("Find queues or clients", self._search)
+                check("Only what needs a look", self._narrow)
+            self._timeline = OwnershipTimeline(self._seek)
+            self._legend = LiveMarkup("legend")
+        with panel("Queues", "queues") as line:
+            with line:
+                choice("Order of the queues", _ORDERS, self._reorder)
+            self._queues = self._table("queues", "group_queues")
+        with panel("Members", "members"):
+            self._members = self._table("members", "group_members")
+
+    def _table(self, name: str, template: str) -> LiveMarkup:
+        return LiveMarkup(template, on_do=lambda word: self._turn(name, turned(word)))
+
+    # What the user does.
+
+    def _turn(self, table: str, page: int) -> None:
+        self._pages[table] = page
+        self._show()
+
+    def _search(self, text: str) -> None:
+        self._text, self._pages["queues"] = text.strip().lower(), 0
+        self._show()
+
+    def _narrow(self, only_differing: bool) -> None:  # noqa: FBT001  a check box's event
+        self._only_differing, self._pages["queues"] = only_differing, 0
+        self._show()
+
+    def _reorder(self, order: str) -> None:
+        self._order, self._pages["queues"] = order, 0
+        self._show()
+
+    async def _seek(self, at: int | None) -> None:
+        self._at = at
+        await self._moved()
+
+    async def _do(self, word: str) -> None:
+        what, _, value = word.partition(":")
+        now = self._now()
+        if what == "span":
+            self._span = value
+            self._window = window(self._state.ends, value, self._at)
+        elif what == "shift":
+            half = int(value) * duration_ms(self._span) // 2
+            self._window = until(self._state.ends, self._span, self._window.until + half)
+            self._at = min(max(now + half, self._window.since), self._window.until)
+        elif what == "change":
+            step = group_state.before if value == "-1" else group_state.after
+            self._at = step(group_state.changes(self._history), now) or self._at
+        else:
+            self._at = None
+            self._window = window(self._state.ends, self._span, None)
+        await self._moved()
+
+    async def _moved(self) -> None:
+        ui.navigate.history.replace(self._address())
+        await self._live.refresh()
+        self._said.text = "Shows now" if self._at is None else f"Shows {written(self._at)}"
+
+    def _address(self) -> str:
+        span = self._span if self._span != DEFAULT_SPAN else None
+        return group_link(self._state.group.cluster, self._state.group.group, self._at, span)
+
+    # What the page shows.
+
+    async def _ask_state(self) -> None:
+        self._state = await self._store.ask(state, self._name, self._cluster, self._at)
+
+    async def _ask_history(self) -> None:
+        self._version = self._store.version
+        self._history = await self._store.ask(history, self._name, self._cluster, self._window)
+
+    async def _update(self) -> None:
+        self._note = ""
+        try:
+            await self._ask_state()
+        except UserError as error:
+            self._note = str(error)  # a time before the group's history: what was shown stays, with the sentence
+        self._follow()
+        if self._history.window != self._window or self._version != self._store.version:
+            await self._ask_history()
+        self._show()
+
+    def _follow(self) -> None:
+        """Let the span end now, as long as it did and the instant stays in it."""
+        live, length = self._state.ends.live, duration_ms(self._span)
+        ended_now = self._window.until >= live - max(length // 100, 5_000)
+        if ended_now and (self._at is None or self._at > live - length):
+            self._window = until(self._state.ends, self._span, live)
+
+    def _time_has_passed(self) -> bool:
+        """Whether now has moved on by as much as can be seen on the timeline."""
+        told = self._state.ends
+        passed = ends(told.first, told.last).live - self._window.until
+        return self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
+
+    def _now(self) -> int:
+        return self._at if self._at is not None else self._state.ends.live
+
+    def _show(self) -> None:
+        told, past, now = self._state, self._history, self._now()
+        clients = {*told.group.members, *(i.client_id for i in past.intervals)}
+        clients |= {c for q in told.queues for c in (q.owner, q.expected_owner) if c is not None}
+        names = {"colours": colours(clients), "short": short_names(clients), "now": now}
+        wanted = [q for q in told.queues if group_state.matches(q, self._text, only_differing=self._only_differing)]
+        self._show_head(now)
+        places = {(q.topic, q.broker, q.queue_id) for q in wanted} if self._text or self._only_differing else None
+        lanes = timeline_data(
+            past, told.queues, told.ends, names["colours"], lambda place: places is None or place in places
+        )
+        self._timeline.show(lanes, self._at)
+        self._legend.show()
+        self._lag.show(past.lag, past.window, self._at)
+        self._fill(self._queues, "queues", group_state.in_order(wanted, self._order), orderly=told.group.orderly,
+                   nothing="No queue is like that." if told.queues else "No queue is known.", **names)  # fmt: skip
+        self._fill(self._members, "members", group_state.members(told.group, told.queues), **names)
+        self._fill(self._rebalances, "rebalances", past.rebalances, **names)
+        self._fill(self._past, "incidents", past.incidents, **names)
+
+    def _show_head(self, now: int) -> None:
+        told = self._state
+        times = group_state.changes(self._history)
+        self._head.show(
+            group=told.group, note=self._note, coverage=group_state.coverage_of(told.group.coverage),
+            **group_state.facts(told),
+        )  # fmt: skip
+        self._when.show(
+            at=self._at, ends=told.ends, span=self._span, spans=SPANS, window=self._window,
+            earlier=group_state.before(times, now), later=group_state.after(times, now),
+        )  # fmt: skip
+        self._open.show(
+            incidents=told.incidents, more=0, with_group=False, at=self._at, now=now, nothing="No incident is open."
+        )
+
+    def _fill(self, table: LiveMarkup, name: str, rows: list[T], **facts: object) -> None:
+        shown: Page[T] = page_of(rows, self._pages[name], _ROWS[name])
+        table.show(**{name: shown.rows, "page": shown.page, "pages": shown.pages, "total": len(rows)}, **facts)

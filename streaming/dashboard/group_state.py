@@ -1,0 +1,130 @@
+"""What a group's page works out from the answers: members with what they have, differences, changes."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from streaming.dashboard.facts import History, State
+from streaming.queries.answers import Coverage, Group, Queue
+
+_RANK = {"BAD": 0, "WARN": 1, "UNKNOWN": 2, "OK": 3}
+
+
+class Member(NamedTuple):
+    """A client and its queues, retry queues left out."""
+
+    id: str
+    member: bool
+    """Whether it is a member: who has a queue may be none any more."""
+    queues: int
+    expected: int | None
+    """How many the strategy gives it; None where that is not known."""
+    lag: int | None
+    troubled: int
+    """How many of its queues are not OK."""
+
+
+def is_retry(queue: Queue) -> bool:
+    """Whether it belongs to the group's retry topic."""
+    return queue.topic.startswith(RETRY_TOPIC_PREFIX)
+
+
+def differs(queue: Queue) -> bool:
+    """Whether it has another owner than the strategy says, or none."""
+    return queue.expected_owner is not None and queue.expected_owner != queue.owner
+
+
+def needs_a_look(queue: Queue) -> bool:
+    """Whether there is anything about it that is not as it should be."""
+    return queue.status != "OK" or differs(queue) or queue.owner is None
+
+
+def name_of(queue: Queue) -> str:
+    """As it is called on the page."""
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+
+
+def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
+    """The members, and who has queues without being one; who has trouble first, then who has most queues."""
+    own: dict[str, list[Queue]] = defaultdict(list)
+    expected: Counter[str] = Counter()
+    predicted = False
+    for queue in queues:
+        if is_retry(queue):
+            continue
+        if queue.owner is not None:
+            own[queue.owner].append(queue)
+        if queue.expected_owner is not None:
+            predicted = True
+            expected[queue.expected_owner] += 1
+    found = [
+        Member(
+            client, client in group.members, len(own[client]), expected[client] if predicted else None,
+            _sum(queue.lag for queue in own[client]), sum(queue.status != "OK" for queue in own[client]),
+        )
+        for client in sorted({*group.members, *own})
+    ]  # fmt: skip
+    return sorted(found, key=lambda m: (m.member, -m.troubled, -m.queues, m.id))
+
+
+def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
+    """Queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first); retry queues last."""
+    keys = {
+        "status": lambda q: (is_retry(q), _RANK[q.status], not differs(q), q.topic, q.broker, q.queue_id),
+        "name": lambda q: (is_retry(q), q.topic, q.broker, q.queue_id),
+        "lag": lambda q: (is_retry(q), -(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
+    }
+    return sorted(queues, key=keys[order])
+
+
+def matches(queue: Queue, text: str, *, only_differing: bool) -> bool:
+    """Whether it is one of those that the user wants to see."""
+    if only_differing and not needs_a_look(queue):
+        return False
+    return text in f"{name_of(queue)} {queue.owner or 'nobody'} {queue.expected_owner or ''}".lower()
+
+
+def changes(history: History) -> list[int]:
+    """The instants of a span at which anything changed, rising."""
+    since, until = history.window
+    times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
+    times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
+    times |= {rebalance.start_time for rebalance in history.rebalances}
+    return sorted(time for time in times if time is not None and since <= time <= until)
+
+
+def before(times: Sequence[int], at: int) -> int | None:
+    """The last of them that is earlier."""
+    index = bisect_left(times, at)
+    return times[index - 1] if index else None
+
+
+def after(times: Sequence[int], at: int) -> int | None:
+    """The first of them that is later."""
+    index = bisect_right(times, at)
+    return times[index] if index < len(times) else None
+
+
+def coverage_of(coverage: Coverage) -> str:
+    """What there is to judge by, in a line."""
+    parts = []
+    if coverage.hooks:
+        parts.append(f"hook on {coverage.hooks} of {coverage.brokers} brokers")
+    if coverage.polls:
+        parts.append(f"polls, {coverage.members_answering} of {coverage.members} clients answer")
+    if coverage.silent_rules:
+        parts.append(f"{len(coverage.silent_rules)} rules have nothing to judge by")
+    return "; ".join(parts) or "no source tells of it"
+
+
+def facts(state: State) -> dict[str, int]:
+    """The counts of the page's head."""
+    own = [queue for queue in state.queues if not is_retry(queue)]
+    return {"differing": sum(map(differs, own)), "unpredicted": sum(queue.expected_owner is None for queue in own)}
+
+
+def _sum(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None

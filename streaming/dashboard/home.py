@@ -1,0 +1,73 @@
+"""The home page: what is wrong first."""
+
+from collections import Counter
+
+from streaming.dashboard.facts import Overview, overview
+from streaming.dashboard.frame import element, frame, panel, search
+from streaming.dashboard.live import Live
+from streaming.dashboard.markup import LiveMarkup
+from streaming.dashboard.paging import page_of, turned
+from streaming.web.store import Store
+
+_INCIDENTS = 12
+"""So many are told on this page, the worst; a group's page has all of its own."""
+_GROUPS = 100
+
+
+class Home:
+    """All groups by health, and the open incidents, now or at an instant."""
+
+    def __init__(self, store: Store, at: int | None) -> None:
+        self._store = store
+        self._at = at
+        self._wanted = ""
+        self._page = 0
+        self._facts: Overview
+
+    async def build(self) -> None:
+        """Ask, and make the page.
+
+        Raises:
+            UserError: nothing has been told yet.
+        """
+        self._facts = await self._store.ask(overview, self._at)
+        frame("Consumer groups", [("Groups", None)])
+        with element("section", aria_label="Summary"):
+            self._head = LiveMarkup("home_head")
+        with panel("Open incidents", "incidents"):
+            self._incidents = LiveMarkup("incident_list")
+        with panel("Groups by health", "groups") as line:
+            with line:
+                search("Find a group", self._search)
+            with element("div", "scroll", tabindex="0", role="region", aria_label="Groups"):
+                self._groups = LiveMarkup("home_groups", on_do=self._do)
+        self._show()
+        if self._at is None:
+            Live(self._store, self._update)
+
+    async def _update(self) -> None:
+        self._facts = await self._store.ask(overview, self._at)
+        self._show()
+
+    def _search(self, text: str) -> None:
+        self._wanted, self._page = text.strip().lower(), 0
+        self._show()
+
+    def _do(self, word: str) -> None:
+        self._page = turned(word)
+        self._show()
+
+    def _show(self) -> None:
+        facts = self._facts
+        now = self._at if self._at is not None else facts.ends.live
+        self._head.show(
+            at=self._at, ends=facts.ends, incidents=facts.incidents,
+            counts=Counter(group.health for group in facts.groups),
+        )  # fmt: skip
+        self._incidents.show(
+            incidents=facts.incidents[:_INCIDENTS], more=max(0, len(facts.incidents) - _INCIDENTS), with_group=True,
+            at=self._at, now=now, nothing="No incident is open.",
+        )  # fmt: skip
+        found = [g for g in facts.groups if self._wanted in f"{g.group} {g.cluster}".lower()]
+        shown = page_of(found, self._page, _GROUPS)
+        self._groups.show(groups=shown.rows, page=shown.page, pages=shown.pages, total=len(found), at=self._at, now=now)

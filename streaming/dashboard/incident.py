@@ -1,0 +1,69 @@
+"""An incident's page: where an alert leads. What is wrong, on what evidence, since when, and what to do."""
+
+import json
+
+from streaming.dashboard.facts import told_ends
+from streaming.dashboard.frame import frame
+from streaming.dashboard.links import HOME, group_link
+from streaming.dashboard.live import Live
+from streaming.dashboard.markup import LiveMarkup
+from streaming.dashboard.moment import Ends
+from streaming.queries.answers import Incident, IncidentStory
+from streaming.queries.incidents import incident
+from streaming.read_model import ReadModel
+from streaming.web.store import Store
+
+_MINUTE_MS = 60_000
+
+
+def _asked(model: ReadModel, incident_id: str) -> tuple[IncidentStory, Incident | None, Ends]:
+    story = incident(model, incident_id)
+    parent = story.incident.parent
+    return story, incident(model, parent).incident if parent else None, told_ends(model)
+
+
+class IncidentPage:
+    """One incident, as the tables have it now."""
+
+    def __init__(self, store: Store, incident_id: str) -> None:
+        self._store = store
+        self._id = incident_id
+
+    async def build(self) -> None:
+        """Ask, and make the page.
+
+        Raises:
+            UserError: see `streaming.queries.incidents.incident`.
+        """
+        story, parent, told = await self._store.ask(_asked, self._id)
+        shown = story.incident
+        frame(f"{shown.code} in {shown.group}", [
+            ("Groups", HOME),
+            (shown.group, group_link(shown.cluster, shown.group, shown.opened_at)),
+            (shown.code, None),
+        ])  # fmt: skip
+        self._markup = LiveMarkup("incident")
+        self._show(story, parent, told)
+        Live(self._store, self._update)
+
+    async def _update(self) -> None:
+        self._show(*await self._store.ask(_asked, self._id))
+
+    def _show(self, story: IncidentStory, parent: Incident | None, told: Ends) -> None:
+        shown, life = story.incident, story.life
+        first, last = life[0].evidence, life[-1].evidence
+        event = story.cause_event
+        self._markup.show(
+            i=shown, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
+            evidence=[(name, _said(first.get(name)), _said(last.get(name))) for name in {**first, **last}],
+            changed=first != last,
+            here=group_link(shown.cluster, shown.group, shown.opened_at),
+            before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
+            event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
+        )  # fmt: skip
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "not known"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

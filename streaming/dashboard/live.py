@@ -1,0 +1,47 @@
+"""Keeps a page as new as the tables."""
+
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from streaming.web.store import Store
+
+
+class Live:
+    """Calls ``update`` when the tables have new rows, and when the page asks; one call at a time, the last one wins."""
+
+    def __init__(
+        self, store: Store, update: Callable[[], Awaitable[None]], tick: Callable[[], bool] | None = None
+    ) -> None:
+        """Begin to look, once a second.
+
+        Args:
+            store: the tables.
+            update: asks and shows.
+            tick: called each second; whether time alone is a reason to update.
+        """
+        self._store = store
+        self._update = update
+        self._tick = tick
+        self._shown = store.version
+        self._running = self._again = False
+        ui.timer(1.0, self._look, immediate=False)
+
+    async def refresh(self) -> None:
+        """Update now; if an update is under way, once more after it."""
+        self._again = True
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._again:
+                self._again = False
+                self._shown = self._store.version
+                await self._update()
+        finally:
+            self._running = False
+
+    async def _look(self) -> None:
+        due = self._tick() if self._tick is not None else False
+        if due or self._store.version != self._shown:
+            await self.refresh()

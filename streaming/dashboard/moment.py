@@ -1,0 +1,77 @@
+"""Which instant a page shows, and which span around it."""
+
+import time
+from typing import NamedTuple
+
+from rebalance_model.observe.policy import Policy
+from streaming.errors import UserError
+from streaming.times import duration_ms, instant_ms
+
+SPANS = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 d", "7d": "7 d"}
+"""The spans to choose from, as they stand in an address and on a button."""
+DEFAULT_SPAN = "1h"
+
+SILENT_AFTER_MS = 3 * Policy().snapshot_interval
+"""Every group is told every snapshot interval; after three of them without a row none comes."""
+
+
+class Window(NamedTuple):
+    """The span that the timeline shows; epoch milliseconds."""
+
+    since: int
+    until: int
+
+
+class Ends(NamedTuple):
+    """Where history begins and ends."""
+
+    first: int
+    last: int
+    """When anything was told last."""
+    live: int
+    """What "now" is on the page: the clock's now, or `last` where the tables have been silent for too long."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has been told for so long that the page can't speak of now."""
+        return self.live == self.last
+
+
+def ends(first: int, last: int, now: int | None = None) -> Ends:
+    """Where history ends, by the clock (``now``, if it isn't given) and by what was told."""
+    now = time.time_ns() // 1_000_000 if now is None else now
+    return Ends(first, last, max(now, last) if now - last < SILENT_AFTER_MS else last)
+
+
+def window(told: Ends, span: str, at: int | None) -> Window:
+    """The span that ends now, unless the instant is earlier than that: then one with the instant in its middle."""
+    length = duration_ms(span)
+    if at is None or at >= told.live - length:
+        return until(told, span, told.live)
+    return until(told, span, at + length // 2)
+
+
+def until(told: Ends, span: str, end: int) -> Window:
+    """The span that ends at an instant: not after now, and without what is before all history."""
+    end = max(min(end, told.live), told.first + 1_000)
+    return Window(max(end - duration_ms(span), told.first - 1_000), end)
+
+
+def parse_at(text: str | None) -> int | None:
+    """The instant of an address; None is now.
+
+    Raises:
+        UserError: it is no time.
+    """
+    return instant_ms(text, time.time_ns() // 1_000_000) if text else None
+
+
+def parse_span(text: str | None) -> str:
+    """The span of an address.
+
+    Raises:
+        UserError: it is none of those that there are.
+    """
+    if text and text not in SPANS:
+        raise UserError(f"{text!r} is no span to show: choose one of {', '.join(SPANS)}.")
+    return text or DEFAULT_SPAN

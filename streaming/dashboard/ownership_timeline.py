@@ -1,0 +1,144 @@
+"""The ownership timeline: who owned which queue when, rebalances as marks, incidents as spans, and the time slider."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from nicegui import ui
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from streaming.dashboard.facts import History
+from streaming.dashboard.links import incident_link, rebalance_link
+from streaming.dashboard.moment import Ends
+from streaming.dashboard.palette import short_names
+from streaming.queries.answers import Incident, Interval, Queue
+
+Place = tuple[str, str, int]
+"""Topic, broker, queue id."""
+
+_SEVERITIES = ("critical", "warning", "info")
+
+
+class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
+    """See `ownership_timeline.js`; ``on_seek`` gets the instant that was chosen, None for now."""
+
+    def __init__(self, on_seek: Callable[[int | None], object]) -> None:
+        super().__init__()
+        self._props["data"] = {}
+        self._props["at"] = None
+        self.on("seek", lambda event: on_seek(event.args))
+
+    def show(self, data: dict[str, object], at: int | None) -> None:
+        """Show a span; what is shown already is not sent again, which for thousands of queues is much."""
+        moved, self._props["at"] = at != self._props["at"], at
+        if data != self._props["data"]:
+            self._props["data"] = data
+            self.update()
+        elif moved:
+            self.run_method("seek", at)
+
+
+def timeline_data(
+    history: History, queues: Iterable[Queue], ends: Ends, colours: Mapping[str, int], told: Callable[[Place], bool]
+) -> dict[str, object]:
+    """What the component draws; offsets within the span instead of times, because there are many.
+
+    Args:
+        history: the span.
+        queues: the queues at the instant, for their states.
+        ends: where history ends.
+        colours: of the clients.
+        told: which queues get a lane.
+    """
+    states = {(q.topic, q.broker, q.queue_id): q.status for q in queues}
+    of = _by_place(history.intervals)
+    known = [place for place in {*of, *states, *history.unowned} if told(place)]
+    places = sorted(known, key=lambda place: (place[0].startswith(RETRY_TOPIC_PREFIX), place))
+    lane_of = {place: lane for lane, place in enumerate(places)}
+    clients = sorted({i.client_id for i in history.intervals})
+    number, short = {client: n for n, client in enumerate(clients)}, short_names(clients)
+    since, until = history.window
+    known_until = min(until, ends.live)
+    names = _names(places)
+    return {
+        "from": since,
+        "to": until,
+        "live": until >= ends.live,
+        "lanes": names,
+        "widest": max(map(len, names), default=0),
+        "status": [states.get(place, "UNKNOWN") for place in places],
+        "clients": [{"id": c, "short": short[c], "colour": colours[c]} for c in clients],
+        "spans": [
+            value for place in places
+            for span in _spans(of.get(place, []), number, (since, known_until), unowned=place in history.unowned)
+            for value in (lane_of[place], *span)
+        ],
+        "rebalances": [
+            [r.start_time, r.end_time, r.trigger, rebalance_link(r.cluster, r.group, r.rebalance_id)]
+            for r in history.rebalances
+        ],
+        "incidents": [
+            _incident(i, lane_of, known_until) for i in sorted(history.incidents, key=lambda i: i.opened_at)
+            if _place(i) is None or _place(i) in lane_of
+        ],
+        "label": f"Ownership of {len(places)} queues, one lane each; the table of queues says the same in words",
+        "summary": _summary(history, len(places), len(clients)),
+    }  # fmt: skip
+
+
+def _by_place(intervals: Iterable[Interval]) -> dict[Place, list[Interval]]:
+    of: dict[Place, list[Interval]] = defaultdict(list)
+    for interval in intervals:
+        of[interval.topic, interval.broker, interval.queue_id].append(interval)
+    return of
+
+
+def _names(places: list[Place]) -> list[str]:
+    """Queues by names as short as they can be: without the broker where there is one, the topic where there is one."""
+    brokers = {broker for _, broker, _ in places}
+    return [f"{t}:{q}" if len(brokers) == 1 else f"{t}@{b}:{q}" for t, b, q in places]
+
+
+def _spans(
+    intervals: list[Interval], number: Mapping[str, int], window: tuple[int, int], *, unowned: bool
+) -> list[tuple[int, int, int]]:
+    """Each owner's span and, between and after them, nobody's (-1); before a queue was known there is none."""
+    since, until = window
+    spans: list[tuple[int, int, int]] = []
+    end: int | None = since if unowned else None
+    for interval in intervals:
+        begin = max(interval.from_time, since)
+        if end is not None and begin > end:
+            spans.append((end - since, begin - since, -1))
+        end = min(interval.to_time if interval.to_time is not None else until, until)
+        if end > begin:
+            spans.append((begin - since, end - since, number[interval.client_id]))
+    if end is not None and end < until:
+        spans.append((max(end, since) - since, until - since, -1))
+    return spans
+
+
+def _place(incident: Incident) -> Place | None:
+    if incident.topic is None or incident.broker is None or incident.queue_id is None:
+        return None
+    return incident.topic, incident.broker, incident.queue_id
+
+
+def _incident(incident: Incident, lane_of: Mapping[Place, int], until: int) -> dict[str, object]:
+    place = _place(incident)
+    what = f"{incident.code} {incident.sub_cause}".rstrip()
+    return {
+        "lane": -1 if place is None else lane_of[place],
+        "from": incident.opened_at,
+        "to": incident.resolved_at if incident.resolved_at is not None else until,
+        "open": incident.resolved_at is None,
+        "severity": _SEVERITIES.index(incident.severity),
+        "text": what if place is not None else f"{what} {incident.subject}".rstrip(),
+        "link": incident_link(incident.incident_id),
+    }
+
+
+def _summary(history: History, lanes: int, clients: int) -> str:
+    return (
+        f"Ownership timeline: {lanes} queues, {clients} clients, {len(history.rebalances)} rebalances and "
+        f"{len(history.incidents)} incidents within the span; the tables below list them"
+    )

@@ -1,0 +1,55 @@
+"""The pages and their addresses (see `links`)."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fastapi import FastAPI
+from nicegui import ui
+
+from streaming.dashboard.frame import sorry
+from streaming.dashboard.group import GroupPage
+from streaming.dashboard.home import Home
+from streaming.dashboard.incident import IncidentPage
+from streaming.dashboard.moment import parse_at, parse_span
+from streaming.dashboard.rebalance import RebalancePage
+from streaming.errors import UserError
+from streaming.web.store import Store
+
+_SECONDS = 20.0
+"""For a page's first answer from large tables."""
+
+
+class _Page(Protocol):
+    async def build(self) -> None: ...
+
+
+def register(app: FastAPI, store: Store) -> None:
+    """Define the pages. Called once, before NiceGUI is mounted on the application."""
+    del app  # the pages are NiceGUI's, which is mounted on it
+
+    def page(path: str) -> ui.page:
+        return ui.page(path, language="en-US", response_timeout=_SECONDS)
+
+    @page("/")
+    async def home(at: str | None = None) -> None:
+        await _built("Consumer groups", lambda: Home(store, parse_at(at)))
+
+    @page("/group/{group}")
+    async def group(group: str, cluster: str | None = None, at: str | None = None, span: str | None = None) -> None:
+        await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span)))
+
+    @page("/group/{group}/rebalance/{rebalance_id}")
+    async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
+        await _built("Rebalance", lambda: RebalancePage(store, group, cluster, rebalance_id))
+
+    @page("/incident/{incident_id}")
+    async def incident(incident_id: str) -> None:
+        await _built("Incident", lambda: IncidentPage(store, incident_id))
+
+
+async def _built(title: str, make: Callable[[], _Page]) -> None:
+    """The page, or the one sentence why there is none."""
+    try:
+        await make().build()
+    except UserError as error:
+        sorry(title, str(error))
