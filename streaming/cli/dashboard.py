@@ -9,16 +9,27 @@ from streaming.settings import load_settings
 
 
 def dashboard(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8411,
+    host: Annotated[str | None, typer.Option(help="The address to listen on (web.host).")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port (web.port); 0 takes a free one.")
+    ] = None,
 ) -> None:
-    """Serve the dashboard, the REST API and the metrics."""
-    from streaming.web.server import dashboard_app, listen, serve
+    """Serve the dashboard, and on its port the REST API (/api/v1) and the metrics (/metrics).
+
+    Only this machine can reach it, unless there is a token: see [web] in conf/default.toml.
+    """
+    from streaming.web.access import access
+    from streaming.web.server import address, dashboard_application, listen, serve
     from streaming.web.store import Store
 
     settings = load_settings()
-    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
-        app = dashboard_app(store, settings.runtime.root)
-        shown = f"http://{host}:{listening.getsockname()[1]}"
-        Console(stderr=True).print(f"The dashboard is at [bold]{shown}[/] (Ctrl-C ends it).", highlight=False)
+    host = host or settings.web.host
+    who = access(host, settings.web)
+    with (
+        listen(host, settings.web.port if port is None else port) as listening,
+        Store(settings.runtime.tables) as store,
+    ):
+        app = dashboard_application(settings, store, who)
+        console = Console(stderr=True, highlight=False)
+        console.print(f"The dashboard is at [bold]{address(listening)}[/]; Ctrl-C ends it.", soft_wrap=True)
         serve(app, listening)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import backtest, collect, dashboard, demo, doctor, hook, lab, replay, run, simulate, topic
+from streaming.cli import backtest, collect, dashboard, demo, doctor, hook, lab, metrics, replay, run, simulate, topic
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -26,6 +26,7 @@ app.command()(dashboard.dashboard)
 app.command()(demo.demo)
 app.command()(doctor.doctor)
 app.add_typer(hook.app, name="hook")
+app.command()(metrics.metrics)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
 app.command()(run.run)

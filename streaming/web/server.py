@@ -3,41 +3,88 @@
 For who writes pages: `streaming.dashboard.pages.register(app, store)` is called once, before NiceGUI is mounted at
 ``/``. In it, define pages with ``@ui.page("/…")``. Ask with ``await store.ask(question, …)``, where a question is a
 function of `streaming.queries` (it takes the read model first). `store.version` rises when the tables have new rows: a
-``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/metrics``, ``/login``,
-``/logout`` and ``/openapi.json`` belong to this package; everything else is the pages'. Security (token, host, headers)
-is in middleware around it all, websocket included: pages need do nothing.
+``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/metrics``, ``/login`` and
+``/logout`` (POST) belong to this package; everything else is the pages'. Security (token, host, headers) is in
+middleware around it all, websocket included: pages need do nothing.
 """
 
 import os
 import socket
-from contextlib import suppress
-from pathlib import Path
+from importlib.metadata import version
 
 import uvicorn
 from fastapi import FastAPI
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from streaming.errors import UserError
+from streaming.metrics.collector import registry
+from streaming.metrics.sources import Sources
+from streaming.settings import Settings
+from streaming.web import api
+from streaming.web.access import Access
+from streaming.web.api.errors import tell_errors
+from streaming.web.gate import Gate
+from streaming.web.login import login_routes
 from streaming.web.store import Store
 
 TITLE = "rebalance-watch"
+_DESCRIPTION = (
+    "Who owns every RocketMQ queue, why it moved, and what is wrong with it. Times are epoch milliseconds; null is "
+    "not known, never 0. The answers are those of the command line with `--format json`."
+)
+_SHUTDOWN_SECONDS = 3
+"""What a browser's open connection may delay the end."""
 
 
-def dashboard_app(store: Store, root: Path) -> FastAPI:
-    """The application with everything on it.
+def metrics_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+    """Metrics and health alone."""
+    app = _application(settings, store, access, openapi_url=None)
+    app.include_router(api.health.router, prefix=api.PREFIX)
+    return app
 
-    Args:
-        store: the tables.
-        root: the runtime root, where NiceGUI keeps what it must remember.
-    """
-    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(root / "dashboard"))  # read when nicegui is imported
-    from nicegui import ui  # noqa: PLC0415  reads the variable
 
-    app = FastAPI(title=TITLE, docs_url=None, redoc_url=None)
-    with suppress(ModuleNotFoundError):
-        from streaming.dashboard import pages  # noqa: PLC0415  its pages rest on nicegui
+def api_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+    """The REST API and the metrics."""
+    app = _application(settings, store, access, openapi_url=f"{api.PREFIX}/openapi.json")
+    app.include_router(login_routes(access))
+    app.include_router(api.router)
+    return app
 
-        pages.register(app, store)
+
+def dashboard_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+    """Everything: pages, REST API, metrics."""
+    app = api_application(settings, store, access)
+    # NiceGUI reads it when it is imported, and would keep its files in the working directory.
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
+    from nicegui import ui  # noqa: PLC0415
+
+    from streaming.dashboard import pages  # noqa: PLC0415  rests on nicegui
+
+    pages.register(app, store)
     ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10)
+    return app
+
+
+def _application(settings: Settings, store: Store, access: Access, *, openapi_url: str | None) -> FastAPI:
+    app = FastAPI(
+        title=TITLE,
+        description=_DESCRIPTION,
+        version=version(TITLE),
+        openapi_url=openapi_url,
+        docs_url=None,  # these pages load their scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
+    app.add_middleware(Gate, access=access)
+    tell_errors(app)
+    exported = registry(store, app.state.sources, settings)
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        # The classic text format: the counter's name that RocketMQ's rules use is none in OpenMetrics.
+        return Response(generate_latest(exported), media_type=CONTENT_TYPE_LATEST)
+
     return app
 
 
@@ -54,7 +101,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"Can't listen on {host} port {port} ({error.strerror}): choose another with --port.") from None
 
 
+def address(listening: socket.socket) -> str:
+    """Where a browser of this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def serve(app: FastAPI, listening: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM."""
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
+    )
     uvicorn.Server(config).run(sockets=[listening])

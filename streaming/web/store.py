@@ -1,8 +1,4 @@
-"""One read model for a process that lives long: shared by threads, refreshed in the background, with a version.
-
-A read model is one DuckDB connection, which takes one question at a time. So every question holds the lock; the event
-loop never waits for it, because `Store.ask` does so in a thread.
-"""
+"""One read model for a process that lives long, kept up to date, and asked off the event loop."""
 
 import asyncio
 import threading
@@ -19,8 +15,6 @@ _REFRESH_SECONDS = 1.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Question = Callable[Concatenate[ReadModel, P], T]
-"""Takes the open read model first, as all of `streaming.queries` do."""
 
 
 class Store:
@@ -32,56 +26,39 @@ class Store:
         Raises:
             UserError: there are none, or one is missing.
         """
-        self._tables = tables
         self._model = ReadModel(tables)
-        self._seen = _versions(tables)
-        self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._refresher = threading.Thread(target=self._follow, name="store", daemon=True)
-        self._version = 0
+        self._follower = threading.Thread(target=self._follow, name="store", daemon=True)
 
     def __enter__(self) -> Self:
-        self._refresher.start()
+        self._follower.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        self._refresher.join()
+        self._follower.join()
         self._model.close()
 
     @property
     def version(self) -> int:
         """Rises whenever the tables have new rows: a page that shows another version asks again."""
-        return self._version
+        return self._model.version
 
-    def ask_here(self, question: Question[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The answer to a question of `streaming.queries` (or one like them), in this thread."""
-        with self._lock:
-            return question(self._model, *args, **kwargs)
+    def ask_here(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The answer to a question of `streaming.queries` (or one like them), in this thread; any thread may ask."""
+        return question(self._model, *args, **kwargs)
 
-    async def ask(self, question: Question[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def ask(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same off the event loop: ``await store.ask(queues, "orders-group", at=None)``."""
-        return await asyncio.to_thread(self.ask_here, question, *args, **kwargs)
+        return await asyncio.to_thread(lambda: question(self._model, *args, **kwargs))
 
     def refresh(self) -> bool:
-        """Take in what was written since; whether there was anything."""
-        seen = _versions(self._tables)
-        if seen == self._seen:
-            return False
-        fresh = ReadModel(self._tables)
-        with self._lock:
-            stale, self._model = self._model, fresh
-            self._seen, self._version = seen, self._version + 1
-        stale.close()
-        return True
+        """Take in what was written since; whether there was anything. Done every second in the background."""
+        return self._model.refresh()
 
     def _follow(self) -> None:
         while not self._closing.wait(_REFRESH_SECONDS):
             try:
                 self.refresh()
-            except Exception:  # noqa: BLE001  the next second tries again; the health endpoint shows how old the data is
-                _LOG.exception("the tables can't be refreshed")
-
-
-def _versions(tables: Path) -> dict[str, str]:
-    return {log.parent.name: max(path.name for path in log.glob("*.json")) for log in tables.glob("*/_delta_log")}
+            except Exception:  # noqa: BLE001  the next second tries again; health tells how old the data is meanwhile
+                _LOG.exception("the tables can't be read; the next second tries again")

@@ -1,0 +1,33 @@
+"""`rebalance-watch metrics`: what Prometheus scrapes, without the dashboard."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streaming.settings import load_settings
+
+
+def metrics(
+    host: Annotated[str | None, typer.Option(help="The address to listen on (web.host).")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port (metrics.port); 0 takes a free one.")
+    ] = None,
+) -> None:
+    """Serve the metrics alone, at /metrics (the dashboard serves them, too).
+
+    Only this machine can reach them, unless there is a token: see [web] in conf/default.toml.
+    """
+    from streaming.web.access import access
+    from streaming.web.server import address, listen, metrics_application, serve
+    from streaming.web.store import Store
+
+    settings = load_settings()
+    host = host or settings.web.host
+    who = access(host, settings.web)
+    port = settings.metrics.port if port is None else port
+    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
+        app = metrics_application(settings, store, who)
+        console = Console(stderr=True, highlight=False)
+        console.print(f"The metrics are at [bold]{address(listening)}/metrics[/]; Ctrl-C ends it.", soft_wrap=True)
+        serve(app, listening)

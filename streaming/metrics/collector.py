@@ -1,0 +1,45 @@
+"""The collector that prometheus-client asks at each scrape."""
+
+import threading
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client.registry import Collector
+
+from streaming.metrics.facts import facts
+from streaming.metrics.groups import group_families
+from streaming.metrics.pipeline import Sizes, job_families, telemetry_families
+from streaming.metrics.queues import queue_families
+from streaming.metrics.sources import Sources
+from streaming.settings import Settings
+from streaming.web.store import Store
+
+
+class TablesCollector(Collector):
+    """Everything that is read from tables and checkpoints."""
+
+    def __init__(self, store: Store, sources: Sources, settings: Settings) -> None:
+        self._store = store
+        self._sources = sources
+        self._settings = settings
+        self._sizes = Sizes(settings.runtime.tables)
+        self._scraping = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read it now; one scrape after another."""
+        limit = self._settings.metrics.queue_series
+        with self._scraping:
+            found = self._store.ask_here(facts, self._sources, limit)
+            yield from group_families(found)
+            yield from queue_families(found, limit)
+            yield from telemetry_families(found)
+            yield from self._sizes.families()
+            yield from job_families(self._settings.runtime.checkpoints)
+
+
+def registry(store: Store, sources: Sources, settings: Settings) -> CollectorRegistry:
+    """The tables' metrics, and this process's own."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(TablesCollector(store, sources, settings))
+    ProcessCollector(registry=made)
+    return made

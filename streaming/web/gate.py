@@ -1,0 +1,116 @@
+"""The middleware around everything, NiceGUI's websocket included: who is let in, and the headers of each answer.
+
+- The name that a request calls this server by must be its own (DNS rebinding).
+- A request that a page of another site makes is refused: nobody else's script reads the tables or holds a websocket.
+- Where there is a token, it or a session made with it must be shown.
+
+A link from elsewhere (an alert in a chat) is followed without the session's cookie, because that is SameSite=Strict.
+So the first answer to it is a page that loads the same address again, from here.
+"""
+
+from http import HTTPStatus
+from urllib.parse import quote, urlencode
+
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+from streaming.web.access import Access
+
+SESSION_COOKIE = "rebalance-watch-session"
+LOGIN_PATH = "/login"
+
+HEADERS = {
+    # NiceGUI's pages hold their elements in a script of their own, and Vue compiles its templates.
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+        "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_HERE_AGAIN = (
+    '<!doctype html><meta charset="utf-8"><title>rebalance-watch</title><meta http-equiv="refresh" content="0">'
+)
+
+
+class Gate:
+    """Lets in who may come, and adds the headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one connection on, or answer it."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                del headers["Access-Control-Allow-Origin"], headers["Access-Control-Allow-Credentials"]
+            await send(message)
+
+        connection = HTTPConnection(scope)
+        refusal = self._refused(connection)
+        if refusal is None:
+            await self._app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            await WebSocketClose()(scope, receive, send)
+        else:
+            await refusal(scope, receive, send_with_headers)
+
+    def _refused(self, connection: HTTPConnection) -> Response | None:
+        """The answer to who must not come in."""
+        hosts = self._access.hosts
+        if hosts is not None and _name(connection.headers.get("host", "")) not in hosts:
+            return _error(HTTPStatus.BAD_REQUEST, "That is not this server's name: ask for 127.0.0.1, or set web.url.")
+        if self._is_foreign(connection):
+            return _error(HTTPStatus.FORBIDDEN, "A page of another site asked: open this one itself.")
+        if self._access.token is None or connection.scope["path"] == LOGIN_PATH or self._is_known(connection):
+            return None
+        if "text/html" not in connection.headers.get("accept", ""):
+            answer = _error(HTTPStatus.UNAUTHORIZED, "A token is needed: send it as Authorization: Bearer TOKEN.")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        if connection.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+            return HTMLResponse(_HERE_AGAIN, headers={"Cache-Control": "no-store"})
+        asked = connection.scope["query_string"].decode("latin-1")
+        wanted = quote(connection.scope["path"]) + (f"?{asked}" if asked else "")
+        return RedirectResponse(
+            f"{LOGIN_PATH}?{urlencode({'next': wanted})}", HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"}
+        )
+
+    def _is_foreign(self, connection: HTTPConnection) -> bool:
+        origin = connection.headers.get("origin")
+        if origin is None:  # a person who follows a link, a scraper, a script: no page reads the answer
+            return False
+        own = connection.headers.get("host", "").lower()
+        return origin.lower() not in {f"http://{own}", f"https://{own}", self._access.origin}
+
+    def _is_known(self, connection: HTTPConnection) -> bool:
+        scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._access.knows(token.strip()):
+            return True
+        return self._access.has_session(connection.cookies.get(SESSION_COOKIE, ""))
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdigit() else host.lower()
+
+
+def _error(status: HTTPStatus, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
