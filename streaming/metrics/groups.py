@@ -105,9 +105,7 @@ def _incidents(facts: Facts) -> Metric:
         "rocketmq_consumer_incidents_open",
         "Open incidents that no other has absorbed.",
         (*_GROUP, "code", "severity"),
-        Counter(
-            (one.cluster, one.group, one.code, one.severity) for one in facts.incidents if one.parent is None
-        ).items(),
+        counted.items(),
     )
 
 
