@@ -39,8 +39,12 @@ UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None) -> Episode:
     """Add a cause to the open episode, or open one."""
-    state = turn.state
     causes.note(turn, code, subject, client_id)
+    return _take_cause(turn, code, subject, client_id)
+
+
+def _take_cause(turn: Turn, code: str, subject: str, client_id: str | None) -> Episode:
+    state = turn.state
     episode = state.episode
     if episode is None:
         episode = state.episode = Episode(
@@ -125,11 +129,12 @@ def give_up(turn: Turn, due: int) -> None:
 
 
 def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
+    """No cause that storms count, but what one leads to: a member that some brokers only list has queues move on."""
     if (partly := _partly_listed(turn.state)) is not None:
-        return open_or_extend(turn, "CONNECTIONS_CHANGED", partly, client_id=partly)
+        return _take_cause(turn, "CONNECTIONS_CHANGED", partly, partly)
     if former is not None and owner is None and _is_pull_expired(turn, mq):
-        return open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=former)
-    return open_or_extend(turn, UNEXPLAINED, str(mq), client_id=None)
+        return _take_cause(turn, PULL_EXPIRED_REPAIR, str(mq), former)
+    return _take_cause(turn, UNEXPLAINED, str(mq), None)
 
 
 def _explains(turn: Turn, code: str, episode: Episode) -> bool:

@@ -74,13 +74,11 @@ class Cluster:
 
     def owners(self, group: str) -> dict[MessageQueue, list[str]]:
         """Who really has which queue, by the consumers' names; the retry topic is left out."""
-        names = {client.consumer.config.client_id: name for name, client in self.clients.items()}
-        owned = self.world.truth.owners(group)
-        return {
-            queue: sorted(names[one] for one in owned[queue])
-            for queue in sorted(owned, key=queue_order)
-            if not queue.is_retry
-        }
+        owners: dict[MessageQueue, list[str]] = {}
+        for name, client in sorted(self.clients.items()):
+            for queue in client.owned if client.consumer.config.group == group else ():
+                owners.setdefault(queue, []).append(name)
+        return {queue: owners[queue] for queue in sorted(owners, key=queue_order) if not queue.is_retry}
 
     def start_client(self, name: str, group: GroupSpec, spec: ConsumerSpec | None = None) -> None:
         """Start a consumer of a group; as the group's are, if nothing else is said.
@@ -150,7 +148,7 @@ class Cluster:
     def _settings(self, name: str, group: GroupSpec, spec: ConsumerSpec) -> ClientSettings:
         config = ConsumerConfig(
             group=group.name,
-            client_id=f"127.0.0.1@{name}",
+            client_id=f"127.0.0.1@{spec.client_id or name}",
             orderly=spec.ordered,
             strategy=self._strategies[spec.strategy],
             pull_interval=spec.pull_interval_ms,

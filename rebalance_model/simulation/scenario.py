@@ -45,6 +45,8 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     """What the listener takes for a message."""
     pull_interval_ms: Natural = 0
     clock_offset_ms: int = 0
+    client_id: str = ""
+    """Its id after the address; empty: its name. Two processes of one id are a mistake that a step can make."""
 
 
 class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
@@ -87,8 +89,10 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     topics: tuple[Name, ...] | None = None
     expression: str | None = None
     strategy: StrategyName | None = None
+    listener_ms: Positive | None = None
     pull_interval_ms: Natural | None = None
     clock_offset_ms: int | None = None
+    client_id: Name | None = None
 
     @property
     def subject(self) -> str:

@@ -53,26 +53,31 @@ class Truth:
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
-        self._owned: dict[tuple[str, str, MessageQueue], Owned] = {}
+        self._owned: dict[tuple[str, str, MessageQueue], list[Owned]] = {}
+        """One of each; of two processes that share a client id, perhaps two."""
         self._locked: dict[tuple[str, MessageQueue], Locked] = {}
         self._consumed: dict[tuple[str, str, MessageQueue], Consumed] = {}
 
     def owns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
         """A client takes a queue."""
-        self._owned[group, client_id, queue] = owned = Owned(begin=now, group=group, client_id=client_id, queue=queue)
+        owned = Owned(begin=now, group=group, client_id=client_id, queue=queue)
+        self._owned.setdefault((group, client_id, queue), []).append(owned)
         self.records.append(owned)
 
     def disowns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
         """A client gives a queue up, or dies."""
-        self._owned.pop((group, client_id, queue)).end = now
+        owned = self._owned[group, client_id, queue]
+        owned.pop(0).end = now
+        if not owned:
+            del self._owned[group, client_id, queue]
         self._consumed.pop((group, client_id, queue), None)
 
     def owners(self, group: str) -> dict[MessageQueue, list[str]]:
         """Who has which queue now."""
         owners: dict[MessageQueue, list[str]] = {}
-        for of_group, client_id, queue in self._owned:
+        for (of_group, client_id, queue), owned in self._owned.items():
             if of_group == group:
-                owners.setdefault(queue, []).append(client_id)
+                owners.setdefault(queue, []).extend(client_id for _ in owned)
         return owners
 
     def locks(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:

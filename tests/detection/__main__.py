@@ -1,14 +1,18 @@
-"""``python -m tests.detection FROM TO``: prove the rules on these seeds, and print the table and all that is wrong."""
+"""``python -m tests.detection``: prove the rules on seeds, and print the table and all that is wrong."""
 
 import os
 import time
-from itertools import takewhile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from tests.detection.proof import Proof, prove, table
+from tests.detection.chunks import resume
+from tests.detection.proof import Proof, table
+
+KEPT = Path(".rebalance-watch/detection")
+"""Where the results of whole chunks are kept."""
 
 
 def main(
@@ -16,13 +20,14 @@ def main(
     last: int = 2_000,
     minutes: Annotated[float, typer.Option(help="Take no more seeds after so long.")] = 600,
     processes: int = os.cpu_count() or 1,
+    kept: Annotated[Path, typer.Option(help="Results of the same code that are kept here are not made again.")] = KEPT,
 ) -> None:
     """Seeds from FIRST up to LAST."""
     until, proof = time.monotonic() + 60 * minutes, Proof()
-    seeds = takewhile(lambda _: time.monotonic() < until, range(first, last))
-    for batch in iter(lambda: [seed for _, seed in zip(range(16 * processes), seeds, strict=False)], []):
-        for one in prove(batch, processes):
-            proof.take(one)
+    for chunk in resume(kept, range(first, last), processes):
+        proof.take(chunk)
+        if time.monotonic() > until:
+            break
     console = Console(width=140)
     console.print(table(proof))
     for wrong in [*proof.alarms, *proof.wrong()]:

@@ -15,6 +15,8 @@ from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Life
 
+IN_A_ROW = 45_000
+"""Who wants a queue asks for its lock every second, or every 20 s: after so long without, it begins anew."""
 HOOK_BACK = 45_000
 """A hook that begins, or lost something, knows every member and lock again after so long."""
 BEGINS_WITHIN = 5_000
@@ -110,7 +112,7 @@ class Record:
             key = who[0], queue
             if offsets.start < self.consumed_to.get(key, 0) and not queue.is_retry:
                 owned = truth._owned.get((*who, queue))  # else what a listener had in hand when it lost the queue
-                begins = owned is not None and times[0] - owned.begin < BEGINS_WITHIN
+                begins = owned is not None and times[0] - owned[-1].begin < BEGINS_WITHIN
                 self.reread[key] = (
                     times[1],
                     begins and offsets.start < self.committed_to.get(key, 0),
@@ -186,7 +188,9 @@ class Record:
         if gone:
             self.contended.pop((group, mq), None)
         elif not granted:
-            known = self.contended[group, mq].setdefault(client_id, Asked(now, now, 0))
+            known = self.contended[group, mq].get(client_id)
+            if known is None or now - known.last > IN_A_ROW:
+                known = self.contended[group, mq][client_id] = Asked(now, now, 0)
             known.last, known.count = now, known.count + 1
         else:
             self.contended[group, mq].pop(client_id, None)

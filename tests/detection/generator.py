@@ -1,7 +1,7 @@
 """A seed becomes a scenario: a cluster, and what happens to it, as it may happen to somebody's.
 
-A third of the seeds are healthy: members come and go cleanly, versions are rolled out, topics grow. In the others up to
-three faults follow one another, each with the time that it takes in reality and time to settle after it.
+A third of the seeds are healthy: members come and go cleanly, versions are rolled out, topics grow. In the others one
+or two faults follow one another, each with the time that it takes in reality and time to settle after it.
 """
 
 import random
@@ -13,8 +13,6 @@ from rebalance_model.simulation.scenario import Scenario
 
 SETTLED = 90
 """Seconds until a cluster has settled after its start; and after a fault, as often as not."""
-LONG = 300
-"""Longer than anything takes that needs time to be told."""
 
 
 @dataclass
@@ -52,6 +50,15 @@ class Telling:
         """A name of a client that is not there yet: it may sort before or after the others."""
         self.joined += 1
         return f"{group['name']}-{self.rng.choice('0x')}{self.joined}"
+
+    def ordered_group(self, per_second: float) -> dict[str, object]:
+        """A group, made ordered; each of its queues gets so many messages a second."""
+        group = self.group()
+        group["ordered"] = True
+        for topic in self.topics:
+            if topic["name"] in _topics(group):
+                topic["messages_per_second"] = int(str(topic["queues"])) * len(self.brokers) * per_second
+        return group
 
 
 Happening = Callable[[Telling], float]
@@ -123,12 +130,20 @@ def _hang(t: Telling) -> float:
 
 
 def _hang_and_lose(t: Telling) -> float:
-    """A listener hangs, and meanwhile a member joins: the queue has to be given up and can't."""
-    who = t.member()
-    group = next(group for group in t.groups if who in t.members(group))
-    t.do("hang", 200, who=who)
-    t.do("join", 120, who=t.newcomer(group), group=group["name"], after=20)
+    """A listener hangs, and members join meanwhile: the queue has to be given up and can't, for up to 40 s."""
+    group = t.ordered_group(t.rng.choice([0.2, 0.5]))
+    t.do("hang", 200, who=t.rng.choice(t.members(group)))
+    t.do("join", 160, who=t.newcomer(group), group=group["name"], after=20)
+    t.do("join", 120, who=t.newcomer(group), group=group["name"], after=t.rng.uniform(33, 38))
     return 220
+
+
+def _hang_and_get_back(t: Telling) -> float:
+    """A member joins, and leaves before the queue could be given up: it is the first one's once more."""
+    group = t.ordered_group(0.5)
+    t.do("hang", 220, who=t.rng.choice(t.members(group)))
+    t.do("join", t.rng.uniform(6, 22), who=t.newcomer(group), group=group["name"], after=t.rng.uniform(5, 25))
+    return 280
 
 
 def _poison(t: Telling) -> float:
@@ -140,6 +155,38 @@ def _slow_pull(t: Telling) -> float:
     group = t.group()
     t.do("join", 320, who=t.newcomer(group), group=group["name"], pull_interval_ms=150_000)
     return 320
+
+
+def _slow_listener(t: Telling) -> float:
+    """More messages come than it consumes."""
+    group = t.ordered_group(0.5)
+    lasts = t.rng.uniform(430, 500)
+    t.do("join", lasts, who=t.newcomer(group), group=group["name"], listener_ms=t.rng.choice([5_000, 8_000]))
+    return lasts + 30
+
+
+def _old_commit(t: Telling) -> float:
+    """A member sleeps, and commits where it was over what its heir has consumed: a long way, at a slow listener."""
+    group = t.ordered_group(0.5)
+    group["ordered"], group["listener_ms"] = t.rng.random() < 0.5, 1_000
+    t.do("freeze", lasts := t.rng.uniform(200, 260), who=t.rng.choice(t.members(group)))
+    return lasts + 120
+
+
+def _one_broker_away(t: Telling) -> float:
+    """One of two brokers is out of reach for one member, until that one forgets it."""
+    if len(t.brokers) < 2:
+        t.brokers.append({"name": "broker-b"})
+    t.do("partition", lasts := t.rng.uniform(320, 360), who=t.member(), broker=t.rng.choice(t.brokers)["name"])
+    return lasts + 60
+
+
+def _same_id(t: Telling) -> float:
+    """A new process has the client id of another one."""
+    group = t.group()
+    other = t.rng.choice(t.members(group))
+    t.do("join", 320, who=t.newcomer(group), group=group["name"], client_id=other)
+    return 360
 
 
 def _partition(t: Telling) -> float:
@@ -254,9 +301,14 @@ FAULTS: dict[str, Happening] = {
     "freeze": _freeze,
     "hang": _hang,
     "hang and lose": _hang_and_lose,
+    "hang and get back": _hang_and_get_back,
     "poison": _poison,
     "slow pull": _slow_pull,
+    "slow listener": _slow_listener,
+    "old commit": _old_commit,
     "partition": _partition,
+    "one broker away": _one_broker_away,
+    "same id": _same_id,
     "no name server": _no_name_server,
     "none has name server": _none_has_name_server,
     "stop broker": _stop_broker,
@@ -285,7 +337,7 @@ def scenario_of(seed: int) -> Scenario:
     t = Telling(rng)
     _cluster(t, least=8 if is_healthy(seed) else 4)
     kinds = HEALTHY if is_healthy(seed) else FAULTS
-    names = rng.sample(sorted(kinds), rng.randint(0 if is_healthy(seed) else 1, 3))
+    names = rng.sample(sorted(kinds), rng.choice([0, 1, 1, 2] if is_healthy(seed) else [1, 1, 2]))
     for name in names:
         t.now += kinds[name](t) + rng.choice([SETTLED, rng.uniform(20, 60)])
     steps = sorted(t.steps, key=lambda step: float(str(step["at"])))
@@ -308,8 +360,8 @@ def _cluster(t: Telling, least: int) -> None:
     rng = t.rng
     for name in ["broker-a", "broker-b"][: rng.choice([1, 1, 2])]:
         t.brokers.append({"name": name, "clock_offset_ms": rng.choice([0, 0, rng.randint(-2000, 2000)])})
-    for number in range(1, rng.choice([1, 1, 2, 3]) + 1):
-        queues = max(least, rng.choice([4, 8, 16]))
+    for number in range(1, rng.choice([1, 1, 1, 2]) + 1):
+        queues = max(least, rng.choice([4, 4, 8, 16]))
         of_group = [f"Topic{number}"]
         if rng.random() < 0.25:
             of_group.append(f"More{number}")

@@ -19,6 +19,17 @@ HOOK, POLL, BOTH = frozenset({"hook"}), frozenset({"poll"}), frozenset({"hook", 
 
 
 @dataclass
+class Dropped:
+    """A queue that a client has given up, and keeps."""
+
+    since: int
+    tried_since: int = 0
+    """When it had first tried to unlock it in vain; 0: not yet."""
+    first: int = 0
+    """How often it had tried when somebody has surely asked it."""
+
+
+@dataclass
 class Memory:
     """What the look before saw of the group."""
 
@@ -38,6 +49,8 @@ class Memory:
     members: set[str] = field(default_factory=set)
     channels: set[str] = field(default_factory=set)
     subscribed: dict[str, set[str]] = field(default_factory=dict)
+    dropped: dict[tuple[str, MessageQueue], "Dropped"] = field(default_factory=dict)
+    """By who keeps it, and queue."""
 
     def look(self, facts: Facts) -> None:
         """Take down the present, before anything is judged by it."""

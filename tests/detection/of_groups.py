@@ -1,5 +1,7 @@
 """Members, what they declare, brokers and sources."""
 
+from collections import Counter
+
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.process import Life
 from tests.detection.facts import Facts
@@ -32,7 +34,12 @@ def _subscribed(client: Client) -> tuple[tuple[str, str], ...]:
 
 
 def clients(facts: Facts, _: Memory) -> Looks:
-    """CLIENT_UNRESPONSIVE, STALE_HEARTBEAT, CLOCK_SKEW."""
+    """CLIENT_UNRESPONSIVE, STALE_HEARTBEAT, CLOCK_SKEW, CLIENT_ID_COLLISION."""
+    ids = Counter(c.consumer.config.client_id for c in facts.clients if c.process.life is Life.RUNNING)
+    for cid, count in ids.items():
+        if count > 1 and cid in facts.members:
+            reached = all(facts.answers(c) for c in facts.clients if c.consumer.config.client_id == cid)
+            yield Condition("CLIENT_ID_COLLISION", cid, _telling(facts) if reached else NONE)
     for client in facts.clients:
         cid = client.consumer.config.client_id
         if cid in facts.members and not facts.answers(client):
@@ -65,8 +72,13 @@ def group(facts: Facts, memory: Memory) -> Looks:
     if any(one != lists[0] for one in lists):
         alive = {cid for cid in facts.members if cid in facts.by_id and facts.by_id[cid].process.life is Life.RUNNING}
         sure = any(one & alive != lists[0] & alive for one in lists)
-        telling = [t for t, so in (("poll", facts.polls), ("hook", all(facts.hooked(b.name) for b in facts.up))) if so]
-        yield Condition("CID_VIEW_SPLIT", "", frozenset(telling) if sure else NONE)
+        yield Condition("CID_VIEW_SPLIT", "", _telling(facts) if sure else NONE)
+
+
+def _telling(facts: Facts) -> frozenset[str]:
+    """The telemetry that tells of every broker that is up."""
+    telling = {"poll": facts.polls, "hook": all(facts.hooked(broker.name) for broker in facts.up)}
+    return frozenset(name for name, tells in telling.items() if tells)
 
 
 def sources(facts: Facts, _: Memory) -> Looks:
@@ -91,5 +103,4 @@ def storm(facts: Facts, memory: Memory) -> Looks:
     count = memory.repeated(facts.now)
     if count >= 3:
         sure = memory.surely_repeated(facts.now) > 8
-        telling = [t for t, so in (("poll", facts.polls), ("hook", all(facts.hooked(b.name) for b in facts.up))) if so]
-        yield Condition("REBALANCE_STORM", "", frozenset(telling) if sure else NONE)
+        yield Condition("REBALANCE_STORM", "", _telling(facts) if sure else NONE)

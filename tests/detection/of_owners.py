@@ -1,11 +1,16 @@
 """Who has what, and should have."""
 
+from collections import Counter
+
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.client import Client
 from tests.detection.facts import Facts
-from tests.detection.memory import NONE, POLL, Looks, Memory, S, believed, known
+from tests.detection.memory import NONE, POLL, Dropped, Looks, Memory, S, believed, known
 from tests.detection.spans import Condition
+
+POLLED_WITHIN = 12 * S
+"""Every client that answers is asked within so long."""
 
 
 def unassigned(facts: Facts, _: Memory) -> Looks:
@@ -23,7 +28,8 @@ def double_owned(facts: Facts, _: Memory) -> Looks:
         if len(held) < 2:
             continue
         live = [(c, q) for c, q in held if not q.dropped and (not facts.ordered or _believes(c, q))]
-        sure = len(live) >= 2 and all(facts.answers(c) for c, _ in live)
+        ids = {c.consumer.config.client_id for c, _ in live}
+        sure = len(ids) >= 2 and all(facts.answers(c) for c, _ in live)
         yield Condition("QUEUE_DOUBLE_OWNED", str(mq), known(facts, mq, POLL, sure))
 
 
@@ -93,17 +99,29 @@ def _shows(facts: Facts, topic: str, route: tuple[MessageQueue, ...]) -> bool:
 
 def dropped(facts: Facts, memory: Memory) -> Looks:
     """ZOMBIE_QUEUE and UNLOCK_PENDING: in a table, and dropped."""
-    for mq, held in facts.held.items():
-        for client, queue in held:
-            if not queue.dropped:
-                continue
-            cid = client.consumer.config.client_id
-            sure = len(held) == 1 and facts.answers(client)
-            mine = facts.expected.get(mq) == cid
-            if mine or not facts.expected:
-                yield Condition("ZOMBIE_QUEUE", str(mq), known(facts, mq, POLL, sure and mine and facts.all_answer))
-            if queue.try_unlock_times > 0:
-                yield Condition("UNLOCK_PENDING", str(mq), known(facts, mq, POLL, sure))
+    kept = {(c.name, mq): (c, q) for mq, held in facts.held.items() for c, q in held if q.dropped}
+    memory.dropped = {key: memory.dropped.get(key) or Dropped(facts.now) for key in kept}
+    counts = Counter(mq for _, mq in kept)
+    for (name, mq), (client, queue) in kept.items():
+        known_of = memory.dropped[name, mq]
+        sure = counts[mq] == 1 and facts.answers(client)
+        mine = facts.expected.get(mq) == client.consumer.config.client_id
+        if (mine or not facts.expected) and facts.now - known_of.since > 18 * S:
+            long = facts.now - known_of.since > 20 * S
+            yield Condition(
+                "ZOMBIE_QUEUE", str(mq), known(facts, mq, POLL, sure and long and mine and facts.all_answer)
+            )
+        if queue.try_unlock_times > 0:
+            grows = _note_tries(known_of, facts.now, queue.try_unlock_times)
+            yield Condition("UNLOCK_PENDING", str(mq), known(facts, mq, POLL, sure and grows))
+
+
+def _note_tries(kept: Dropped, now: int, tries: int) -> bool:
+    """Whether there have been more since a poll has surely seen some."""
+    kept.tried_since = kept.tried_since or now
+    if now - kept.tried_since <= POLLED_WITHIN:
+        kept.first = tries
+    return tries > kept.first
 
 
 def shares(facts: Facts, memory: Memory) -> Looks:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.message_log import SteadyLog
 from rebalance_model.simulation.process import Life
 from tests.detection.facts import Facts, Fallen
 from tests.detection.memory import BOTH, HOOK, NONE, POLL, Looks, Memory, S, believed, known
@@ -40,10 +41,18 @@ def lag_grows(facts: Facts, memory: Memory) -> Looks:
     """LAG_GROWTH: lag that does not fall, and has grown."""
     for mq, (commit, lag) in memory.offsets.items():
         if lag > 0:
-            grows = (
-                commit >= 0 and facts.now - facts.record.advanced.get((facts.group, mq), 0) > S and mq in facts.routed
-            )
+            stands = facts.now - facts.record.advanced.get((facts.group, mq), 0) > S
+            grows = commit >= 0 and (stands or _is_too_slow(facts, mq)) and mq in facts.routed
             yield Condition("LAG_GROWTH", str(mq), known(facts, mq, POLL, grows))
+
+
+def _is_too_slow(facts: Facts, mq: MessageQueue) -> bool:
+    """Whether messages come twice as fast as the owner's listener, which takes one after the other, can take them."""
+    log, owners = facts.cluster.brokers[mq.broker].logs.get(mq), believed(facts, mq)
+    if not facts.ordered or len(owners) != 1 or not isinstance(log, SteadyLog) or not log.period:
+        return False
+    [(client, _)] = owners
+    return client.settings.work >= 2 * log.period and facts.answers(client)
 
 
 def of_the_dead(facts: Facts, _: Memory) -> Looks:
@@ -67,6 +76,8 @@ def pull_expired(facts: Facts, _: Memory) -> Looks:
     for mq, held in facts.held.items():
         for client, queue in held:
             age = client.clock.now() - queue.last_pull_timestamp
+            if facts.is_cut(client, mq.broker):  # it pulls in vain: for the broker it does not
+                yield Condition("PULL_EXPIRED", str(mq))
             if age > 118 * S:
                 sure = age > 120 * S and not queue.dropped and facts.answers(client) and len(held) == 1
                 locked = not facts.ordered or _holder(facts, mq) == client.consumer.config.client_id

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from tests.detection.runs import Run, run
-from tests.detection.scoring import BOUNDS, NOT_PROVOKED, TELEMETRY, Scores, add, score
+from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, score
 
 ACCOUNTS = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW")
 """What also a healthy rebalance costs, or a strategy brings with it: told as an information, if it is so at all."""
@@ -79,7 +79,7 @@ def table(proof: Proof) -> Table:
             one = proof.scores.get((code, telemetry))
             if one is None or not (one.right or one.false or one.must):
                 if bounds.knows(telemetry):
-                    made.add_row(code, telemetry, "0", "", "0", NOT_PROVOKED.get(code, ""))
+                    made.add_row(code, telemetry, "0", "", "0", "")
                 continue
             late = ("", "", "")
             if one.late:

@@ -59,13 +59,13 @@ BOUNDS = {
     "REBALANCE_STALLED": Bounds("poll", poll=40),
     "REBALANCE_STORM": Bounds("either", hook=40, poll=60),
     "SUBSCRIPTION_INCONSISTENT": Bounds("either", 150, hook=40, poll=40, early=12),
-    "CLIENT_ID_COLLISION": Bounds("either"),
+    "CLIENT_ID_COLLISION": Bounds("either", 25, hook=45, poll=135),
     "CLIENT_UNRESPONSIVE": Bounds("poll", poll=45),
     "STALE_HEARTBEAT": Bounds("hook"),
     "CONSUMER_IDLE": Bounds("poll", 60, poll=40, early=12),
     "ASSIGNMENT_SKEW": Bounds("poll", 60, poll=40, early=12),
-    "ZOMBIE_QUEUE": Bounds("poll", 20, poll=35, early=2),
-    "UNLOCK_PENDING": Bounds("poll", poll=35),
+    "ZOMBIE_QUEUE": Bounds("poll", poll=35),
+    "UNLOCK_PENDING": Bounds("poll", poll=13),
     "OFFSET_REGRESSION": Bounds("hook"),
     "DUPLICATE_CONSUMPTION": Bounds("hook"),
     "LAG_GROWTH": Bounds("poll", 300, poll=40, early=25),
@@ -74,7 +74,6 @@ BOUNDS = {
     "TELEMETRY_GAP": Bounds("either", 15, early=16),
     "CLOCK_SKEW": Bounds("poll", 60, poll=60, early=12),
 }
-NOT_PROVOKED = {"CLIENT_ID_COLLISION": "no two simulated processes share a client id"}
 
 
 @dataclass

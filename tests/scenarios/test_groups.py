@@ -401,6 +401,18 @@ def test_polls_show_brokers_that_list_different_members():
     assert SPLIT in trace.state.pending or trace.incidents(SPLIT)
 
 
+def test_queues_that_move_while_brokers_list_different_members_are_no_storm_of_reconnections():
+    """Nobody reconnects: clients ask one broker or the other who the members are. The split is the cause, told once."""
+    trace = Trace()
+    for at in range(0, 400, 10):
+        owners = {"a": holding(0, 1), "b": holding(2, 3)} if at % 20 else {"a": holding(0, 1, 2, 3), "b": holding()}
+        trace.poll(at, owners)
+        one = (Connection(client_id="a", channel="a:0"),)
+        trace._fold(ConsumerConnection(connections=one, **{**trace._poll(START + 1000 * at), "broker": B}))
+    assert len(trace.rebalances()) > 8
+    assert trace.incidents(STORM) == []
+
+
 def test_a_broker_that_does_not_answer_is_no_view():
     trace = Trace()
     for at in range(0, 100, 10):

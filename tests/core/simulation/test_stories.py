@@ -286,6 +286,26 @@ def test_the_hook_sees_a_heartbeat_every_30_s_and_a_rebalance_every_20_s():
     assert {round((b - a) / 1000) for a, b in itertools.pairwise(asked)} == {0, 20}  # two topics each time
 
 
+def test_two_processes_of_one_client_id_take_the_same_share_and_leave_others_to_nobody():
+    step = {"at": 60, "do": "join", "who": "c-9", "group": "g", "client_id": "c-1", "lasts": 30}
+    groups = [{"name": "g", "called": "c", "topics": ["Orders"], "consumers": 3}]
+    told = tell(small(step, groups=groups), until=85)
+    assert shares(told.cluster) == {"c-1": [0, 1], "c-2": [4, 5], "c-3": [6, 7], "c-9": [0, 1]}
+    told.cluster.run_until(120)
+    assert shares(told.cluster) == THREE
+    ends = [end for _, end in owned(told, "c-1", 0)]
+    assert len(ends) == 2
+    assert ends.count(None) == 1
+
+
+def test_a_listener_slower_than_its_messages_come_falls_behind():
+    step = {"at": 60, "do": "join", "who": "c-0", "group": "g", "listener_ms": 4000}
+    told = tell(small(step), until=180)
+    last = {queue.mq.queue_id: queue for queue in told.of(ConsumeStats)[-1].queues if not queue.mq.is_retry}
+    behind = {number for number, row in last.items() if row.broker_offset - row.consumer_offset > 20}
+    assert behind == set(shares(told.cluster)["c-0"])
+
+
 def test_the_truth_of_a_seed_is_the_same_each_time_and_another_seeds_is_not():
     assert truth(tell("kill", 1).cluster) == truth(tell("kill", 1).cluster)
     assert truth(tell("kill", 1).cluster) != truth(tell("kill", 2).cluster)
