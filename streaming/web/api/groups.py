@@ -1,10 +1,12 @@
 """Groups: how they are, who owns their queues, why they moved."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streaming.errors import UserError
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
 from streaming.queries import ownership, what_if
@@ -16,6 +18,8 @@ from streaming.times import instant_ms
 from streaming.web.api.parameters import At, Cluster, GroupName, InSpan, InWhich, Span, StoreOf, Which, now_ms, sent
 
 router = APIRouter(tags=["groups"])
+
+_NEWCOMERS_MAX = 1_000
 
 
 @router.get("/groups", response_model=list[Group])
@@ -70,16 +74,20 @@ def diff(
 
 
 @router.get("/groups/{group}/rebalances", response_model=list[Rebalance])
-def rebalances(
+def rebalances(  # noqa: PLR0913  its filters
+    *,
     name: GroupName,
     store: StoreOf,
-    span: InSpan,
+    since: Annotated[str | None, Query(description="From when; from the first, if it isn't given.")] = None,
+    until: Annotated[str | None, Query(description="Up to when. Now, if it isn't given.")] = None,
     cluster: Cluster = None,
-    last: Annotated[int | None, Query(ge=1, description="Only so many, the newest.")] = None,
+    last: Annotated[int, Query(ge=1, description="The newest so many.")] = 20,
 ) -> Response:
-    """The rebalances that began within a span, newest first: why, who, what they cost."""
+    """When it rebalanced, newest first: why, who did it, what it cost."""
+    now = now_ms()
+    begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
     asked = of_rebalances.rebalances
-    return sent(store.ask_here(asked, name, cluster=cluster, since=span.since, until=span.until, last=last))
+    return sent(store.ask_here(asked, name, cluster=cluster, since=begin or 0, until=end, last=last))
 
 
 @router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
@@ -106,13 +114,42 @@ def plans(  # noqa: PLR0913  what may change
     name: GroupName,
     store: StoreOf,
     at: At,
-    leave: Annotated[tuple[str, ...], Query(description="Client ids that go.")] = (),
-    join: Annotated[tuple[str, ...], Query(description="Client ids that come.")] = (),
+    leave: Annotated[tuple[str, ...], Query(description="Clients that go.")] = (),
+    join: Annotated[tuple[str, ...], Query(description="Clients that come, by name, or how many.")] = (),
+    clients: Annotated[tuple[str, ...] | None, Query(description="These, instead of the members.")] = None,
     cluster: Cluster = None,
     topic: Annotated[str | None, Query(description="Only this topic.")] = None,
 ) -> Response:
     """Who would get what, were clients to go or come: the plan of each strategy, the group's own first."""
-    return sent(store.ask_here(what_if.what_if, name, leave=leave, join=join, topic=topic, cluster=cluster, at=at))
+    asked = Change(leave=leave, join=join, clients=clients)
+    return sent(store.ask_here(_plans, name, asked, topic=topic, cluster=cluster, at=at))
+
+
+class Change(NamedTuple):
+    """Who goes and comes."""
+
+    leave: Sequence[str]
+    join: Sequence[str]
+    clients: Sequence[str] | None
+
+
+def _plans(  # noqa: PLR0913  what may change
+    model: ReadModel, name: str, change: Change, *, topic: str | None, cluster: str | None, at: int | None
+) -> list[Plan]:
+    members = change.clients
+    if members is None:
+        members = of_groups.group(model, name, cluster, at).members
+    coming: list[str] = []
+    for one in change.join:
+        if not one.isdecimal():
+            coming.append(one)
+        elif int(one) <= _NEWCOMERS_MAX:
+            coming += what_if.newcomers([*members, *coming], int(one))
+        else:
+            raise UserError(f"join: at most {_NEWCOMERS_MAX} clients can come.")
+    return what_if.what_if(
+        model, name, clients=change.clients, leave=change.leave, join=coming, topic=topic, cluster=cluster, at=at
+    )
 
 
 def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:

@@ -22,14 +22,14 @@ def incidents(  # noqa: PLR0913  its filters
     group: Annotated[str | None, Query(description="Only of this group.")] = None,
     code: Annotated[str | None, Query(description="Only of this code, as ORDERED_QUEUE_STUCK.")] = None,
     severity: Annotated[Severity | None, Query(description="Only of this severity.")] = None,
-    only_open: Annotated[bool, Query(alias="open", description="Only the open ones.")] = False,
-    since: Annotated[str | None, Query(description="Only what was open at some time from then on.")] = None,
+    every_one: Annotated[bool, Query(alias="all", description="Those that are over, too.")] = False,
+    since: Annotated[str | None, Query(description="Whatever was open at some time from then on.")] = None,
 ) -> Response:
-    """The open ones first, then the newest."""
+    """What is open now, or was at an instant; with `all` or `since` what is over, too, the newest first."""
     return sent(
         store.ask_here(
-            of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity, only_open=only_open,
-            since=0 if since is None else instant_ms(since, now_ms()), at=at,
+            of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
+            only_open=since is None and not every_one, since=0 if since is None else instant_ms(since, now_ms()), at=at,
         )
     )  # fmt: skip
 

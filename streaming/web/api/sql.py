@@ -4,10 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 from fastapi.responses import Response
-from pydantic import Field
 
-from streaming.queries.answers import Answer
-from streaming.read_model import ReadModel
+from streaming.queries.answers import SqlAnswer
+from streaming.queries.sql import sql as ask
 from streaming.web.api.parameters import SettingsOf, StoreOf, sent
 
 router = APIRouter(tags=["sql"])
@@ -15,14 +14,7 @@ router = APIRouter(tags=["sql"])
 _QUERY_CHARACTERS_MAX = 100_000
 
 
-class Rows(Answer):
-    """What a query gave."""
-
-    rows: tuple[dict[str, object], ...]
-    cut: bool = Field(description="Whether there are more rows than web.sql_rows, which are left out.")
-
-
-@router.post("/sql", response_model=Rows)
+@router.post("/sql", response_model=SqlAnswer)
 def sql(
     query: Annotated[
         str,
@@ -36,10 +28,5 @@ def sql(
     store: StoreOf,
     settings: SettingsOf,
 ) -> Response:
-    """Ask with a SELECT of your own."""
-    return sent(store.ask_here(_rows, query, settings.web.sql_seconds, settings.web.sql_rows))
-
-
-def _rows(model: ReadModel, query: str, seconds: float, limit: int) -> Rows:
-    found = model.ask(query, timeout_s=seconds, limit=limit)
-    return Rows(rows=tuple(found.table.to_pylist()), cut=found.cut)
+    """One SELECT of your own, in DuckDB's SQL: it may take web.sql_seconds and give web.sql_rows."""
+    return sent(store.ask_here(ask, query, timeout_s=settings.web.sql_seconds, limit=settings.web.sql_rows))
