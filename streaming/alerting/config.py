@@ -109,7 +109,7 @@ class WebhookConfig(_Section):
 
 
 class AppriseConfig(_Section):
-    """Whatever Apprise knows: mail, Slack, DingTalk, WeCom, Lark, Telegram, …"""
+    """Whatever Apprise knows: mail, Slack, DingTalk, WeCom, Lark, Telegram and more."""
 
     kind: Literal["apprise"]
     urls: Secret

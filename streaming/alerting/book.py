@@ -1,0 +1,172 @@
+"""What the alert process knows: the rows of its ledger, folded. A start after a crash folds the same rows."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertDelivery
+from streaming.alerting.alert import Alert, Delivery
+
+SILENCED = "SILENCED"
+"""How `AlertDelivery.detail` begins where a silence holds an alert back: it is told when the silence is over."""
+SUMMARY = "SUMMARY"
+_SENT_MAX = 1_000
+"""So many times of sent messages are kept for the limit, which counts fewer."""
+
+
+@dataclass
+class Told:
+    """What one channel was told of one incident, last."""
+
+    severity: str
+    time: int
+    reminders: int
+
+
+@dataclass
+class Known:
+    """An incident that is not over."""
+
+    last: IncidentTransition
+    told: dict[str, Told] = field(default_factory=dict)
+    silenced: bool = False
+    """It would have been told, but for a silence."""
+
+
+@dataclass
+class Waiting:
+    """An alert that is not sent yet."""
+
+    alert: Alert
+    due: int
+
+
+@dataclass
+class Packed:
+    """What was decided to go as one message: it will be the same in every attempt."""
+
+    key: str
+    keys: list[str]
+    summary: bool
+
+
+@dataclass
+class Lane:
+    """What is on its way to one channel, in order."""
+
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    packed: Packed | None = None
+    failures: int = 0
+    """In a row, of the message that is packed."""
+    retry_at: int = 0
+    failed_since: int | None = None
+    error: str = ""
+    sent: deque[int] = field(default_factory=lambda: deque(maxlen=_SENT_MAX))
+    """When the last messages were sent."""
+
+    def unsent(self, incident_id: str) -> Iterator[Alert]:
+        """What of an incident is still on its way."""
+        for one in self.waiting.values():
+            if one.alert.transition.incident_id == incident_id:
+                yield one.alert
+
+
+class Book:
+    """Incidents by id and lanes by channel."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self.lanes: dict[str, Lane] = {}
+
+    def apply(self, row: AlertDelivery) -> None:
+        """Fold one row."""
+        if row.step == "HELD" or row.channel is None:
+            self._held(row)
+            return
+        lane = self.lanes.setdefault(row.channel, Lane())
+        if row.step == "QUEUED":
+            self._queued(row, row.channel, lane)
+        elif row.step == "PACKED":
+            if lane.packed is None:
+                lane.packed = Packed(row.delivery or row.key, [], row.detail == SUMMARY)
+            lane.packed.keys.append(row.key)
+        elif row.step == "FAILED":
+            lane.failures, lane.retry_at, lane.error = row.attempt, row.due or 0, row.detail
+            lane.failed_since = lane.failed_since or row.time
+        else:
+            self._ended(row, row.channel, lane)
+
+    def delivery(self, channel: str) -> Delivery | None:
+        """What is packed for a channel."""
+        lane = self.lanes.get(channel)
+        if lane is None or lane.packed is None:
+            return None
+        packed = lane.packed
+        alerts = tuple(lane.waiting[key].alert for key in packed.keys)
+        return Delivery(packed.key, channel, alerts, packed.summary, lane.failures + 1)
+
+    def standing(self, channel: str) -> Iterator[Alert]:
+        """What a channel was told, that is not over: as a state, not as news."""
+        lane = self.lanes.setdefault(channel, Lane())
+        for incident_id, known in self.known.items():
+            told = known.told.get(channel)
+            if told is not None and not any(alert.kind == "OPENED" for alert in lane.unsent(incident_id)):
+                yield Alert(
+                    key=f"{incident_id}:{known.last.seq}:{channel}",
+                    kind="OPENED",
+                    told_severity=told.severity,
+                    transition=msgspec.structs.replace(known.last, severity=told.severity),
+                )
+
+    def _held(self, row: AlertDelivery) -> None:
+        alert = _alert(row)
+        if alert.transition.transition == "RESOLVED":
+            self.known.pop(row.incident_id, None)
+            return
+        known = self._know(alert)
+        known.silenced = row.detail.startswith(SILENCED) or (
+            known.silenced and alert.transition.transition in {"RECLASSIFIED", "DEESCALATED"}
+        )
+
+    def _queued(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
+        alert = _alert(row)
+        lane.waiting[row.key] = Waiting(alert, row.due or row.time)
+        if alert.kind == "RESOLVED":
+            self.known.pop(row.incident_id, None)  # the other channels' rows come with it
+            return
+        known = self._know(alert)
+        known.silenced = False
+        before = known.told.get(channel)
+        reminders = before.reminders + 1 if before is not None and alert.kind == "REMINDER" else 0
+        known.told[channel] = Told(alert.transition.severity, row.time, reminders)
+
+    def _know(self, alert: Alert) -> Known:
+        known = self.known.setdefault(alert.transition.incident_id, Known(alert.transition))
+        known.last = alert.transition
+        return known
+
+    def _ended(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
+        ended = lane.waiting.pop(row.key, None)
+        if (
+            ended is not None
+            and row.step == "GIVEN_UP"
+            and ended.alert.kind == "OPENED"
+            and row.incident_id in self.known
+        ):
+            self.known[row.incident_id].told.pop(channel, None)  # what was not opened is not closed
+        if lane.packed is None or row.key not in lane.packed.keys:
+            return
+        lane.packed.keys.remove(row.key)
+        if not lane.packed.keys:
+            lane.packed, lane.failures, lane.retry_at, lane.failed_since, lane.error = None, 0, 0, None, ""
+            if row.step == "SENT":
+                lane.sent.append(row.time)
+
+
+def _alert(row: AlertDelivery) -> Alert:
+    if row.alert is None:
+        raise ValueError(f"row {row.number} of alert_deliveries lacks its alert")
+    return msgspec.json.decode(row.alert, type=Alert)

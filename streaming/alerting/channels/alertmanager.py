@@ -1,0 +1,88 @@
+"""Prometheus Alertmanager, version 2 of its API (POST /api/v2/alerts).
+
+An alert there is its labels: the same labels say that it fires, goes on, or is over. So they are what does not change
+in an incident's life, and the severity that was told; when that rises, the former alert ends as the new one fires.
+What fires has an end a few resends ahead, as Prometheus itself does it: an alert whose sender is gone ends by itself.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from streaming.alerting.channels.channel import HttpClient
+from streaming.alerting.config import AlertmanagerConfig
+from streaming.alerting.render import Message
+
+_RESENDS_AHEAD = 4
+_MILLISECONDS_MIN = 1_000
+
+
+class Alertmanager:
+    """An Alertmanager."""
+
+    def __init__(self, config: AlertmanagerConfig) -> None:
+        """Read the secrets.
+
+        Raises:
+            UserError: one is not there.
+        """
+        self.resend_ms: int | None = max(config.resend, _MILLISECONDS_MIN)
+        self._end_ms = _RESENDS_AHEAD * self.resend_ms
+        self._labels = config.labels
+        self._http = HttpClient(config.url, "/api/v2/alerts", config.headers, config.timeout)
+
+    def send(self, message: Message, now: int) -> None:
+        """Post its alerts as they are now."""
+        alerts = [alert for one in message.alerts for alert in self._alerts(one, message, now)]
+        self._http.post(msgspec.json.encode(alerts), message.key)
+
+    def stand(self, message: Message, now: int) -> None:
+        """Post what fires again."""
+        self.send(message, now)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _alerts(self, one: dict[str, Any], message: Message, now: int) -> list[dict[str, Any]]:
+        if one["kind"] == "RESOLVED":
+            return [self._alert(one, message, one["told_severity"], now, now)]
+        firing = self._alert(one, message, one["severity"], now, now + self._end_ms)
+        if one["told_severity"] in {None, one["severity"]}:
+            return [firing]
+        return [self._alert(one, message, one["told_severity"], now, now), firing]
+
+    def _alert(self, one: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
+        labels = {
+            "alertname": one["code"],
+            "severity": severity,
+            "cluster": one["cluster"],
+            "consumer_group": one["group"],
+            "topic": one["topic"],
+            "broker": one["broker"],
+            "queue_id": one["queue_id"],
+            "subject": one["subject"],
+            "incident_id": one["incident_id"],
+        }
+        annotations = {
+            "summary": f"{one['code']}: {one['where']}",
+            "description": one["explanation"],
+            "first_step": one["first_step"],
+            "sub_cause": one["sub_cause"],
+            "client_id": one["client_id"],
+            "evidence": msgspec.json.encode(one["evidence"]).decode(),
+            "idempotency_key": one["key"],
+            "message_key": message.key,
+        }
+        return {
+            "labels": self._labels | {name: str(value) for name, value in labels.items() if value not in {None, ""}},
+            "annotations": {name: str(value) for name, value in annotations.items() if value not in {None, ""}},
+            "startsAt": _time(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
+            "endsAt": _time(end),
+            "generatorURL": one["link"],
+        }
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,198 @@
+"""Who is told of a transition, and why not.
+
+Each decision is a row of the ledger, folded into the book at once. Nothing here reads a clock or sends anything.
+
+| transition | whom it is told |
+| --- | --- |
+| OPENED, ESCALATED | the channels of its routes; nobody while a parent explains it, or a silence covers it |
+| DEESCALATED, RECLASSIFIED | nobody |
+| RESOLVED | every channel that was told of the incident, silence or not; nobody else |
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertDelivery
+from streaming.alerting.alert import Alert, Delivery, Kind, key_of
+from streaming.alerting.book import SILENCED, SUMMARY, Book, Known
+from streaming.alerting.config import AlertsConfig
+from streaming.alerting.controls import Controls
+from streaming.alerting.route import remind_after, targets, wait
+
+_ENCODER = msgspec.json.Encoder()
+REJECTIONS_MAX = 5
+"""A message that a channel has refused so often, because of what it holds, is given up: it would hold up the others."""
+
+Step = Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
+
+
+class Desk:
+    """Decides, and keeps the book; the rows that were made since the last `take_rows` are the ledger's next ones."""
+
+    def __init__(self, config: AlertsConfig, rows: Iterable[AlertDelivery] = ()) -> None:
+        """Go on from the ledger's rows, in their order."""
+        self.book = Book()
+        self.controls = Controls()
+        self._config = config
+        self._number = 0
+        self._rows: list[AlertDelivery] = []
+        for row in rows:
+            self.book.apply(row)
+            self._number = row.number
+
+    def take_rows(self) -> list[AlertDelivery]:
+        """The rows that are not in the ledger yet."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def take(self, transition: IncidentTransition, now: int) -> None:
+        """Decide on a transition; one that was decided before, or is older, changes nothing."""
+        known = self.book.known.get(transition.incident_id)
+        if known is not None and transition.seq <= known.last.seq:
+            return
+        if transition.transition == "RESOLVED":
+            self._resolved(transition, known, now)
+        elif transition.transition in {"DEESCALATED", "RECLASSIFIED"}:
+            self._hold(transition, transition.transition, now)
+        else:
+            self._tell(transition, now)
+
+    def catch_up(self, last: Iterable[IncidentTransition], now: int) -> None:
+        """Decide on the last transition of every incident, where the log of what came before is not there (any more).
+
+        Those that are open and not known yet are told, and those that are known to be told and over are closed.
+        """
+        for transition in last:
+            known = self.book.known.get(transition.incident_id)
+            if transition.transition == "RESOLVED":
+                if known is not None:
+                    self._resolved(transition, known, now)
+            elif known is None:
+                self._tell(transition, now)
+            else:
+                self.take(transition, now)
+
+    def look_again(self, now: int) -> None:
+        """Tell what a silence held back that is over, and remind of what is open for long."""
+        for known in list(self.book.known.values()):
+            if known.silenced:
+                if self.controls.silenced(known.last, now) is None:
+                    self._tell(known.last, now)
+            else:
+                self._remind(known, now)
+
+    def pack(self, channel: str, keys: list[str], delivery: str, *, summary: bool, now: int) -> None:
+        """These alerts go as one message."""
+        waiting = self.book.lanes[channel].waiting
+        for key in keys:
+            self._step("PACKED", channel, waiting[key].alert, now, delivery=delivery, detail=SUMMARY if summary else "")
+
+    def sent(self, delivery: Delivery, now: int) -> None:
+        """A channel has taken a message."""
+        self._all("SENT", delivery, now)
+
+    def failed(self, delivery: Delivery, reason: str, now: int, *, rejected: bool) -> None:
+        """A channel has not taken a message: it is tried again later, or given up if it is to blame itself."""
+        if rejected and delivery.attempt >= REJECTIONS_MAX:
+            self._give_up(delivery, reason, now)
+            return
+        retry = self._config.retry
+        pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
+        self._all("FAILED", delivery, now, detail=reason, due=now + pause)
+
+    def _resolved(self, transition: IncidentTransition, known: Known | None, now: int) -> None:
+        told = dict(known.told) if known is not None else {}
+        if not told:
+            self._hold(transition, "NOT_TOLD", now)
+        for channel, last in told.items():
+            self._queue(transition, channel, "RESOLVED", now, wait(self._config, transition, channel), last.severity)
+
+    def _tell(self, transition: IncidentTransition, now: int) -> None:
+        silence = self.controls.silenced(transition, now)
+        found = targets(self._config, transition)
+        if transition.parent is not None:
+            self._hold(transition, f"ABSORBED by {transition.parent}", now)
+        elif silence is not None:
+            self._hold(transition, f"{SILENCED} by {silence}", now)
+        elif not found:
+            self._hold(transition, "NO_ROUTE", now)
+        for channel, wait_ms in found if transition.parent is None and silence is None else ():
+            known = self.book.known.get(transition.incident_id)
+            told = known.told.get(channel) if known is not None else None
+            if told is None:
+                self._queue(transition, channel, "OPENED", now, wait_ms, None)
+            else:
+                self._queue(transition, channel, "ESCALATED", now, wait_ms, told.severity)
+
+    def _remind(self, known: Known, now: int) -> None:
+        transition = known.last
+        if transition.incident_id in self.controls.acknowledged:
+            return
+        for channel, told in list(known.told.items()):
+            after = remind_after(self._config, transition, channel)
+            if not after or now < told.time + after or any(self.book.lanes[channel].unsent(transition.incident_id)):
+                continue
+            if self.controls.silenced(transition, now) is None:
+                self._queue(transition, channel, "REMINDER", now, 0, told.severity, told.reminders + 1)
+
+    def _give_up(self, delivery: Delivery, reason: str, now: int) -> None:
+        self._all("GIVEN_UP", delivery, now, detail=reason)
+        lane = self.book.lanes[delivery.channel]
+        for alert in delivery.alerts:
+            if alert.kind != "OPENED":
+                continue
+            rest = list(lane.unsent(alert.transition.incident_id))
+            if not any(one.kind == "ESCALATED" for one in rest):
+                for one in rest:
+                    self._step("GIVEN_UP", delivery.channel, one, now, detail="it was never opened there")
+
+    def _hold(self, transition: IncidentTransition, why: str, now: int) -> None:
+        alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", told_severity=None,
+                      transition=transition)  # fmt: skip
+        self._step("HELD", None, alert, now, detail=why)
+
+    def _queue(  # noqa: PLR0913, PLR0917  one row's facts
+        self,
+        transition: IncidentTransition,
+        channel: str,
+        kind: Kind,
+        now: int,
+        wait_ms: int,
+        told: str | None,
+        reminder: int = 0,
+    ) -> None:
+        key = key_of(transition, channel, reminder)
+        self._step("QUEUED", channel, Alert(key=key, kind=kind, told_severity=told, transition=transition), now,
+                   due=now + wait_ms)  # fmt: skip
+
+    def _all(self, step: Step, delivery: Delivery, now: int, detail: str = "", due: int | None = None) -> None:
+        for alert in delivery.alerts:
+            self._step(step, delivery.channel, alert, now, delivery=delivery.key, attempt=delivery.attempt,
+                       detail=detail, due=due)  # fmt: skip
+
+    def _step(  # noqa: PLR0913  one row's facts
+        self,
+        step: Step,
+        channel: str | None,
+        alert: Alert,
+        now: int,
+        *,
+        detail: str = "",
+        delivery: str | None = None,
+        attempt: int = 0,
+        due: int | None = None,
+    ) -> None:
+        self._number += 1
+        of = alert.transition
+        row = AlertDelivery(
+            number=self._number, time=now, step=step, detail=detail, channel=channel,
+            message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery, attempt=attempt, due=due,
+            cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq, code=of.code,
+            severity=of.severity,
+            alert=_ENCODER.encode(alert).decode() if step in {"HELD", "QUEUED"} else None,
+        )  # fmt: skip
+        self.book.apply(row)
+        self._rows.append(row)

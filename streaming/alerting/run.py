@@ -1,0 +1,196 @@
+"""The alert process: look at the tables, decide, keep the decisions, send; again and again.
+
+The order of a round is what makes delivery at least once. What is decided is in the ledger before anything of it is
+sent, and what was sent is there before the next round decides; so a process that is killed anywhere sends again what
+it may have sent, under the same key, and nothing is left out.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import msgspec
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertControl
+from streaming.alerting.alert import Delivery
+from streaming.alerting.book import Lane
+from streaming.alerting.channels import Channel
+from streaming.alerting.config import AlertsConfig
+from streaming.alerting.dead_man import Watch
+from streaming.alerting.decide import Desk
+from streaming.alerting.deliver import Clock, Result, Sender
+from streaming.alerting.follow import Follower, LostError
+from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted
+from streaming.alerting.pack import pack
+from streaming.alerting.render import Texts
+from streaming.errors import UserError
+
+_ANOMALIES = "anomalies"
+_SILENCE_LOOK_MS = 5_000
+"""How often the dead-man check looks; its spans are minutes."""
+_SAME_TABLE_LOOK_MS = 60_000
+
+
+class Alerting:
+    """All parts of it."""
+
+    def __init__(  # noqa: PLR0913  its parts
+        self,
+        tables: Path,
+        *,
+        config: AlertsConfig,
+        channels: Mapping[str, Channel],
+        texts: Texts,
+        clock: Clock,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Go on from the ledger.
+
+        Raises:
+            UserError: a table is not there.
+        """
+        self._config, self._channels, self._clock, self._report = config, channels, clock, report
+        self._ledger = Ledger(tables)
+        self._desk = Desk(config, self._ledger.rows())
+        self._incidents = Follower(tables / _ANOMALIES, columns_of(_ANOMALIES))
+        self._controls = Follower(tables / CONTROLS, columns_of(CONTROLS))
+        self._desk.controls.take(_controls(self._controls.whole().read_all()))
+        self._position = self._ledger.position(self._incidents.table_id)
+        if self._position is not None:
+            self._incidents.version = self._position
+        self._watch = Watch(tables, config.dead_man, clock())
+        self._wake: SimpleQueue[None] = SimpleQueue()  # its put may be called in a signal handler
+        self._sender = Sender(channels, texts, clock, self._wake)
+        self._stopping = False
+        self._due: dict[str, int] = {}
+        """When what is done at times is to be done again: the dead-man check, and each channel's standing alerts."""
+
+    def stop(self) -> None:
+        """End after the round that is under way; for a signal handler, too."""
+        self._stopping = True
+        self._wake.put(None)
+
+    def run(self) -> None:
+        """Work until `stop`.
+
+        Raises:
+            UserError: the ledger can't be written, or the tables are other ones now.
+        """
+        try:
+            while not self._stopping:
+                self.round()
+                self._rest()
+        finally:
+            self._record(self._sender.close())
+            self._keep()
+
+    def round(self) -> None:
+        """Look, decide, keep, send."""
+        now = self._clock()
+        self._record(self._sender.ended())
+        self._hear(now)
+        self._desk.look_again(now)
+        for name, channel in self._channels.items():
+            pack(self._desk, name, self._config.limit if channel.resend_ms is None else None, now)
+        self._keep()
+        for name, channel in self._channels.items():
+            if not self._sender.busy(name):
+                self._send(name, channel, now)
+
+    def _hear(self, now: int) -> None:
+        """Take in what people said, what was found, and what fell silent."""
+        try:
+            for commit in self._controls.new():
+                self._desk.controls.take(_controls(commit.rows))
+        except LostError:
+            self._desk.controls.take(_controls(self._controls.whole().read_all()))
+        try:
+            if self._position is None:
+                self._catch_up(now)
+            for commit in self._incidents.new():
+                for transition in _transitions(commit.rows):
+                    self._desk.take(transition, now)
+        except LostError as error:
+            self._report(f"{error} is gone before it was read: going on with the incidents that are open now")
+            self._catch_up(now)
+        if self._is_due("silence", _SILENCE_LOOK_MS, now):
+            for transition in self._watch.look(now, self._desk.book.known):
+                self._desk.take(transition, now)
+        if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
+            self._incidents.check()
+
+    def _catch_up(self, now: int) -> None:
+        last: dict[str, IncidentTransition] = {}
+        for transition in _transitions(self._incidents.whole().read_all()):
+            last[transition.incident_id] = transition
+        self._desk.catch_up(last.values(), now)
+
+    def _keep(self) -> None:
+        rows = self._desk.take_rows()
+        if not rows and self._position is not None:
+            return
+        try:
+            self._ledger.append(rows, self._incidents.table_id, self._incidents.version)
+        except (DeltaError, OSError) as error:
+            raise UserError(f"The table alert_deliveries can't be written: {error}.") from None
+        self._position = self._incidents.version
+
+    def _send(self, name: str, channel: Channel, now: int) -> None:
+        lane = self._desk.book.lanes.setdefault(name, Lane())
+        delivery = self._desk.book.delivery(name)
+        if delivery is not None:
+            if lane.retry_at <= now:
+                self._sender.start(delivery)
+        elif channel.resend_ms is not None and self._is_due(name, channel.resend_ms, now):
+            standing = tuple(self._desk.book.standing(name))
+            if standing:
+                self._sender.start(
+                    Delivery(f"{name}:standing", name, standing, summary=False, attempt=1), standing=True
+                )
+
+    def _record(self, results: list[Result]) -> None:
+        for delivery, standing, error in results:
+            now = self._clock()
+            if standing:
+                if error is not None:
+                    self._due[delivery.channel] = now + self._config.retry.first
+            elif error is None:
+                self._desk.sent(delivery, now)
+                self._report(f"{delivery.channel}: {_said(delivery)}")
+            else:
+                self._desk.failed(delivery, str(error), now, rejected=error.rejected)
+                self._report(f"{delivery.channel}: attempt {delivery.attempt} failed, {error}")
+
+    def _is_due(self, what: str, every_ms: int, now: int) -> bool:
+        if now < self._due.get(what, 0):
+            return False
+        self._due[what] = now + every_ms
+        return True
+
+    def _rest(self) -> None:
+        try:
+            self._wake.get(timeout=self._config.poll / 1000)
+            while True:
+                self._wake.get_nowait()
+        except Empty:
+            return
+
+
+def _transitions(rows: pa.Table) -> list[IncidentTransition]:
+    """In the order in which they were told, of each incident."""
+    found = (msgspec.convert(row, IncidentTransition) for row in rows.to_pylist())
+    return sorted(found, key=lambda one: one.seq)
+
+
+def _controls(rows: pa.Table) -> list[AlertControl]:
+    return sorted(converted(rows, AlertControl), key=lambda row: row.time)
+
+
+def _said(delivery: Delivery) -> str:
+    first = delivery.alerts[0]
+    more = f" and {len(delivery.alerts) - 1} more" if len(delivery.alerts) > 1 else ""
+    of = first.transition
+    return f"{first.kind} {of.code} {of.group} {of.subject}{more}".replace("  ", " ")

@@ -1,0 +1,116 @@
+"""How the alerts are: what each channel was told, what waits and why, and what is silenced."""
+
+from pathlib import Path
+
+import msgspec
+
+from schemas.rows import AlertControl
+from streaming.alerting.config import AlertsConfig
+from streaming.alerting.decide import Desk
+from streaming.alerting.follow import Follower
+from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted, is_claimed
+
+
+class ChannelStatus(msgspec.Struct, frozen=True):
+    """One channel."""
+
+    channel: str
+    kind: str | None
+    """None: it is not in the file any more."""
+    waiting: int
+    last_sent: int | None
+    failing_since: int | None
+    attempts: int
+    next_attempt: int | None
+    error: str
+
+
+class OpenIncident(msgspec.Struct, frozen=True):
+    """An incident that is not over, as far as the alerts know."""
+
+    incident_id: str
+    cluster: str
+    group: str
+    code: str
+    severity: str
+    subject: str
+    opened_at: int
+    told: tuple[str, ...]
+    """The channels that were told, or are about to be."""
+    acknowledged: bool
+    silenced: bool
+
+
+class Status(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    running: bool
+    behind: int | None
+    """Versions of the table of incidents that were not looked at; None: none was, ever."""
+    channels: tuple[ChannelStatus, ...]
+    incidents: tuple[OpenIncident, ...]
+    silences: tuple[AlertControl, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether alerts reach those who are to have them."""
+        return self.running and not any(one.failing_since is not None for one in self.channels)
+
+
+def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
+    """How the alerts are.
+
+    Raises:
+        UserError: there are no tables.
+    """
+    desk, behind = _opened(tables, config)
+    book = desk.book
+    channels = []
+    for name in dict.fromkeys((*config.channels, *book.lanes)):
+        lane, known = book.lanes.get(name), config.channels.get(name)
+        channels.append(
+            ChannelStatus(
+                channel=name,
+                kind=known.kind if known is not None else None,
+                waiting=len(lane.waiting) if lane is not None else 0,
+                last_sent=lane.sent[-1] if lane is not None and lane.sent else None,
+                failing_since=lane.failed_since if lane is not None else None,
+                attempts=lane.failures if lane is not None else 0,
+                next_attempt=lane.retry_at if lane is not None and lane.failed_since is not None else None,
+                error=lane.error if lane is not None else "",
+            )
+        )
+    incidents = [
+        OpenIncident(
+            incident_id=one.last.incident_id, cluster=one.last.cluster, group=one.last.group, code=one.last.code,
+            severity=one.last.severity, subject=one.last.subject, opened_at=one.last.opened_at, told=tuple(one.told),
+            acknowledged=one.last.incident_id in desk.controls.acknowledged, silenced=one.silenced,
+        )
+        for one in sorted(book.known.values(), key=lambda one: (-one.last.opened_at, one.last.incident_id))
+    ]  # fmt: skip
+    return Status(
+        running=is_claimed(root),
+        behind=behind,
+        channels=tuple(channels),
+        incidents=tuple(incidents),
+        silences=tuple(desk.controls.active(now)),
+    )
+
+
+def _opened(tables: Path, config: AlertsConfig) -> tuple[Desk, int | None]:
+    ledger = Ledger(tables)
+    desk = Desk(config, ledger.rows())
+    desk.controls.take(controls(tables))
+    incidents = Follower(tables / "anomalies")
+    position = ledger.position(incidents.table_id)
+    return desk, None if position is None else incidents.version - position
+
+
+def controls(tables: Path) -> list[AlertControl]:
+    """What people told the alerts, oldest first.
+
+    Raises:
+        UserError: there are no tables.
+    """
+    rows = converted(Follower(tables / CONTROLS, columns_of(CONTROLS)).whole().read_all(), AlertControl)
+    return sorted(rows, key=lambda row: row.time)
