@@ -9,7 +9,26 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streaming.cli import backtest, collect, dashboard, demo, doctor, hook, lab, metrics, replay, run, simulate, topic
+from streaming.cli import (
+    alert,
+    allocate,
+    backtest,
+    collect,
+    dashboard,
+    demo,
+    doctor,
+    group,
+    hook,
+    incident,
+    lab,
+    metrics,
+    replay,
+    run,
+    simulate,
+    sql,
+    topic,
+    who_owned,
+)
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -20,18 +39,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(allocate.allocate)
+app.add_typer(alert.app, name="alert")
 app.command()(backtest.backtest)
 app.add_typer(collect.app, name="collect")
 app.command()(dashboard.dashboard)
 app.command()(demo.demo)
 app.command()(doctor.doctor)
+app.add_typer(group.app, name="group")
 app.add_typer(hook.app, name="hook")
+app.add_typer(incident.app, name="incident")
 app.command()(metrics.metrics)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
 app.command()(run.run)
 app.command()(simulate.simulate)
+app.command()(sql.sql)
 app.add_typer(topic.app, name="topic")
+app.command("who-owned")(who_owned.who_owned)
 
 
 @app.callback()

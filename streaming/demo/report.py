@@ -1,16 +1,25 @@
 """The demo's report: what was done to the cluster, who owns and owned what, rebalances, incidents and evidence."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from rebalance_model.allocation import strategy_of_class
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.lab.state import FaultRecord
+from streaming.queries.words import (
+    LOST,
+    clock,
+    duration,
+    estimate,
+    evidence_items,
+    queue_name,
+    strategy_name,
+    trigger,
+    yes_no,
+)
 from streaming.read_model.reader import ReadModel, Row
 
 _SEVERITY = {"critical": "red", "warning": "yellow", "info": "blue"}
@@ -37,28 +46,6 @@ def report(model: ReadModel, console: Console) -> None:
     _incidents(model, console)
 
 
-def clock(time_ms: int | None) -> str:
-    """A time of day, UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M:%S") if time_ms is not None else "now"
-
-
-def duration(milliseconds: int | None) -> str:
-    """A span as people say it."""
-    if milliseconds is None:
-        return "-"
-    seconds = milliseconds / 1000
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
-
-
-def evidence_text(evidence: str) -> str:
-    """The evidence of an incident in one line: what is known of its numbers."""
-    known = {name: value for name, value in json.loads(evidence).items() if value is not None}
-    return ", ".join(
-        f"{name.removesuffix('_ms').replace('_', ' ')} {duration(value) if name.endswith('_ms') else value}"
-        for name, value in known.items()
-    )
-
-
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -74,8 +61,7 @@ def _print(console: Console, title: str, table: Table) -> None:
 def _owners(model: ReadModel, group: Row, console: Console) -> None:
     health = f"[{_STATUS[group['health']]}]{group['health']}[/] {group['health_reason']}".rstrip()
     kind = {True: "ordered", False: "concurrent", None: "kind not known"}[group["orderly"]]
-    strategy = strategy_of_class(group["strategy"] or "")
-    name = strategy.name if strategy else group["strategy"] or "strategy not known"
+    name = strategy_name(group["strategy"])
     table = _table("queue", "owner", "since", "expected", "lag", "status")
     states = {(q["topic"], q["broker"], q["queue_id"]): q for q in model.queues(group["group"])}
     for owner in model.owners(group["group"]):
@@ -85,7 +71,7 @@ def _owners(model: ReadModel, group: Row, console: Console) -> None:
             continue
         as_expected = state["expected_owner"] == owner["client_id"]
         table.add_row(
-            f"{queue[0]}@{queue[1]}:{queue[2]}",
+            queue_name(*queue),
             owner["client_id"] or "nobody",
             clock(owner["since"]),
             "the same" if as_expected else state["expected_owner"] or "not known",
@@ -106,48 +92,13 @@ def _history(model: ReadModel, console: Console) -> None:
         for interval in model.history(queue["group"], queue["topic"], queue["broker"], queue["queue_id"]):
             table.add_row(
                 clock(interval["from_time"]),
-                clock(interval["to_time"]),
+                "now" if interval["to_time"] is None else clock(interval["to_time"]),
                 interval["client_id"],
                 duration(interval["duration_ms"]),
-                _RELEASE.get(interval["end_evidence"], ""),
+                LOST.get(interval["end_evidence"], ""),
             )
-        name = f"{queue['topic']}@{queue['broker']}:{queue['queue_id']}"
+        name = queue_name(queue["topic"], queue["broker"], queue["queue_id"])
         _print(console, f"Who owned {name} of {queue['group']}", table)
-
-
-_RELEASE = {
-    "UNLOCKED": "it unlocked the queue",
-    "LEFT": "it is no member any more",
-    "GONE": "the broker finds it no more",
-    "ANSWER_WITHOUT": "it gave the queue up",
-    "DROPPED": "it dropped the queue",
-    "TAKEN_OVER": "another holds it",
-}
-
-
-_CAUSE = {
-    "CLIENT_JOINED": "joined",
-    "CLIENT_LEFT": "left",
-    "CLIENT_DIED": "died",
-    "CLIENT_RESTARTED": "restarted",
-    "STRATEGY_CHANGED": "declares another strategy",
-    "CONNECTIONS_CHANGED": "changed its connections",
-    "SUBSCRIPTION_CHANGED": "the subscribed topics changed",
-    "ROUTE_CHANGED": "the topic's queues changed",
-    "BROKER_LOST": "a broker went",
-    "BROKER_BACK": "a broker came back",
-    "BROKER_RESTARTED": "a broker restarted",
-    "LOCK_RETRY": "got a lock that it had been refused",
-    "PULL_EXPIRED_REPAIR": "gave up what it did not pull, and took it anew",
-    "UNEXPLAINED": "queues moved, no cause seen",
-}
-
-
-def _estimate(value: int | None, least: int | None, most: int | None) -> str:
-    """Messages, with the bounds of the estimate where it has any."""
-    if value is None:
-        return "not known"
-    return str(value) if least == most else f"{value} ({least} to {'?' if most is None else most})"
 
 
 def _rebalances(model: ReadModel, group: str, console: Console) -> None:
@@ -155,28 +106,19 @@ def _rebalances(model: ReadModel, group: str, console: Console) -> None:
         "start", "cause", "members", "moved", "fewest", "took", "longest pause", "consumed twice", "converged"
     )
     for one in model.rebalances(group):
-        more = len(one["causes"]) - 1
         table.add_row(
             clock(one["start_time"]),
-            f"{one['trigger_client'] or ''} {_CAUSE[one['trigger']]}".strip() + (f" (+{more})" if more else ""),
+            trigger(one["trigger"], one["trigger_client"], len(one["causes"])),
             f"{len(one['members_before'])} → {len(one['members_after'])}",
             str(one["queues_moved"]),
             str(one["queues_moved_min"]),
             duration(one["end_time"] - one["start_time"]),
             duration(one["pause_ms_max"]),
-            _estimate(one["reconsumed"], one["reconsumed_min"], one["reconsumed_max"]),
-            {True: "yes", False: "[yellow]no[/]", None: "not known"}[one["converged"]],
+            estimate(one["reconsumed"], one["reconsumed_min"], one["reconsumed_max"]),
+            "[yellow]no[/]" if one["converged"] is False else yes_no(one["converged"]),
         )
     if table.row_count:
         _print(console, f"Rebalances of {group}", table)
-
-
-def _again(one: Row) -> str:
-    """Messages consumed twice: the estimate, or its bounds."""
-    least, most = one["reconsumed_min"], one["reconsumed_max"]
-    if one["reconsumed"] is not None:
-        return str(one["reconsumed"])
-    return "not known" if least is None else f"{least} to {'?' if most is None else most}"
 
 
 def _incidents(model: ReadModel, console: Console) -> None:
@@ -198,5 +140,6 @@ def _incidents(model: ReadModel, console: Console) -> None:
     for (code, sub_cause), first in sorted(told.items()):
         console.print(f"[bold]{code} {sub_cause}[/]".replace(" [/]", "[/]"), highlight=False)
         console.print(f"  {first['explanation']}", highlight=False)
-        console.print(f"  For instance {first['subject']}: {evidence_text(first['evidence'])}", highlight=False)
+        shown = ", ".join(map(" ".join, evidence_items(json.loads(first["evidence"]), first["time"])))
+        console.print(f"  For instance {first['subject']}: {shown}", highlight=False)
         console.print(f"  First: {first['first_step']}", highlight=False)

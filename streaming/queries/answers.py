@@ -253,3 +253,11 @@ class Plan(Answer):
     queues_moved_min: int = Field(description="The fewest that could move.")
     shares: tuple[Share, ...]
     refused: str | None = Field(description="Why the strategy divides nothing; None where it does.")
+
+
+class SqlAnswer(Answer):
+    """The answer to a person's own SQL."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    cut: bool = Field(description="There are more rows than were asked for.")

@@ -1,0 +1,16 @@
+"""`rebalance-watch group …`: what the tables know of consumer groups."""
+
+import typer
+
+from streaming.cli.group.assignments import assignments
+from streaming.cli.group.diff import diff
+from streaming.cli.group.list import groups
+from streaming.cli.group.rebalances import rebalances
+from streaming.cli.group.show import show
+
+app = typer.Typer(help="The consumer groups: health, owners, rebalances; now or at any time.", no_args_is_help=True)
+app.command("list")(groups)
+app.command("show")(show)
+app.command("assignments")(assignments)
+app.command("rebalances")(rebalances)
+app.command("diff")(diff)

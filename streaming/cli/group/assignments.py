@@ -1,0 +1,105 @@
+"""`rebalance-watch group assignments`: who has each queue of a group, who should, and how it goes."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.options import (
+    AtOption,
+    ClusterOption,
+    EveryOption,
+    FormatOption,
+    GroupArgument,
+    GroupOption,
+    Output,
+    RetryOption,
+    TopicOption,
+    WatchOption,
+    instant,
+    named,
+)
+from streaming.cli.output import health, present
+from streaming.queries import words
+from streaming.queries.answers import Queue
+
+
+def assignments(  # noqa: PLR0913  a command line
+    group: GroupArgument = None,
+    *,
+    group_option: GroupOption = None,
+    cluster: ClusterOption = None,
+    topic: TopicOption = None,
+    at: AtOption = None,
+    problems: Annotated[
+        bool, typer.Option(help="Only queues that are not OK, or not with whom they should be.")
+    ] = False,
+    retry: RetryOption = False,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Who has each queue of a group, who should have it, and how it goes. Ages are of when the queue was last told."""
+    from streaming.queries.groups import group_of
+    from streaming.queries.ownership import queues_of
+    from streaming.queries.subject import subject
+    from streaming.read_model import ReadModel
+
+    name = named(group, group_option)
+    broadcasting = False
+
+    def ask(model: ReadModel) -> list[Queue]:
+        nonlocal broadcasting
+        of = subject(model, name, cluster, instant(at))
+        broadcasting = group_of(model, of).message_model == "BROADCASTING"
+        found = queues_of(model, of, topic, retry=retry)
+        return [queue for queue in found if not problems or _is_problem(queue)]
+
+    def draw(queues: Sequence[Queue], now: int) -> RenderableType:
+        return _draw(queues, now, broadcasting=broadcasting)
+
+    present(ask, draw, Queue, Output(output, watch, every))
+
+
+def _is_problem(queue: Queue) -> bool:
+    return queue.status != "OK" or _is_elsewhere(queue)
+
+
+def _is_elsewhere(queue: Queue) -> bool:
+    return queue.expected_owner is not None and queue.expected_owner != queue.owner
+
+
+def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> RenderableType:
+    if not queues:
+        return Text("No queue.")
+    table = Grid(
+        [
+            Column("queue"),
+            Column("owner"),
+            Column("since", spare=True),
+            Column("expected"),
+            Column("lag", right=True),
+            Column("lock", right=True, spare=True),
+            Column("pulled", right=True, spare=True),
+            Column("consumed", right=True, spare=True),
+            Column("status"),
+        ]
+    )
+    for queue in queues:
+        owner = Cell("every client" if broadcasting else "nobody", "" if broadcasting else "yellow")
+        expected = Cell("same", "dim") if queue.owner and queue.expected_owner == queue.owner else None
+        table.add(
+            words.queue_name(queue.topic, queue.broker, queue.queue_id),
+            owner if queue.owner is None else queue.owner,
+            words.moment(queue.since, now),
+            expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if _is_elsewhere(queue) else ""),
+            words.number(queue.lag),
+            "none" if queue.locked is False else words.duration(queue.lock_age_ms),
+            words.duration(queue.pull_age_ms),
+            words.duration(queue.consume_age_ms),
+            health(queue.status, queue.status_reason),
+        )
+    return table

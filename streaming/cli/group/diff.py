@@ -1,0 +1,66 @@
+"""`rebalance-watch group diff`: which queues changed hands between two instants."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.options import (
+    ClusterOption,
+    FormatOption,
+    GroupArgument,
+    GroupOption,
+    Output,
+    RetryOption,
+    TopicOption,
+    named,
+    now_ms,
+)
+from streaming.cli.output import present
+from streaming.queries import words
+from streaming.queries.answers import OwnerChange
+from streaming.times import instant_ms
+
+
+def diff(  # noqa: PLR0913  a command line
+    group: GroupArgument = None,
+    *,
+    earlier: Annotated[str, typer.Option("--from", help="The earlier time, as for --at elsewhere.")],
+    later: Annotated[str | None, typer.Option("--to", help="The later one; now if it isn't given.")] = None,
+    group_option: GroupOption = None,
+    cluster: ClusterOption = None,
+    topic: TopicOption = None,
+    retry: RetryOption = False,
+    output: FormatOption = "table",
+) -> None:
+    """Which queues of a group had another owner at one time than at another."""
+    from streaming.queries.ownership import diff as ask
+
+    name, now = named(group, group_option), now_ms()
+    begin, end = instant_ms(earlier, now), instant_ms(later, now) if later is not None else None
+
+    def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
+        return _draw(changes, f"{words.moment(begin, now)} and {'now' if end is None else words.moment(end, now)} UTC")
+
+    present(
+        lambda model: ask(model, name, begin, end, cluster=cluster, topic=topic, retry=retry),
+        draw,
+        OwnerChange,
+        Output(output),
+    )
+
+
+def _draw(changes: Sequence[OwnerChange], span: str) -> RenderableType:
+    if not changes:
+        return Text(f"Every queue has the same owner at {span}.")
+    table = Grid([Column("queue"), Column("owner then"), Column("owner later")])
+    for change in changes:
+        table.add(
+            words.queue_name(change.topic, change.broker, change.queue_id),
+            change.from_client or Cell("nobody", "yellow"),
+            change.to_client or Cell("nobody", "yellow"),
+        )
+    return table

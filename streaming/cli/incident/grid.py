@@ -1,0 +1,45 @@
+"""Incidents as a table."""
+
+from collections.abc import Sequence
+
+from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.output import severity
+from streaming.queries import words
+from streaming.queries.answers import Incident
+
+SHORT_ID = 8
+"""So much of an id is shown; it fits no other in practice, and `incident show` says if it does."""
+
+
+def incident_grid(incidents: Sequence[Incident], now: int, *, with_group: bool = True) -> Grid:
+    """A line for each."""
+    several = with_group and len({incident.cluster for incident in incidents}) > 1
+    table = Grid(
+        [
+            Column("id"),
+            Column("severity", spare=True),
+            Column("opened"),
+            Column("for", right=True),
+            *([Column("cluster")] if several else []),
+            *([Column("group")] if with_group else []),
+            Column("what"),
+            Column("where"),
+            Column("client", spare=True),
+            Column("part of", spare=True),
+        ]
+    )
+    for incident in incidents:
+        ended = incident.resolved_at
+        table.add(
+            Cell(incident.incident_id[:SHORT_ID], "dim"),
+            severity(incident.severity),
+            words.moment(incident.opened_at, now),
+            "open" if ended is None else words.duration(ended - incident.opened_at),
+            *([incident.cluster] if several else []),
+            *([incident.group] if with_group else []),
+            severity(incident.severity, f"{incident.code} {incident.sub_cause}".rstrip()),
+            incident.subject or "the group",
+            words.NOT_KNOWN if incident.client_id in {None, incident.subject} else str(incident.client_id),
+            words.NOT_KNOWN if incident.parent is None else incident.parent[:SHORT_ID],
+        )
+    return table

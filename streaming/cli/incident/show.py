@@ -1,0 +1,86 @@
+"""`rebalance-watch incident show`: one incident with all that is known of it."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Column, Grid
+from streaming.cli.incident.grid import SHORT_ID, incident_grid
+from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
+from streaming.cli.output import present, section, severity
+from streaming.queries import words
+from streaming.queries.answers import Incident, IncidentStory
+from streaming.times import written
+
+
+def show(
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.", show_default=False)],
+    *,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """One incident: what it means, what to do first, its evidence and life, and the event behind it."""
+    from streaming.queries.incidents import incident
+
+    present(lambda model: incident(model, incident_id), _draw, IncidentStory, Output(output, watch, every))
+
+
+def _draw(story: IncidentStory, now: int) -> RenderableType:
+    shown = story.incident
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (f"{shown.code} {shown.sub_cause}".rstrip(), severity(shown.severity).style), f"  {shown.severity}"
+        ),
+        *map(Text, _facts(shown, now)),
+        *section("What it means", Text(shown.explanation)),
+        *section("First", Text(shown.first_step)),
+    ]
+    evidence = words.evidence_items(shown.evidence, now)
+    if evidence:
+        table = Grid([Column("name"), Column("value")])
+        for item in evidence:
+            table.add(*item)
+        parts += section("Evidence", table)
+    parts += section("Life", _life(story, now))
+    if story.absorbed:
+        parts += section("Explains", incident_grid(story.absorbed, now, with_group=False))
+    parts += section("The event behind it", _event(story))
+    parts.append(Text(f"\nThe group then: rebalance-watch group show {shown.group} --at {written(shown.opened_at)}"))
+    return Lines(*parts)
+
+
+def _facts(shown: Incident, now: int) -> Iterator[str]:
+    client = "" if shown.client_id in {None, shown.subject} else f", client {shown.client_id}"
+    yield f"{shown.subject or 'the group'} of {shown.group} ({shown.cluster}){client}"
+    ended = shown.resolved_at
+    until = "open" if ended is None else f"to {words.moment(ended, now)}, {words.duration(ended - shown.opened_at)}"
+    yield f"opened {words.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"
+    if shown.parent is not None:
+        yield f"part of {shown.parent[:SHORT_ID]}, which explains it: rebalance-watch incident show {shown.parent}"
+
+
+def _life(story: IncidentStory, now: int) -> Grid:
+    table = Grid([Column("time"), Column("transition"), Column("severity"), Column("why"), Column("event", spare=True)])
+    for step in story.life:
+        part = f"part of {step.parent[:SHORT_ID]}" if step.parent is not None else ""
+        table.add(
+            words.moment(step.time, now),
+            step.transition,
+            severity(step.severity),
+            ", ".join(filter(None, (step.sub_cause, part))),
+            step.cause,
+        )
+    return table
+
+
+def _event(story: IncidentStory) -> Text:
+    cause = story.life[0].cause
+    if story.cause_event is None:
+        return Text(f"{cause} (the archive does not have it, or not any more)")
+    return Text(f"{cause}\n{json.dumps(story.cause_event, ensure_ascii=False)}")

@@ -1,0 +1,141 @@
+"""How an answer is printed: as a table, as JSON or as CSV, once or again and again."""
+
+import csv
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from streaming.cli.grid import Cell
+from streaming.cli.options import Format, Output, now_ms
+from streaming.queries.answers import Answer, as_json
+from streaming.queries.words import moment
+from streaming.settings import load_settings
+
+if TYPE_CHECKING:
+    from streaming.read_model import ReadModel  # imported when asked: DuckDB takes half a second
+
+HEALTH = {"OK": "green", "WARN": "yellow", "BAD": "bold red", "UNKNOWN": "italic magenta"}
+SEVERITY = {"critical": "bold red", "warning": "yellow", "info": "blue"}
+
+T = TypeVar("T")
+
+_PIPED_WIDTH = 10_000
+"""What goes into a file or a pipe is not folded."""
+
+
+def screen() -> Console:
+    """Where tables go: on a terminal coloured and folded, elsewhere neither, but for COLUMNS, which says how wide."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, width=_PIPED_WIDTH if piped else None)
+
+
+@contextmanager
+def tables() -> Iterator["ReadModel"]:
+    """The read model over the tables of this runtime root.
+
+    Raises:
+        UserError: there are none.
+    """
+    from streaming.read_model import ReadModel
+
+    with ReadModel(load_settings().runtime.tables) as model:
+        yield model
+
+
+def present(
+    ask: Callable[["ReadModel"], T], draw: Callable[[T, int], RenderableType], rows: type[Answer], output: Output
+) -> T:
+    """Ask, and print the answer; with ``--watch`` again and again.
+
+    Args:
+        ask: the question.
+        draw: the answer as a table, given it and the time now.
+        rows: the type of the answer's rows: the columns of CSV, also where there is no row.
+        output: what the user wants.
+
+    Returns:
+        The answer.
+    """
+    with tables() as model:
+        if output.watch:
+            _watch(model, ask, draw, rows, output)
+        answer = ask(model)
+        _print(answer, draw, rows, output.format)
+        return answer
+
+
+def section(title: str, body: RenderableType) -> list[RenderableType]:
+    """A part of a longer answer."""
+    return [Text(f"\n{title}", style="bold underline"), body]
+
+
+def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Answer], wanted: Format) -> None:
+    if wanted == "json":
+        print_json(answer)
+    elif wanted == "csv":
+        names = list(rows.model_fields)
+        write_csv(names, [[getattr(row, name) for name in names] for row in _rows(answer)])
+    else:
+        screen().print(draw(answer, now_ms()))
+    sys.stdout.flush()
+
+
+def _rows(answer: object) -> Sequence[Answer]:
+    if answer is None:
+        return []
+    return [answer] if isinstance(answer, Answer) else list(answer)  # type: ignore[call-overload]  # a sequence of them
+
+
+def print_json(answer: object) -> None:
+    """As the REST API sends it; for a person's eyes indented."""
+    sys.stdout.write(as_json(answer, indent=2 if sys.stdout.isatty() else None).decode() + "\n")
+
+
+def write_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A header and the rows: what is not known is empty, what has parts is JSON."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_plain(value) for value in row] for row in rows)
+
+
+def _plain(value: object) -> object:
+    return value if value is None or type(value) in {str, int, float} else as_json(value).decode()
+
+
+def _watch(
+    model: "ReadModel",
+    ask: Callable[["ReadModel"], T],
+    draw: Callable[[T, int], RenderableType],
+    rows: type[Answer],
+    output: Output,
+) -> None:
+    """Until Ctrl-C, which ends the command with exit code 130."""
+    if output.format != "table" or not sys.stdout.isatty():
+        while True:
+            _print(ask(model), draw, rows, output.format)
+            time.sleep(output.every)
+            model.refresh()
+    with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
+        while True:
+            now = now_ms()
+            head = Text(f"{moment(now, now)} UTC, every {output.every:g} s; Ctrl-C ends it\n", style="dim")
+            live.update(Group(head, draw(ask(model), now)), refresh=True)
+            time.sleep(output.every)
+            model.refresh()
+
+
+def health(status: str, reason: str = "") -> Cell:
+    """OK, WARN, BAD or UNKNOWN, each to be told apart without colour, too."""
+    return Cell(f"{status} {reason}".rstrip(), HEALTH[status])
+
+
+def severity(name: str, text: str | None = None) -> Cell:
+    """A severity, or something that has it."""
+    return Cell(name if text is None else text, SEVERITY[name])

@@ -1,0 +1,50 @@
+"""A person's own question."""
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from streaming.queries.answers import SqlAnswer
+from streaming.read_model.reader import ANSWER_ROWS, ANSWER_SECONDS, ReadModel
+
+
+def sql(model: ReadModel, query: str, *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS) -> SqlAnswer:
+    """The answer to one SELECT over tables, views and functions.
+
+    Args:
+        model: the tables.
+        query: in DuckDB's SQL.
+        timeout_s: after so many seconds it is stopped.
+        limit: so many rows at most.
+
+    Raises:
+        UserError: see `ReadModel.ask`.
+    """
+    found = model.ask(query, timeout_s=timeout_s, limit=limit)
+    columns = [[_plain(value) for value in column.to_pylist()] for column in found.table.columns]
+    return SqlAnswer(columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut)
+
+
+def _plain(value: object) -> object:
+    """What JSON has: a sum is a whole number, and what is no number is not known."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    convert = _CONVERT.get(type(value))
+    return value if convert is None else convert(value)
+
+
+_CONVERT: dict[type, Callable[[Any], object]] = {
+    Decimal: lambda value: int(value) if value == value.to_integral_value() else float(value),
+    float: lambda value: value if isfinite(value) else None,
+    bytes: bytes.hex,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: str,
+    UUID: str,
+}
