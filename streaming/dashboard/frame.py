@@ -39,13 +39,14 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
     ui.skip_link("Skip to the content", target=ui.context.client.content)
     with ui.header(add_scroll_padding=True).classes("bar"):
         with element("a", "brand", href=HOME, aria_label="rebalance-watch, all groups"):
-            ui.html(_MARK, sanitize=False, tag="span")
-            element("span").text = "rebalance-watch"
+            ui.html(_MARK, sanitize=False, tag="span").classes("mark")
+            element("span", "name").text = "rebalance-watch"
         with element("nav", aria_label="Way here"), element("ol"):
             for name, where in crumbs:
                 with element("li"):
                     crumb = element("a", href=where) if where else element("span", aria_current="page")
                     crumb.text = name
+        element("span", "quiet nowrap").text = "Times in UTC"
         with element("button", "theme", data_theme_switch="", aria_label="Theme"):
             ui.html(_HALF, sanitize=False, tag="span")
 

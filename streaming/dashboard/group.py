@@ -177,13 +177,12 @@ class GroupPage:
         told, past, now = self._state, self._history, self._now()
         clients = {*told.group.members, *(i.client_id for i in past.intervals)}
         clients |= {c for q in told.queues for c in (q.owner, q.expected_owner) if c is not None}
-        names = {"colours": colours(clients), "short": short_names(clients), "now": now}
+        palette = colours(clients)
+        names = {"colours": palette, "short": short_names(clients), "now": now}
         wanted = [q for q in told.queues if group_state.matches(q, self._text, only_differing=self._only_differing)]
         self._show_head(now)
         places = {(q.topic, q.broker, q.queue_id) for q in wanted} if self._text or self._only_differing else None
-        lanes = timeline_data(
-            past, told.queues, told.ends, names["colours"], lambda place: places is None or place in places
-        )
+        lanes = timeline_data(past, told.queues, told.ends, palette, lambda place: places is None or place in places)
         self._timeline.show(lanes, self._at)
         self._legend.show()
         self._lag.show(past.lag, past.window, self._at)

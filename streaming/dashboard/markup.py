@@ -42,6 +42,13 @@ def duration(span_ms: int | None) -> str | Markup:
     raise AssertionError(span_ms)
 
 
+def ago(age_ms: int | None) -> str | Markup:
+    """How long ago something was."""
+    if age_ms is None:
+        return UNKNOWN
+    return "just now" if age_ms < 1_000 else f"{duration(age_ms)} ago"
+
+
 def count(number: int | None) -> str | Markup:
     """A number with its thousands apart (a thin space)."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", "\u202f")
@@ -51,7 +58,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader("streaming.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_TEMPLATES.filters |= {"clock": clock, "duration": duration, "count": count, "iso": written}
+_TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count, "iso": written}
 _TEMPLATES.globals |= {"links": links, "UNKNOWN": UNKNOWN}
 
 
