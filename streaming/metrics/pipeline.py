@@ -17,7 +17,7 @@ from streaming.metrics.family import family
 
 def telemetry_families(facts: Facts) -> Iterator[Metric]:
     """When sources were heard, what was rejected, what the quality gate said."""
-    labels = ("cluster", "source", "instance")
+    labels = ("cluster", "kind", "source")  # Prometheus itself has an instance
     yield family(
         "rebalance_watch_telemetry_timestamp_seconds",
         "The last event of a source, by its own clock: time() less this is its age.",
