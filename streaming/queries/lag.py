@@ -16,21 +16,38 @@ WITH told AS (
         AND NOT starts_with(s.topic, '%RETRY%')
     GROUP BY slice_end, s.topic, s.broker, s.queue_id
 ),
-asked AS (
-    SELECT e.slice_end, q.topic, q.broker, q.queue_id
-    FROM (SELECT DISTINCT t.slice_end FROM told t) e
-    CROSS JOIN (SELECT DISTINCT t.topic, t.broker, t.queue_id FROM told t) q
+held AS (
+    SELECT
+        t.slice_end, t.topic, t.lag,
+        least(
+            t.slice_end + $kept,
+            lead(t.slice_end) OVER (PARTITION BY t.topic, t.broker, t.queue_id ORDER BY t.slice_end)
+        ) AS until
+    FROM told t
+),
+changes AS (
+    SELECT
+        c.time, c.topic,
+        sum(c.sign * c.lag) AS lag, sum(c.sign) AS queues, sum(c.sign) FILTER (c.lag IS NULL) AS unknown
+    FROM (
+        SELECT h.slice_end AS time, h.topic, h.lag, 1 AS sign FROM held h
+        UNION ALL
+        SELECT h.until, h.topic, h.lag, -1 FROM held h WHERE h.until <= $until + $step
+    ) c
+    GROUP BY c.time, c.topic
 )
 SELECT
-    a.slice_end AS time, a.topic,
-    CAST(sum(t.lag) AS BIGINT) AS lag,
-    count(*) FILTER (t.lag IS NULL) AS lag_unknown
-FROM asked a
-ASOF JOIN told t
-    ON t.topic = a.topic AND t.broker = a.broker AND t.queue_id = a.queue_id AND a.slice_end >= t.slice_end
-WHERE a.slice_end - t.slice_end <= $kept
-GROUP BY a.slice_end, a.topic
-ORDER BY a.slice_end, a.topic
+    r.time, r.topic,
+    CASE WHEN r.queues > r.unknown THEN CAST(r.lag AS BIGINT) END AS lag,
+    CAST(r.unknown AS BIGINT) AS lag_unknown
+FROM (
+    SELECT
+        c.time, c.topic,
+        sum(c.lag) OVER t AS lag, sum(c.queues) OVER t AS queues, coalesce(sum(c.unknown) OVER t, 0) AS unknown
+    FROM changes c
+    WINDOW t AS (PARTITION BY c.topic ORDER BY c.time)
+) r
+ORDER BY r.time, r.topic
 """
 
 _KEPT_MS = 2 * Policy().snapshot_interval
@@ -39,7 +56,7 @@ was told last holds. A queue that is told no more is gone."""
 
 
 def lag(model: ReadModel, of: Subject, since: int, until: int, slices: int = 120) -> list[LagPoint]:
-    """The lag by topic at the end of each slice of a span in which anything of it was told."""
+    """The lag by topic at the end of each slice of a span in which it changed, or more or less of it was known."""
     step = max(1, (until - since) // slices)
     wanted = {
         "cluster": of.cluster,
