@@ -13,6 +13,7 @@ from streaming.alerting.alert import Alert, Delivery
 SILENCED = "SILENCED"
 """How `AlertDelivery.detail` begins where a silence holds an alert back: it is told when the silence is over."""
 SUMMARY = "SUMMARY"
+_OPENING = {"OPENED", "ESCALATED"}
 _SENT_MAX = 1_000
 """So many times of sent messages are kept for the limit, which counts fewer."""
 
@@ -66,12 +67,18 @@ class Lane:
     error: str = ""
     sent: deque[int] = field(default_factory=lambda: deque(maxlen=_SENT_MAX))
     """When the last messages were sent."""
+    heard: set[str] = field(default_factory=set)
+    """Incidents that the channel has taken a message about, and not yet their end."""
 
     def unsent(self, incident_id: str) -> Iterator[Alert]:
         """What of an incident is still on its way."""
         for one in self.waiting.values():
             if one.alert.transition.incident_id == incident_id:
                 yield one.alert
+
+    def will_hear(self, incident_id: str) -> bool:
+        """Whether the channel knows of an incident, or is about to."""
+        return incident_id in self.heard or any(alert.kind in _OPENING for alert in self.unsent(incident_id))
 
 
 class Book:
@@ -113,7 +120,7 @@ class Book:
         lane = self.lanes.setdefault(channel, Lane())
         for incident_id, known in self.known.items():
             told = known.told.get(channel)
-            if told is not None and not any(alert.kind == "OPENED" for alert in lane.unsent(incident_id)):
+            if told is not None and incident_id in lane.heard:
                 yield Alert(
                     key=f"{incident_id}:{known.last.seq}:{channel}",
                     kind="OPENED",
@@ -149,13 +156,12 @@ class Book:
         return known
 
     def _ended(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
-        ended = lane.waiting.pop(row.key, None)
-        if (
-            ended is not None
-            and row.step == "GIVEN_UP"
-            and ended.alert.kind == "OPENED"
-            and row.incident_id in self.known
-        ):
+        lane.waiting.pop(row.key, None)
+        if row.message == "RESOLVED":
+            lane.heard.discard(row.incident_id)
+        elif row.step == "SENT":
+            lane.heard.add(row.incident_id)
+        elif not lane.will_hear(row.incident_id) and row.incident_id in self.known:
             self.known[row.incident_id].told.pop(channel, None)  # what was not opened is not closed
         if lane.packed is None or row.key not in lane.packed.keys:
             return

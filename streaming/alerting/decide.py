@@ -141,13 +141,10 @@ class Desk:
     def _give_up(self, delivery: Delivery, reason: str, now: int) -> None:
         self._all("GIVEN_UP", delivery, now, detail=reason)
         lane = self.book.lanes[delivery.channel]
-        for alert in delivery.alerts:
-            if alert.kind != "OPENED":
-                continue
-            rest = list(lane.unsent(alert.transition.incident_id))
-            if not any(one.kind == "ESCALATED" for one in rest):
-                for one in rest:
-                    self._step("GIVEN_UP", delivery.channel, one, now, detail="it was never opened there")
+        for incident_id in dict.fromkeys(alert.transition.incident_id for alert in delivery.alerts):
+            if not lane.will_hear(incident_id):
+                for alert in list(lane.unsent(incident_id)):
+                    self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
 
     def _hold(self, transition: IncidentTransition, why: str, now: int) -> None:
         alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", told_severity=None,

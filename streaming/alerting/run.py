@@ -126,7 +126,7 @@ class Alerting:
         last: dict[str, IncidentTransition] = {}
         for transition in _transitions(self._incidents.whole().read_all()):
             last[transition.incident_id] = transition
-        self._desk.catch_up(last.values(), now)
+        self._desk.catch_up(sorted(last.values(), key=lambda one: one.time), now)
 
     def _keep(self) -> None:
         rows = self._desk.take_rows()

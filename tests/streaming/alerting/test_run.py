@@ -1,0 +1,253 @@
+"""The alert process over real tables, with a clock that is moved and channels that listen: restarts and crashes."""
+
+import pytest
+from deltalake import DeltaTable
+
+from schemas.rows import AlertControl
+from streaming.alerting.book import Book
+from streaming.alerting.channels.channel import ChannelError
+from streaming.alerting.ledger import Ledger, claimed, is_claimed
+from streaming.alerting.ledger import tell as say
+from streaming.errors import UserError
+from tests.streaming.alerting.basis import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Clock,
+    Listener,
+    config,
+    make_tables,
+    quiet,
+    rounds,
+    start,
+    tell,
+    transition,
+)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return make_tables(tmp_path / "tables")
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def ops():
+    return Listener()
+
+
+def test_an_incident_is_told_when_it_opens_and_when_it_is_over(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops})
+    tell(tables, transition())
+    rounds(alerting)
+    assert ops.told == [("OPENED", "i1")]
+    tell(tables, transition(what="RESOLVED", seq=2))
+    rounds(alerting)
+    assert ops.told == [("OPENED", "i1"), ("RESOLVED", "i1")]
+    assert [message.key for message in ops.messages] == ["i1:1:ops", "i1:2:ops"]
+    assert ops.messages[0].link == "http://watch/incident/i1"
+
+
+def test_the_first_start_tells_what_is_open_and_not_what_was(tables, clock, ops):
+    tell(tables, transition("past"), transition("open", seq=2), transition("past", "RESOLVED", 3))
+    rounds(start(tables, clock, {"ops": ops}))
+    assert ops.told == [("OPENED", "open")]
+
+
+def test_what_opened_and_ended_while_nobody_looked_is_told(tables, clock, ops):
+    rounds(start(tables, clock, {"ops": ops}))
+    tell(tables, transition())
+    tell(tables, transition(what="RESOLVED", seq=2))
+    rounds(start(tables, clock, {"ops": ops}))
+    assert ops.told == [("OPENED", "i1"), ("RESOLVED", "i1")]
+
+
+def test_a_restart_tells_nothing_twice(tables, clock, ops):
+    rounds(start(tables, clock, {"ops": ops}))
+    tell(tables, transition())
+    for _ in range(3):
+        rounds(start(tables, clock, {"ops": ops}))
+    assert ops.told == [("OPENED", "i1")]
+
+
+@pytest.mark.parametrize("at", ["before anything is kept", "before it is sent", "before it is known to be sent"])
+def test_a_crash_loses_nothing_and_what_comes_twice_has_the_same_key(tables, clock, ops, at, monkeypatch):
+    rounds(start(tables, clock, {"ops": ops}))
+    tell(tables, transition())
+    alerting = start(tables, clock, {"ops": ops})
+    if at == "before anything is kept":
+        monkeypatch.setattr(Ledger, "append", crash)
+    elif at == "before it is sent":
+        ops.before = crash
+    with pytest.raises(CrashError):
+        one_round_and_crash(alerting)
+    monkeypatch.undo()
+    ops.before = lambda: None
+    again = start(tables, clock, {"ops": ops})
+    rounds(again)
+    keys = [message.key for message in ops.messages]
+    assert keys == ["i1:1:ops"] * (2 if at == "before it is known to be sent" else 1)
+
+
+def one_round_and_crash(alerting):
+    alerting.round()
+    for future in alerting._sender._under_way.values():
+        future.result(10)
+    raise CrashError
+
+
+class CrashError(BaseException):
+    pass
+
+
+def crash(*_, **__):
+    raise CrashError
+
+
+def test_a_dead_channel_is_tried_again_later_and_holds_up_no_other(tables, clock, ops):
+    settings = quiet(routes=[{"channels": ["ops", "chat"]}])
+    dead = Listener()
+    dead.error = ChannelError("no answer (ConnectError)")
+    alerting = start(tables, clock, {"ops": ops, "chat": dead}, settings)
+    tell(tables, transition())
+    tell(tables, transition("i2", group="audit", time=NOW + 9))
+    rounds(alerting, 3)
+    assert ops.told == [("OPENED", "i1"), ("OPENED", "i2")]
+    attempts = [row for row in Ledger(tables).rows() if row.step == "FAILED"]
+    assert [(row.channel, row.attempt, row.detail) for row in attempts] == [("chat", 1, "no answer (ConnectError)")]
+    clock.forward(2 * SECOND - 1)
+    rounds(alerting)
+    assert len([row for row in Ledger(tables).rows() if row.step == "FAILED"]) == 1
+    dead.error = None
+    clock.forward(1)
+    rounds(alerting, 3)
+    assert dead.told == [("OPENED", "i1"), ("OPENED", "i2")]
+
+
+def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
+    dead = Listener()
+    dead.error = ChannelError("HTTP 503")
+    rounds(start(tables, clock, {"ops": dead}))
+    tell(tables, transition())
+    rounds(start(tables, clock, {"ops": dead}))
+    dead.error = None
+    clock.forward(SECOND)
+    rounds(start(tables, clock, {"ops": dead}))
+    assert dead.told == []
+    clock.forward(SECOND)
+    rounds(start(tables, clock, {"ops": dead}))
+    assert dead.told == [("OPENED", "i1")]
+
+
+def test_a_fault_within_a_channel_is_a_failed_attempt(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops})
+    ops.error = ZeroDivisionError("inside of a library")
+    tell(tables, transition())
+    rounds(alerting)
+    assert [row.detail for row in Ledger(tables).rows() if row.step == "FAILED"] == ["ZeroDivisionError"]
+
+
+def test_a_channel_of_states_is_told_again_what_stands_and_not_what_is_over(tables, clock):
+    manager = Listener()
+    manager.resend_ms = MINUTE
+    alerting = start(tables, clock, {"ops": manager})
+    tell(tables, transition(), transition("i2", seq=2))
+    rounds(alerting)
+    assert len(manager.messages) == 1
+    manager.standing.clear()
+    clock.forward(MINUTE)
+    rounds(alerting)
+    assert [[one["incident_id"] for one in message.alerts] for message in manager.standing] == [["i1", "i2"]]
+    tell(tables, transition(what="RESOLVED", seq=3))
+    clock.forward(MINUTE)
+    rounds(alerting)
+    clock.forward(MINUTE)
+    rounds(alerting)
+    assert [one["incident_id"] for one in manager.standing[-1].alerts] == ["i2"]
+
+
+def test_what_people_say_meanwhile_is_heard(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops})
+    rounds(alerting)
+    silence = AlertControl(time=NOW, control="SILENCE", control_id="s1", cluster=None, group="orders", code=None,
+                           until=NOW + HOUR, reason="upgrade", author="ops")  # fmt: skip
+    say(tables, silence)
+    rounds(alerting)
+    tell(tables, transition())
+    rounds(alerting)
+    assert ops.told == []
+    clock.forward(HOUR)
+    again = start(tables, clock, {"ops": ops})
+    rounds(again)
+    assert ops.told == [("OPENED", "i1")]
+
+
+def test_the_tables_may_be_maintained_meanwhile(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops})
+    for number in range(1, 4):
+        tell(tables, transition(f"i{number}", seq=number))
+        rounds(alerting)
+        for table in ("anomalies", "alert_deliveries"):
+            there = DeltaTable(tables / table)
+            there.optimize.compact()
+            there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    rounds(start(tables, clock, {"ops": ops}))
+    assert ops.told == [("OPENED", f"i{number}") for number in (1, 2, 3)]
+
+
+def test_where_unread_versions_are_gone_it_goes_on_with_what_is_open(tables, clock, ops):
+    rounds(start(tables, clock, {"ops": ops}))
+    tell(tables, transition("told"))
+    rounds(start(tables, clock, {"ops": ops}))
+    tell(tables, transition("told", "RESOLVED", 2))
+    tell(tables, transition("past", seq=3))
+    tell(tables, transition("past", "RESOLVED", 4), transition("open", seq=5))
+    there = DeltaTable(tables / "anomalies")
+    there.optimize.compact()
+    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    rounds(start(tables, clock, {"ops": ops}))
+    assert sorted(ops.told[1:]) == [("OPENED", "open"), ("RESOLVED", "told")]
+
+
+def test_the_ledger_is_all_that_is_known(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops}, config(dead_man={"job": 0, "sources": 0, "forget": HOUR}))
+    tell(tables, transition(), transition("child", seq=2, parent="i1"))
+    rounds(alerting)
+    clock.forward(MINUTE)
+    rounds(alerting)
+    book = Book()
+    for row in Ledger(tables).rows():
+        book.apply(row)
+    assert (book.known, book.lanes) == (alerting._desk.book.known, alerting._desk.book.lanes)
+
+
+def test_tables_that_were_made_anew_end_it_with_a_sentence(tables, clock, ops, tmp_path):
+    alerting = start(tables, clock, {"ops": ops})
+    rounds(alerting)
+    tables.rename(tmp_path / "old")
+    make_tables(tables)
+    clock.forward(2 * MINUTE)
+    with pytest.raises(UserError, match="made anew"):
+        rounds(alerting)
+
+
+def test_only_one_works_on_a_root(tmp_path):
+    assert not is_claimed(tmp_path)
+    with claimed(tmp_path):
+        assert is_claimed(tmp_path)
+        with pytest.raises(UserError, match="Another"), claimed(tmp_path):
+            pass
+    assert not is_claimed(tmp_path)
+
+
+def test_it_ends_when_it_is_told_to_and_keeps_what_was_sent(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops})
+    ops.before = alerting.stop
+    tell(tables, transition())
+    alerting.run()
+    assert [row.step for row in Ledger(tables).rows()] == ["QUEUED", "PACKED", "SENT"]
