@@ -2,11 +2,13 @@
 
 import json
 
+from markupsafe import Markup
+
 from streaming.dashboard.facts import told_ends
 from streaming.dashboard.frame import frame
 from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
-from streaming.dashboard.markup import LiveMarkup
+from streaming.dashboard.markup import UNKNOWN, LiveMarkup, count, duration
 from streaming.dashboard.moment import Ends
 from streaming.queries.answers import Incident, IncidentStory
 from streaming.queries.incidents import incident
@@ -55,7 +57,7 @@ class IncidentPage:
         event = story.cause_event
         self._markup.show(
             i=shown, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
-            evidence=[(name, _said(first.get(name)), _said(last.get(name))) for name in {**first, **last}],
+            evidence=[_fact(name, first.get(name), last.get(name)) for name in {**first, **last}],
             changed=first != last,
             here=group_link(shown.cluster, shown.group, shown.opened_at),
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
@@ -63,7 +65,22 @@ class IncidentPage:
         )  # fmt: skip
 
 
-def _said(value: object) -> str:
+def _fact(name: str, first: object, last: object) -> tuple[str, str | Markup, str | Markup]:
+    """A number of the evidence, with its unit in words, at the first transition and at the last."""
+    if name.endswith("_ms"):
+        return _words(name.removesuffix("_ms")), _said(first, is_span=True), _said(last, is_span=True)
+    return _words(name), _said(first), _said(last)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _said(value: object, *, is_span: bool = False) -> str | Markup:
     if value is None:
-        return "not known"
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return duration(value) if is_span else count(value)
+    return str(value)

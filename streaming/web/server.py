@@ -62,7 +62,7 @@ def dashboard_application(settings: Settings, store: Store, access: Access) -> F
     from streaming.dashboard import pages  # noqa: PLC0415  rests on nicegui
 
     pages.register(app, store)
-    ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10)
+    ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
     return app
 
 
