@@ -1,5 +1,6 @@
 """`rebalance-watch allocate`: what would become of a group's queues, were clients to go or come."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 _CLIENTS = 40
 """Of more, only those whose queues change are listed."""
-_NAMES = 4
-"""So many queues are named; of more, how many."""
+_BROKERS, _SPANS = 4, 8
+"""So many are named of a client's queues; JSON has all."""
 
 
 def allocate(  # noqa: PLR0913  a command line
@@ -60,9 +61,12 @@ def allocate(  # noqa: PLR0913  a command line
         raise typer.BadParameter(f"There is no strategy {strategy} to plan with: {', '.join(STRATEGIES)}.")
     given = None if clients is None else [client.strip() for client in clients.split(",") if client.strip()]
     coming: list[str] = []
+    own = ""
 
     def ask(model: "ReadModel") -> list[Plan]:
-        members = given if given is not None else ask_group(model, name, cluster, instant(at)).members
+        nonlocal own
+        now = ask_group(model, name, cluster, instant(at))
+        own, members = words.strategy_name(now.strategy), now.members if given is None else given
         for one in join or ():
             coming.extend(newcomers([*members, *coming], int(one)) if one.isdecimal() else [one])
         return what_if(
@@ -82,36 +86,40 @@ def allocate(  # noqa: PLR0913  a command line
             *([f"with {', '.join(coming)}"] if coming else []),
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
-        made = any(one.isdecimal() for one in join or ())
-        head = f"{name} {', '.join(change) or 'as it is'}"
-        note = ["Names decide who gets what, because clients are sorted by them; those that come are guesses."] * made
-        return Lines(Text(head, style="bold"), *map(Text, note), *_draw(plans, strategy))
+        notes = []
+        if any(one.isdecimal() for one in join or ()):
+            notes.append("Clients are sorted by their names, so those decide who gets what; the new ones are made up.")
+        if own not in STRATEGIES:
+            notes.append(f"Its own is not among these: {own}.")
+        head = Text(f"{name} {', '.join(change) or 'as it is'}", style="bold")
+        return Lines(head, *map(Text, notes), *_draw(plans, strategy, own))
 
     present(ask, draw, Plan, Output(output))
 
 
-def _draw(plans: Sequence[Plan], strategy: str | None) -> Iterator[RenderableType]:
+def _draw(plans: Sequence[Plan], strategy: str | None, own: str) -> Iterator[RenderableType]:
     for topic, of_topic in groupby(plans, lambda plan: plan.topic):
         told = list(of_topic)
-        yield from section(f"{topic}: {told[0].queues:,} queues", _summary(told))
+        yield from section(f"{topic}: {told[0].queues:,} queues", _summary(told, own))
         detailed = next((plan for plan in told if plan.strategy == (strategy or told[0].strategy).upper()), told[0])
         if not detailed.refused:
             yield from section(f"{topic} by {detailed.strategy}, client by client", _clients(detailed.shares))
 
 
-def _summary(plans: Sequence[Plan]) -> Grid:
+def _summary(plans: Sequence[Plan], own: str) -> Grid:
     table = Grid(
         [Column("strategy"), Column("move", right=True), Column("fewest", right=True), Column("queues a client then")]
     )
     for plan in plans:
+        name = f"{plan.strategy} (its own)" if plan.strategy == own else plan.strategy
         if plan.refused:
-            table.add(plan.strategy, words.NOT_KNOWN, words.NOT_KNOWN, Cell(f"refuses: {plan.refused}", "yellow"))
+            table.add(name, words.NOT_KNOWN, words.NOT_KNOWN, Cell(f"refuses: {plan.refused}", "yellow"))
             continue
         sizes = [share.then for share in plan.shares if share.then or not share.loses]
         span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
         idle = sizes.count(0)
         table.add(
-            plan.strategy,
+            name,
             words.number(plan.queues_moved),
             words.number(plan.queues_moved_min),
             f"{span}; {idle} without any" if idle else span,
@@ -135,7 +143,22 @@ def _clients(shares: Sequence[Share]) -> RenderableType:
 
 
 def _named(queues: Sequence[str]) -> str:
-    """The topic is said above."""
-    names = [queue.partition("@")[2] for queue in queues]
-    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
-    return f"{', '.join(names[:_NAMES])}{more}"
+    """Neighbours together, as ``broker-a:0-3``; the topic is said above."""
+    brokers: dict[str, list[int]] = defaultdict(list)
+    for queue in queues:
+        broker, _, queue_id = queue.partition("@")[2].rpartition(":")
+        brokers[broker].append(int(queue_id))
+    named = [f"{broker}:{_spans(ids)}" for broker, ids in brokers.items()]
+    more = f" and of {len(named) - _BROKERS:,} brokers more" if len(named) > _BROKERS else ""
+    return f"{', '.join(named[:_BROKERS])}{more}"
+
+
+def _spans(ids: Sequence[int]) -> str:
+    spans: list[tuple[int, int]] = []
+    for one in ids:
+        if spans and spans[-1][1] + 1 == one:
+            spans[-1] = spans[-1][0], one
+        else:
+            spans.append((one, one))
+    named = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
+    return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")

@@ -5,9 +5,9 @@ is measured; this one 0.1 s). It lays out every cell by itself; here a cell is o
 and only what is too wide is folded.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from textwrap import wrap
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -19,6 +19,7 @@ _NARROWEST = 8
 """No column is folded to less, or to less than its title."""
 _COMFORTABLE = 32
 """Spare columns stay as long as the others can have so much of what they want."""
+_PART = re.compile(r"[^_@:.-]*[_@:.-]|[^_@:.-]+")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class Grid:
         """Add a row, a cell for each column."""
         self.rows.append(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
 
+    def fits(self, width: int) -> bool:
+        """Whether every column has a place in so many cells."""
+        return _total(self._widths(width)) <= width
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines, as rich asks for them."""
         widths = self._widths(options.max_width)
@@ -96,27 +101,37 @@ class Grid:
 
     def _lines(self, row: Sequence[Cell], widths: dict[int, int]) -> Iterator[list[tuple[str, str]]]:
         texts = {place: _fold(row[place].text, width) for place, width in widths.items()}
-        last = max(widths)
-        for number in range(max(map(len, texts.values()))):
-            line = []
-            for place, width in widths.items():
-                text = texts[place][number] if number < len(texts[place]) else ""
-                padding = " " * max(0, width - cell_len(text))
-                if self.columns[place].right:
-                    line.append((padding, ""))
-                line.append((text, row[place].style))
-                if not (self.columns[place].right or place == last):
-                    line.append((padding, ""))
-                if place != last:
-                    line.append((" " * _GAP, ""))
-            yield line
+        for number in range(max(map(len, texts.values()), default=0)):
+            shown = {place: folded[number] if number < len(folded) else "" for place, folded in texts.items()}
+            last = max((place for place, text in shown.items() if text), default=-1)
+            line: list[tuple[str, str]] = []
+            for place, text in shown.items():
+                padding = " " * max(0, widths[place] - cell_len(text))
+                cells = [(text, row[place].style), (padding, "")]
+                line += reversed(cells) if self.columns[place].right else cells
+                if place == last:
+                    break
+                line.append((" " * _GAP, ""))
+            yield line if last < 0 or self.columns[last].right else line[:-1]
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Between words where there are any; else anywhere, for a name must stay whole."""
+    """Between words where that is enough, else within names, as long as there is no other way where they have parts."""
     if cell_len(text) <= width:
         return [text]
-    return wrap(text, width) if " " in text else chop_cells(text, width)
+    lines: list[str] = []
+    for word in text.split(" "):
+        parts = [word] if cell_len(word) <= width else _parts(word, width)
+        for part, gap in zip(parts, [" ", *([""] * len(parts))], strict=False):
+            if lines and cell_len(lines[-1] + gap + part) <= width:
+                lines[-1] += gap + part
+            else:
+                lines.append(part)
+    return lines
+
+
+def _parts(word: str, width: int) -> list[str]:
+    return [piece for part in _PART.findall(word) for piece in chop_cells(part, width)]
 
 
 def _total(widths: dict[int, int]) -> int:

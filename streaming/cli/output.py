@@ -14,6 +14,7 @@ from rich.text import Text
 
 from streaming.cli.grid import Cell
 from streaming.cli.options import Format, Output, now_ms
+from streaming.errors import UserError
 from streaming.queries.answers import Answer, as_json
 from streaming.queries.words import moment
 from streaming.settings import load_settings
@@ -45,7 +46,11 @@ def tables() -> Iterator["ReadModel"]:
     """
     from streaming.read_model import ReadModel
 
-    with ReadModel(load_settings().runtime.tables) as model:
+    folder = load_settings().runtime.tables
+    demo = folder.parent / "demo"
+    if not folder.is_dir() and (demo / folder.name).is_dir():
+        raise UserError(f"There are no tables in {folder}; those of the demo are asked with --root {demo}.")
+    with ReadModel(folder) as model:
         yield model
 
 
@@ -83,7 +88,7 @@ def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Answe
         names = list(rows.model_fields)
         write_csv(names, [[getattr(row, name) for name in names] for row in _rows(answer)])
     else:
-        screen().print(draw(answer, now_ms()))
+        screen().print(draw(answer, now_ms()), crop=False)
     sys.stdout.flush()
 
 

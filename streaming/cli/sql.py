@@ -4,12 +4,15 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.console import Group as Lines
+from rich.text import Text
 
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import FormatOption
 from streaming.cli.output import print_json, screen, tables, write_csv
 from streaming.queries import words
+from streaming.queries.answers import SqlAnswer
 
 
 def sql(
@@ -32,14 +35,31 @@ def sql(
     elif output == "csv":
         write_csv(answer.columns, answer.rows)
     else:
-        numbers = [
-            all(isinstance(row[n], int | float | None) for row in answer.rows) for n in range(len(answer.columns))
-        ]
-        grid = Grid([Column(name, right=right) for name, right in zip(answer.columns, numbers, strict=True)])
-        for row in answer.rows:
-            grid.add(*(words.NOT_KNOWN if value is None else str(value) for value in row))
-        screen().print(grid)
+        console = screen()
+        console.print(_draw(answer, console.width), crop=False)
     if answer.cut:
         Console(stderr=True, highlight=False).print(
             f"[yellow]warning:[/] there are more than {limit:,} rows; --limit gives more", soft_wrap=True
         )
+
+
+def _draw(answer: SqlAnswer, width: int) -> RenderableType:
+    """A line for each row; or a line for each value, where a row has too many for the terminal."""
+    if not answer.rows:
+        return Text("No row.")
+    rows = [[words.NOT_KNOWN if value is None else str(value) for value in row] for row in answer.rows]
+    numbers = [
+        all(isinstance(value, int | float | None) for value in column) for column in zip(*answer.rows, strict=True)
+    ]
+    table = Grid([Column(name, right=right) for name, right in zip(answer.columns, numbers, strict=True)])
+    for row in rows:
+        table.add(*row)
+    if table.fits(width):
+        return table
+    parts: list[RenderableType] = []
+    for number, row in enumerate(rows, 1):
+        values = Grid([Column(f"row {number:,}"), Column("")])
+        for name, value in zip(answer.columns, row, strict=True):
+            values.add(Cell(name, "dim"), value)
+        parts += [values, Text("")]
+    return Lines(*parts)

@@ -1,12 +1,14 @@
 """`rebalance-watch who-owned`: who had one queue at a time."""
 
 import re
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from rebalance_model.entities import MessageQueue
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -19,6 +21,9 @@ from streaming.cli.options import (
 from streaming.cli.output import present
 from streaming.queries import words
 from streaming.queries.answers import Interval
+
+if TYPE_CHECKING:
+    from streaming.read_model import ReadModel
 
 _QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<broker>.+):(?P<queue_id>\d{1,9})", re.ASCII)
 
@@ -36,7 +41,9 @@ def who_owned(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """Who owned a queue at a time, since when, until when, and what shows it."""
-    from streaming.queries.ownership import who_owned as ask
+    from streaming.queries.ownership import last_owner
+    from streaming.queries.ownership import who_owned as ask_owner
+    from streaming.queries.subject import subject
 
     given = list(names or ())
     queue = _QUEUE.fullmatch(given.pop()) if given else None
@@ -51,27 +58,32 @@ def who_owned(  # noqa: PLR0913  a command line
     broker, queue_id = queue["broker"], int(queue["queue_id"])
     time = instant(at)
 
+    before: Interval | None = None
+
+    def ask(model: "ReadModel") -> Interval | None:
+        nonlocal before
+        found = ask_owner(model, wanted_group, wanted_topic, broker, queue_id, cluster=cluster, at=time)
+        if found is None:
+            of = subject(model, wanted_group, cluster, time)
+            before = last_owner(model, of, MessageQueue(wanted_topic, broker, queue_id))
+        return found
+
     def draw(found: Interval | None, now: int) -> RenderableType:
         name = words.queue_name(wanted_topic, broker, queue_id)
         head = f"{name} of {wanted_group}, {'now' if time is None else f'{words.moment(time, now)} UTC'}: "
-        return Text.assemble(head, *_owner(found, now))
+        owner = ("nobody", "yellow") if found is None else (found.client_id, "bold")
+        last = f"\nbefore: {before.client_id}" if before is not None else ""
+        return Text.assemble(head, owner, last, *_life(found or before, now))
 
-    present(
-        lambda model: ask(model, wanted_group, wanted_topic, broker, queue_id, cluster=cluster, at=time),
-        draw,
-        Interval,
-        Output(output),
-    )
+    present(ask, draw, Interval, Output(output))
 
 
-def _owner(found: Interval | None, now: int) -> tuple[tuple[str, str] | str, ...]:
-    if found is None:
-        return (("nobody", "yellow"),)
-    ended = ""
-    if found.to_time is not None:
-        why = words.LOST.get(found.end_evidence or "", found.end_evidence or words.NOT_KNOWN)
-        ended = f"\n  until  {words.moment(found.to_time, now)}  {why}"
-    gained = words.GAINED.get(found.evidence, found.evidence)
-    since = f"\n  since  {words.moment(found.from_time, now)}  {gained}"
-    rebalance = f"\n  by rebalance {found.rebalance_id}" if found.rebalance_id else ""
-    return (found.client_id, "bold"), since, ended, rebalance
+def _life(owned: Interval | None, now: int) -> Iterator[str]:
+    if owned is None:
+        return
+    yield f"\n  since  {words.moment(owned.from_time, now)}  {words.GAINED.get(owned.evidence, owned.evidence)}"
+    if owned.to_time is not None:
+        why = words.LOST.get(owned.end_evidence or "", owned.end_evidence or words.NOT_KNOWN)
+        yield f"\n  until  {words.moment(owned.to_time, now)}  {why}"
+    if owned.rebalance_id:
+        yield f"\n  by rebalance {owned.rebalance_id}"

@@ -58,9 +58,9 @@ def incident(model: ReadModel, incident_id: str) -> IncidentStory:
     """
     found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
     if len(found) != 1:
-        how = "No incident has an id" if not found else f"{len(found)} incidents have ids"
+        how = f"{len(found)} incidents have" if found else "No incident has"
         raise (UserError if found else NotFoundError)(
-            f"{how} that begins with {incident_id!r}: `rebalance-watch incident list` shows the ids of all."
+            f"{how} an id that begins with {incident_id!r}: `rebalance-watch incident list --all` shows them."
         )
     shown = _incident(found[0])
     life = model.transitions(shown.incident_id)

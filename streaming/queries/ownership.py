@@ -81,6 +81,19 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     return Interval(**found[0]) if found else None
 
 
+def last_owner(model: ReadModel, of: Subject, queue: MessageQueue) -> Interval | None:
+    """Who had a queue of which nobody is the owner, until it was given up."""
+    query = f"""
+        SELECT t.* FROM ownership_intervals t
+        WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
+            AND t.to_time <= $instant
+        ORDER BY t.to_time DESC, t.from_time DESC LIMIT 1
+    """  # noqa: S608  parts of ours
+    wanted = {"topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
+    found = model.rows(query, {**of._asdict(), **wanted})
+    return Interval(**found[0]) if found else None
+
+
 def refuse_broadcasting(group: Group) -> None:
     """Of who has which queue nothing can be said where each client reads all.
 

@@ -56,9 +56,9 @@ def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | No
         {"cluster": of.cluster, "group": of.group, "id": rebalance_id},
     )
     if len(found) != 1:
-        how = f"{len(found)} rebalances of {of.group} have ids" if found else f"No rebalance of {of.group} has an id"
+        how = f"{len(found)} rebalances of {of.group} have" if found else f"No rebalance of {of.group} has"
         raise (UserError if found else NotFoundError)(
-            f"{how} that begins with {rebalance_id!r}: `rebalance-watch group rebalances {of.group}` shows the ids."
+            f"{how} an id that begins with {rebalance_id!r}: `rebalance-watch group rebalances {of.group}` shows them."
         )
     return _rebalance(found[0])
 

@@ -35,7 +35,7 @@ def assignments(  # noqa: PLR0913  a command line
     topic: TopicOption = None,
     at: AtOption = None,
     problems: Annotated[
-        bool, typer.Option(help="Only queues that are not OK, or not with whom they should be.")
+        bool, typer.Option("--problems", help="Only queues that are not OK, or not with whom they should be.")
     ] = False,
     retry: RetryOption = False,
     output: FormatOption = "table",

@@ -73,7 +73,7 @@ def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
             Column("fewest", right=True),
             Column("took", right=True, spare=True),
             Column("longest pause", right=True),
-            Column("consumed twice", spare=True),
+            Column("read twice", spare=True),
             Column("converged", spare=True),
             Column("id", spare=True),
         ]
@@ -106,12 +106,12 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
         f"causes: {'; '.join(one.causes) or words.NOT_KNOWN}",
         f"members: {len(before)} → {len(after)}{''.join(f', {change}' for change in changed)}",
         f"{one.queues_moved} queues moved, {one.queues_moved_min} had to; pauses: longest {longest}, median {median}",
-        f"consumed twice: {twice}; converged: {words.yes_no(one.converged)}",
+        f"read twice: {twice}; converged: {words.yes_no(one.converged)}",
     ]
     head = Text.assemble(
         (f"{one.group} ", "bold"), words.trigger(one.trigger, one.trigger_client, 0), (f"  {one.rebalance_id}", "dim")
     )
-    table = Grid([Column("queue"), Column("from"), Column("to"), Column("pause", right=True), Column("consumed twice")])
+    table = Grid([Column("queue"), Column("from"), Column("to"), Column("pause", right=True), Column("read twice")])
     for move in one.moves:
         table.add(
             words.queue_name(move.topic, move.broker, move.queue_id),

@@ -7,6 +7,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.group.rebalances import rebalance_grid
 from streaming.cli.incident.grid import incident_grid
@@ -74,7 +75,8 @@ def _styled(cell: Cell) -> tuple[str, str]:
 def _facts(group: Group, now: int) -> Iterator[str]:
     kind = words.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
     yield f"{kind}, {words.strategy_name(group.strategy)}, told {words.moment(group.time, now)} UTC"
-    yield f"subscribes {', '.join(group.subscriptions) or 'nothing that is known'}"
+    topics = [told for told in group.subscriptions if not told.startswith(RETRY_TOPIC_PREFIX)]
+    yield f"subscribes {', '.join(topics) or 'nothing that is known'}"
     unowned = "each client reads them all" if group.unowned is None else f"{group.unowned:,} without an owner"
     lag = f"lag {words.total(group.lag, group.lag_unknown)}"
     unknown = f" (not known of {group.lag_unknown:,})" if group.lag_unknown else ""

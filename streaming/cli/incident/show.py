@@ -17,6 +17,9 @@ from streaming.queries import words
 from streaming.queries.answers import Incident, IncidentStory
 from streaming.times import written
 
+_EVENT = 1_500
+"""So many characters of an event are shown: a picture of a large group fills a book."""
+
 
 def show(
     incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.", show_default=False)],
@@ -41,12 +44,13 @@ def _draw(story: IncidentStory, now: int) -> RenderableType:
         *section("What it means", Text(shown.explanation)),
         *section("First", Text(shown.first_step)),
     ]
-    evidence = words.evidence_items(shown.evidence, now)
+    judged = next((step for step in reversed(story.life) if step.transition != "RESOLVED"), story.life[-1])
+    evidence = words.evidence_items(judged.evidence, now)
     if evidence:
         table = Grid([Column("name"), Column("value")])
         for item in evidence:
             table.add(*item)
-        parts += section("Evidence", table)
+        parts += section(f"Evidence at {words.moment(judged.time, now)}", table)
     parts += section("Life", _life(story, now))
     if story.absorbed:
         parts += section("Explains", incident_grid(story.absorbed, now, with_group=False))
@@ -83,4 +87,6 @@ def _event(story: IncidentStory) -> Text:
     cause = story.life[0].cause
     if story.cause_event is None:
         return Text(f"{cause} (the archive does not have it, or not any more)")
-    return Text(f"{cause}\n{json.dumps(story.cause_event, ensure_ascii=False)}")
+    event = json.dumps(story.cause_event, ensure_ascii=False)
+    cut = event if len(event) <= _EVENT else f"{event[:_EVENT]} … (--format json has all)"
+    return Text(f"{cause}\n{cut}")
