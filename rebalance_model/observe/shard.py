@@ -12,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from rebalance_model.observe import machine
+from rebalance_model.observe import absence, machine
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, clock_of
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, clock_of, instance_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.sources import Sources
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
@@ -78,10 +78,14 @@ class Shard:
         clock = clock_of(event)
         if isinstance(event, GroupEvent):
             state = self._group(event.cluster, event.group)
+            self._note_absence(state, clock, event.time)
             state.heard[clock] = max(state.heard.get(clock, 0), event.time)
             effects = machine.step(state, event, self._policy_of(state), self._clocks_of(state))
             self._schedule(state)
             return effects
+        if event.time - self._state.clocks.get(clock, event.time) > self._policy.source_silent_after:
+            for key in self._told_by(clock):
+                self._note_absence(self._group(*key.split("/", 1)), clock, event.time)
         self._state.clocks[clock] = max(self._state.clocks.get(clock, 0), event.time)
         if isinstance(event, Tick):
             return self._hear(event, clock) + self._advance(event, clock)
@@ -122,6 +126,13 @@ class Shard:
             del heard[clock]
         return {**told, **heard} if heard else told
 
+    def _note_absence(self, state: GroupState, clock: str, now: int) -> None:
+        """Tell the group if the source has stood before it says this."""
+        silent_after = self._policy.source_silent_after
+        before = max(self._state.clocks.get(clock, 0), state.heard.get(clock, 0))
+        if before and now - before > silent_after and now - before > self._state.sources.patience(clock, silent_after):
+            absence.note(state, clock, now - before, now)
+
     def _told_by(self, clock: str) -> list[str]:
         """The groups of which the source of this clock tells: each has a deadline by it (`machine.deadlines`)."""
         return sorted(self._state.deadlines.get(clock, ()))
@@ -149,6 +160,8 @@ class Shard:
     def _hear(self, tick: Tick, clock: str) -> list[AnyEffect]:
         """Tell the groups concerned whose ticks have stopped, and who ticks again."""
         sources, silent_after = self._state.sources, self._policy.source_silent_after
+        if sources.is_copy(clock, instance_of(tick.source_id)[1], tick.seq):
+            return []
         effects: list[AnyEffect] = []
         if sources.hear(clock, tick.time, silent_after):
             effects += self._tell(self._told_by(clock), partial(machine.hear_again, tick=tick, clock=clock))

@@ -9,6 +9,8 @@ anybody.
 
 import msgspec
 
+from rebalance_model.observe.state import Sequence
+
 _FIRST_INTERVALS = 4
 """Until its second tick nobody knows how often a source ticks."""
 
@@ -24,6 +26,8 @@ class Source(msgspec.Struct, array_like=True):
     """Between its last two ticks: a collector with many brokers ticks less often."""
     silent: bool = False
     """Whether its groups were told that it is silent."""
+    last: Sequence | None = None
+    """Its last tick's number."""
 
 
 class Sources(msgspec.Struct, array_like=True):
@@ -35,6 +39,17 @@ class Sources(msgspec.Struct, array_like=True):
     since_pace: dict[str, int] = {}
     """How far each other clock has come since the pace's last tick."""
     known: dict[str, Source] = {}
+
+    def is_copy(self, clock: str, start: int, seq: int) -> bool:
+        """Whether the source's tick of this number was heard before; else it is now."""
+        source = self.known.get(clock)
+        if source is None:
+            return False
+        last, source.last = source.last, Sequence(start, seq)
+        if last is None or (start, seq) > (last.start, last.seq):
+            return False
+        source.last = last
+        return True
 
     def hear(self, clock: str, time: int, silent_after: int) -> bool:
         """A source has ticked; returns whether it had been silent."""
@@ -49,10 +64,21 @@ class Sources(msgspec.Struct, array_like=True):
 
     def fallen_silent(self, silent_after: int) -> list[str]:
         """Whose ticks have stopped; each is told of once."""
-        fallen = [clock for clock, s in self.known.items() if not s.silent and self._is_late(s, silent_after)]
+        fallen = [
+            clock
+            for clock, source in self.known.items()
+            if not source.silent and self.elapsed - source.heard > self.patience(clock, silent_after)
+        ]
         for clock in fallen:
             self.known[clock].silent = True
         return fallen
+
+    def patience(self, clock: str, silent_after: int) -> int:
+        """How long the source may say nothing before it is silent, or has stood."""
+        source = self.known.get(clock)
+        if source is None or not source.interval:
+            return _FIRST_INTERVALS * silent_after
+        return max(silent_after, 2 * source.interval)
 
     def _run(self, clock: str, step: int, silent_after: int) -> None:
         if clock == self.pace or not self.pace:
@@ -68,7 +94,3 @@ class Sources(msgspec.Struct, array_like=True):
             for other in self.since_pace:  # who has ticked while the pace stood: how lately is not known
                 self.known[other].heard = self.elapsed
             self.since_pace.clear()
-
-    def _is_late(self, source: Source, silent_after: int) -> bool:
-        patience = max(silent_after, 2 * source.interval) if source.interval else _FIRST_INTERVALS * silent_after
-        return self.elapsed - source.heard > patience

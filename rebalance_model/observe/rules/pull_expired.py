@@ -44,8 +44,9 @@ def _by_hook(turn: Turn, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
         return None
     if pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)
-    turn.look_again(hook.clock, turn.clock_of(hook) + limit + 1 - pull)
-    return CLEAR
+    now = turn.clock_of(hook)
+    turn.look_again(hook.clock, now + limit + 1 - pull)
+    return CLEAR if now - max(told.pull_time, told.holder_since) <= limit else None
 
 
 def _should_pull(turn: Turn, told: HookQueue, ages: Ages) -> bool:

@@ -21,7 +21,8 @@ def judge(turn: Turn, client_id: str) -> Verdict:
         if age > limit:
             return Holds("warning", client_id=client_id)
         turn.look_again(hook.clock, turn.clock_of(hook) + limit + 1 - age)
-        verdict = CLEAR
+        if turn.clock_of(hook) - hook.heartbeats[client_id].last <= limit:
+            verdict = CLEAR
     return verdict
 
 
