@@ -35,6 +35,19 @@ class Asked:
 
 
 @dataclass
+class Reread:
+    """Messages that are consumed again."""
+
+    time: int
+    committed: bool
+    """Whether they had been committed, and the client has just begun."""
+    mark: int
+    """The highest commit ever until then."""
+    passed: int | None = None
+    """When a commit came that is no lower."""
+
+
+@dataclass
 class Fallen:
     """A commit below the one before it."""
 
@@ -63,7 +76,9 @@ class Record:
     cluster: Cluster
     asked: dict[tuple[str, MessageQueue], dict[str, Asked]] = field(default_factory=lambda: defaultdict(dict))
     contended: dict[tuple[str, MessageQueue], dict[str, Asked]] = field(default_factory=lambda: defaultdict(dict))
-    """The same for the sake of a member."""
+    """The same for the sake of members, since another client got it."""
+    freed: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
+    """When a lock was asked for that nobody had: who was refused before was not all the time since then."""
     orphaned: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """When somebody was last refused for the sake of a client that is gone."""
     takers: dict[tuple[str, MessageQueue], list[tuple[str, int, frozenset[str]]]] = field(
@@ -80,8 +95,10 @@ class Record:
     """The highest commit ever."""
     consumed_to: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """One past the last message that a listener has accepted."""
-    reread: dict[tuple[str, MessageQueue], tuple[int, bool, int]] = field(default_factory=dict)
-    """When messages were last consumed again, whether they had been committed, and how far."""
+    reread: dict[tuple[str, MessageQueue], Reread] = field(default_factory=dict)
+    """The last time."""
+    mixed: set[str] = field(default_factory=set)
+    """Groups that have had ordered and concurrent members at once: of those the hook alone does not know which it is."""
     down: dict[str, int] = field(default_factory=dict)
     """When a broker, its hook or the collector last was not there."""
     down_since: dict[str, int] = field(default_factory=dict)
@@ -113,11 +130,8 @@ class Record:
             if offsets.start < self.consumed_to.get(key, 0) and not queue.is_retry:
                 owned = truth._owned.get((*who, queue))  # else what a listener had in hand when it lost the queue
                 begins = owned is not None and times[0] - owned[-1].begin < BEGINS_WITHIN
-                self.reread[key] = (
-                    times[1],
-                    begins and offsets.start < self.committed_to.get(key, 0),
-                    self.committed_to.get(key, 0),
-                )
+                mark = self.committed_to.get(key, 0)
+                self.reread[key] = Reread(times[1], begins and offsets.start < mark, mark)
             self.consumed_to[key] = max(offsets.stop, self.consumed_to.get(key, 0))
             consumes(who, queue, offsets, times)
 
@@ -143,6 +157,9 @@ class Record:
     def committed(self, group: str, mq: MessageQueue, former: int, offset: int) -> None:
         key, now = (group, mq), self.cluster.world.true_ms
         self.committed_to[key] = max(offset, self.committed_to.get(key, 0))
+        again = self.reread.get(key)
+        if again is not None and again.passed is None and offset >= again.mark:
+            again.passed = now
         if offset > former:
             self.advanced[key] = now
         if offset < former:
@@ -185,26 +202,33 @@ class Record:
         gone = info is None or holder not in info.client_ids()
         if gone and not granted:
             self.orphaned[group, mq] = now
-        if gone:
-            self.contended.pop((group, mq), None)
-        elif not granted:
-            known = self.contended[group, mq].get(client_id)
-            if known is None or now - known.last > IN_A_ROW:
-                known = self.contended[group, mq][client_id] = Asked(now, now, 0)
-            known.last, known.count = now, known.count + 1
-        else:
-            self.contended[group, mq].pop(client_id, None)
+        self._contends(group, mq, client_id, holder, granted=granted)
         self.lost_locks.get(mq.broker, {}).pop((group, mq), None) if granted else None
         if not granted:
             known = asked.setdefault(client_id, Asked(now, now, 0))
             known.last, known.count = now, known.count + 1
             return
         asked.pop(client_id, None)
-        if holder != client_id:
-            self.takers[group, mq] = [
-                *self.takers[group, mq],
-                (client_id, now, frozenset(info.client_ids() if info else ())),
-            ][-4:]
+        taken = self.takers[group, mq]
+        if not taken or taken[-1][0] != client_id:
+            members = frozenset(info.client_ids() if info else ())
+            self.takers[group, mq] = [*taken, (client_id, now, members)][-4:]
+
+    def _contends(self, group: str, mq: MessageQueue, client_id: str, holder: str | None, *, granted: bool) -> None:
+        now, asked, taken = self.cluster.world.true_ms, self.contended[group, mq], self.takers[group, mq]
+        infos = [b.manager.consumer_table.get(group) for b in self.cluster.brokers.values() if b.up]
+        is_member = any(one is not None and holder in one.client_ids() for one in infos)
+        if holder is None:
+            self.freed[group, mq] = now
+        if (granted and not (taken and taken[-1][0] == client_id)) or (holder is not None and not is_member):
+            asked.clear()
+        elif granted:
+            asked.pop(client_id, None)
+        else:
+            known = asked.get(client_id)
+            if known is None or now - known.last > IN_A_ROW:
+                known = asked[client_id] = Asked(now, now, 0)
+            known.last, known.count = now, known.count + 1
 
 
 @dataclass

@@ -29,7 +29,7 @@ def double_owned(facts: Facts, _: Memory) -> Looks:
             continue
         live = [(c, q) for c, q in held if not q.dropped and (not facts.ordered or _believes(c, q))]
         ids = {c.consumer.config.client_id for c, _ in live}
-        sure = len(ids) >= 2 and all(facts.answers(c) for c, _ in live)
+        sure = len(ids) >= 2 and ids <= facts.members and all(facts.answers(c) for c, _ in live)
         yield Condition("QUEUE_DOUBLE_OWNED", str(mq), known(facts, mq, POLL, sure))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.message_log import SteadyLog
 from rebalance_model.simulation.process import Life
 from tests.detection.facts import Facts, Fallen
@@ -81,8 +82,15 @@ def pull_expired(facts: Facts, _: Memory) -> Looks:
             if age > 118 * S:
                 sure = age > 120 * S and not queue.dropped and facts.answers(client) and len(held) == 1
                 locked = not facts.ordered or _holder(facts, mq) == client.consumer.config.client_id
-                told = BOTH if locked and queue.msg_count == 0 else POLL
+                told = HOOK if locked and queue.msg_count == 0 else NONE
+                told |= POLL if _newest_stamp(client) - queue.last_pull_timestamp > 120 * S else NONE
                 yield Condition("PULL_EXPIRED", str(mq), known(facts, mq, told, sure))
+
+
+def _newest_stamp(client: Client) -> int:
+    """The client's own time, as far as its answers tell it."""
+    queues = client.owned.values()
+    return max(max(q.last_lock_timestamp, q.last_pull_timestamp, q.last_consume_timestamp) for q in queues)
 
 
 # Locks
@@ -142,13 +150,15 @@ def lock_contended(facts: Facts, _: Memory) -> Looks:
             continue
         lives, age = _holder(facts, mq) in facts.lists[mq.broker], facts.now - max(lasting)
         if age <= 21 * S:
-            sure = lives and age < 18 * S and not mq.is_retry
+            kept = min(a.first for a in asked.values()) > facts.record.freed.get((group, mq), 0)
+            sure = lives and age < 18 * S and kept and not mq.is_retry
             yield Condition("LOCK_CONTENDED", str(mq), known(facts, mq, HOOK, sure))
     for (group, mq), taken in facts.record.takers.items():
         if group == facts.group and len(taken) == 4 and facts.now - taken[0][1] <= 61 * S:
             clients, times, among = zip(*taken, strict=True)
             if clients[:2] == clients[2:]:
-                sure = facts.now - times[0] < 58 * S and len(set(among)) == 1  # no client came or went
+                alike = len(set(among)) == 1  # no client came or went
+                sure = facts.now - times[0] < 58 * S and alike and not mq.is_retry
                 yield Condition("LOCK_CONTENDED", str(mq), known(facts, mq, HOOK, sure))
 
 
@@ -182,10 +192,14 @@ def _lasts(facts: Facts, fallen: Fallen) -> bool:
 
 def reread(facts: Facts, _: Memory) -> Looks:
     """DUPLICATE_CONSUMPTION: a client begins below what was committed."""
-    for (group, mq), (at, sure, mark) in facts.record.reread.items():
-        if group == facts.group and facts.now - at < 30 * S:
-            short = facts.now - at < S and facts.committed(mq) >= mark  # all within one sum of pulls: that has no order
-            if short:
-                facts.record.reread[group, mq] = at, False, mark
-            alike = all(client.consumer.config.orderly == facts.ordered for client in facts.clients)
-            yield Condition("DUPLICATE_CONSUMPTION", str(mq), known(facts, mq, HOOK, sure and alike and not short))
+    alike = all(client.consumer.config.orderly == facts.ordered for client in facts.clients)
+    if not alike:
+        facts.record.mixed.add(facts.group)
+    for (group, mq), again in facts.record.reread.items():
+        age = facts.now - again.time
+        if group == facts.group and age < 30 * S:
+            if again.passed is None and age < S and facts.committed(mq) >= again.mark:
+                again.passed = facts.now
+            short = again.passed is not None and again.passed - again.time < S  # one sum of pulls, which has no order
+            sure = again.committed and not short and facts.group not in facts.record.mixed
+            yield Condition("DUPLICATE_CONSUMPTION", str(mq), known(facts, mq, HOOK, sure))
