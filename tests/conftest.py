@@ -26,15 +26,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What shares something that is dear to start stays in one process; later would be after pytest-xdist looked."""
+    if group := _group(item):
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares something that is dear to start stays in one process, and what takes long begins first."""
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
+    """What takes long begins first."""
     ranks = ("lab", "live", "spark", "jvm")
-    items.sort(key=lambda item: next((n for n, rank in enumerate(ranks) if groups[item].startswith(rank)), len(ranks)))
+    items.sort(
+        key=lambda item: next((n for n, rank in enumerate(ranks) if _group(item).startswith(rank)), len(ranks))
+    )
 
 
 def _group(item: pytest.Item) -> str:
