@@ -1,37 +1,65 @@
-"""A Delta table's snapshot as a SELECT that DuckDB runs over the snapshot's Parquet files.
+"""The Parquet files of a Delta table's snapshot, and the SELECT with which DuckDB reads them.
 
-DuckDB reads Parquet itself: it skips row groups by their statistics and reads the wanted columns only, two to ten times
-as fast as through Arrow. What it does not know is the Delta log: which files make up a version, the values of the
-partition columns (they are not in the files), and that a file of an older release may lack a column.
+DuckDB reads Parquet itself: it skips row groups by their statistics and reads the wanted columns only. What it does not
+know is the Delta log: which files make up a version, the values of the partition columns (they are not in the files),
+and that a file of an older release may lack a column.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from schemas.columns import Column, ColumnType, ListOf, StructOf
+from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.tables import PARTITIONED_BY, columns
 
 _TYPES = {"string": "VARCHAR", "long": "BIGINT", "boolean": "BOOLEAN", "binary": "BLOB", "date": "DATE"}
 
 
-def select_of(table: str, snapshot: DeltaTable) -> str:
-    """The rows of a snapshot, in the columns that the contract gives the table."""
-    folder = Path(snapshot.table_uri.removeprefix("file://"))
-    partitioned = PARTITIONED_BY.get(table, ())
-    files: dict[tuple[object, ...], list[str]] = defaultdict(list)
+class File(NamedTuple):
+    """One file of a snapshot."""
+
+    path: str
+    """As the log has it: relative to the table, and URL-encoded."""
+    size: int
+    rows: int
+    begins: int
+    """The earliest ``time`` of its rows; 0 where the table has none, or the log does not say."""
+    partition: tuple[str, ...]
+    """The values of the table's partition columns."""
+
+
+def files_of(table: str, snapshot: DeltaTable) -> list[File]:
+    """What a snapshot consists of."""
     actions = pa.table(snapshot.get_add_actions(flatten=True))
-    keys = [actions.column(f"partition.{name}").to_pylist() for name in partitioned] if len(actions) else []
-    for path, *values in zip(actions.column("path").to_pylist(), *keys, strict=True):
-        files[tuple(values)].append(str(folder / unquote(path)))
-    if not files:
-        return f"SELECT {', '.join(_nothing(column) for column in columns(table))} WHERE false"
-    branches = (_branch(columns(table), dict(zip(partitioned, key, strict=True)), files[key]) for key in sorted(files))
-    return "\nUNION ALL\n".join(branches)
+    count = len(actions)
+
+    def column(name: str) -> Sequence[object]:
+        found: Sequence[object] = actions.column(name).to_pylist() if name in actions.column_names else [None] * count
+        return found
+
+    partitions = zip(*(map(str, column(f"partition.{name}")) for name in PARTITIONED_BY.get(table, ())), strict=True)
+    return [
+        File(str(path), int(str(size)), int(str(rows or 0)), int(str(begins or 0)), partition)
+        for path, size, rows, begins, partition in zip(
+            column("path"), column("size_bytes"), column("num_records"), column("min.time"),
+            partitions if table in PARTITIONED_BY else [()] * count, strict=True,
+        )
+    ]  # fmt: skip
+
+
+def select(table: str, folder: Path, files: Iterable[File]) -> str:
+    """The rows of files, in the columns that the contract gives the table."""
+    by_partition: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for file in files:
+        by_partition[file.partition].append(str(folder / unquote(file.path)))
+    branches = [_branch(table, partition, by_partition[partition]) for partition in sorted(by_partition)]
+    nothing = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {_name(c.name)}" for c in columns(table))
+    return "\nUNION ALL\n".join(branches) or f"SELECT {nothing} WHERE false"
 
 
 def literal(text: str) -> str:
@@ -39,25 +67,20 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _branch(table: Sequence[Column], partition: dict[str, object], files: Iterable[str]) -> str:
+def _branch(table: str, partition: tuple[str, ...], paths: Iterable[str]) -> str:
     """The files of one partition."""
-    stored = [column for column in table if column.name not in partition]
+    told = dict(zip(PARTITIONED_BY.get(table, ()), partition, strict=True))
+    names = ", ".join(
+        f"CAST({literal(told[c.name])} AS {_type(c.type)}) AS {_name(c.name)}" if c.name in told else _name(c.name)
+        for c in columns(table)
+    )
     schema = ", ".join(
         f"{literal(c.name)}: {{name: {literal(c.name)}, type: {literal(_type(c.type))}, default_value: NULL::VARCHAR}}"
-        for c in stored
+        for c in columns(table)
+        if c.name not in told
     )
-    names = ", ".join(
-        f"CAST({literal(str(partition[column.name]))} AS {_type(column.type)}) AS {_name(column.name)}"
-        if column.name in partition
-        else _name(column.name)
-        for column in table
-    )
-    listed = ", ".join(map(literal, files))
+    listed = ", ".join(map(literal, paths))
     return f"SELECT {names} FROM read_parquet([{listed}], schema = MAP {{{schema}}})"  # noqa: S608  ours, and quoted
-
-
-def _nothing(column: Column) -> str:
-    return f"CAST(NULL AS {_type(column.type)}) AS {_name(column.name)}"
 
 
 def _name(name: str) -> str:

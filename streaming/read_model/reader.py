@@ -18,8 +18,8 @@ from deltalake.exceptions import TableNotFoundError
 
 from schemas.tables import TABLES
 from streaming.errors import UserError
-from streaming.read_model.catalog import FUNCTIONS, VIEWS, function_sql, view_sql
-from streaming.read_model.files import literal, select_of
+from streaming.read_model.catalog import definitions
+from streaming.read_model.files import files_of, literal, select
 from streaming.read_model.guard import Guard
 
 _MEMORY = "1GB"
@@ -56,16 +56,14 @@ class ReadModel:
         """
         self.version = 0
         """Rises with each `refresh` that found something new: what a live page compares."""
-        tables = tables.resolve()
+        self._tables = tables = tables.resolve()
         self._snapshots = {table: _open(tables, table) for table in reversed(TABLES)}
         self._refreshing = threading.Lock()
         self._database = duckdb.connect(":memory:")
         self._show(self._snapshots)
-        for view in VIEWS:
-            self._database.execute(f"CREATE VIEW {view} AS\n{view_sql(view)}")
-        for function, parameters in FUNCTIONS.items():
-            head = f"{function}({', '.join(parameters)})"
-            self._database.execute(f"CREATE MACRO {head} AS TABLE\n{function_sql(function)}")
+        for name, parameters, sql in definitions():
+            head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
+            self._database.execute(f"CREATE {head}\n{sql}")
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
@@ -214,7 +212,8 @@ class ReadModel:
         with self._database.cursor() as cursor:
             cursor.execute("BEGIN")
             for table, snapshot in snapshots.items():
-                cursor.execute(f"CREATE OR REPLACE VIEW {table} AS\n{select_of(table, snapshot)}")
+                rows = select(table, self._tables / table, files_of(table, snapshot))
+                cursor.execute(f"CREATE OR REPLACE VIEW {table} AS\n{rows}")
             cursor.execute("COMMIT")
 
 

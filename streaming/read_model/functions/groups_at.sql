@@ -5,8 +5,13 @@ SELECT
 FROM (
     SELECT
         s.*,
-        row_number() OVER (PARTITION BY s.cluster, s.group ORDER BY s.time DESC, s.seq DESC) AS age
+        row_number() OVER (PARTITION BY s.cluster, s.group ORDER BY s.seq DESC) AS age
     FROM group_state s
-    WHERE s.time <= instant
+    JOIN (
+        SELECT g.cluster, g.group, max(g.time) AS last_time
+        FROM group_state g
+        WHERE g.time <= instant
+        GROUP BY g.cluster, g.group
+    ) t ON t.cluster = s.cluster AND t.group = s.group AND t.last_time = s.time
 ) l
 WHERE l.age = 1

@@ -9,9 +9,14 @@ SELECT
 FROM (
     SELECT
         a.*,
-        row_number() OVER (PARTITION BY a.cluster, a.group, a.incident_id ORDER BY a.time DESC, a.seq DESC) AS age,
-        count(*) OVER (PARTITION BY a.cluster, a.group, a.incident_id) AS transitions
+        t.transitions,
+        row_number() OVER (PARTITION BY a.cluster, a.group, a.incident_id ORDER BY a.seq DESC) AS age
     FROM anomalies a
-    WHERE a.time <= instant
+    JOIN (
+        SELECT b.cluster, b.group, b.incident_id, max(b.time) AS last_time, count(*) AS transitions
+        FROM anomalies b
+        WHERE b.time <= instant
+        GROUP BY b.cluster, b.group, b.incident_id
+    ) t ON t.cluster = a.cluster AND t.group = a.group AND t.incident_id = a.incident_id AND t.last_time = a.time
 ) l
 WHERE l.age = 1

@@ -7,14 +7,8 @@ SELECT
     coalesce(a.queue_id, b.queue_id) AS queue_id,
     a.client_id AS from_client,
     b.client_id AS to_client
-FROM (
-    SELECT i.* FROM ownership_intervals i
-    WHERE i.from_time <= earlier AND (i.to_time IS NULL OR earlier < i.to_time)
-) a
-FULL OUTER JOIN (
-    SELECT i.* FROM ownership_intervals i
-    WHERE i.from_time <= later AND (i.to_time IS NULL OR later < i.to_time)
-) b
+FROM owners_at(earlier) a
+FULL OUTER JOIN owners_at(later) b
     ON a.cluster = b.cluster AND a.group = b.group AND a.topic = b.topic AND a.broker = b.broker
     AND a.queue_id = b.queue_id
 WHERE a.client_id IS DISTINCT FROM b.client_id

@@ -1,4 +1,5 @@
--- The last state of each queue that was told by an instant (epoch milliseconds).
+-- The last state, told by an instant (epoch milliseconds), of each queue that its group then had: a group tells all of
+-- them once an hour at the latest (policy: snapshot_interval), so nothing older than its last hour is looked at.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_age_ms,
     l.commit_offset, l.broker_offset, l.lag, l.cached_count, l.pull_age_ms, l.consume_age_ms, l.status, l.status_reason
@@ -9,6 +10,12 @@ FROM (
             PARTITION BY s.cluster, s.group, s.topic, s.broker, s.queue_id ORDER BY s.time DESC, s.seq DESC
         ) AS age
     FROM queue_state s
-    WHERE s.time <= instant
+    JOIN (
+        SELECT g.cluster, g.group, max(g.time) AS last_time
+        FROM group_state g
+        WHERE g.time <= instant
+        GROUP BY g.cluster, g.group
+    ) t ON t.cluster = s.cluster AND t.group = s.group
+    WHERE s.time <= instant AND s.time > t.last_time - 3900000
 ) l
 WHERE l.age = 1

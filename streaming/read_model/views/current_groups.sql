@@ -1,11 +1,2 @@
 -- The last known state of each group.
-SELECT
-    l.cluster, l.group, l.time, l.members, l.subscriptions, l.consume_type, l.message_model, l.consume_from_where,
-    l.orderly, l.strategy, l.health, l.health_reason, l.coverage
-FROM (
-    SELECT
-        s.*,
-        row_number() OVER (PARTITION BY s.cluster, s.group ORDER BY s.time DESC, s.seq DESC) AS age
-    FROM group_state s
-) l
-WHERE l.age = 1
+SELECT n.* FROM groups_at(9223372036854775807) n

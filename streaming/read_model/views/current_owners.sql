@@ -1,15 +1,2 @@
 -- Who owns each queue now, and since when; `client_id` is null while nobody does.
-SELECT
-    l.cluster, l.group, l.topic, l.broker, l.queue_id,
-    CASE WHEN l.action = 'ASSIGNED' THEN l.client_id END AS client_id,
-    l.time AS since,
-    l.expected_owner, l.evidence, l.rebalance_id
-FROM (
-    SELECT
-        h.*,
-        row_number() OVER (
-            PARTITION BY h.cluster, h.group, h.topic, h.broker, h.queue_id ORDER BY h.time DESC, h.seq DESC
-        ) AS age
-    FROM assignment_history h
-) l
-WHERE l.age = 1
+SELECT n.* FROM owners_at(9223372036854775807) n

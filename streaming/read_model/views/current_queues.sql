@@ -1,13 +1,2 @@
--- The last known state of each queue.
-SELECT
-    l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_age_ms,
-    l.commit_offset, l.broker_offset, l.lag, l.cached_count, l.pull_age_ms, l.consume_age_ms, l.status, l.status_reason
-FROM (
-    SELECT
-        s.*,
-        row_number() OVER (
-            PARTITION BY s.cluster, s.group, s.topic, s.broker, s.queue_id ORDER BY s.time DESC, s.seq DESC
-        ) AS age
-    FROM queue_state s
-) l
-WHERE l.age = 1
+-- The last known state of each queue that its group still has.
+SELECT n.* FROM queues_at(9223372036854775807) n

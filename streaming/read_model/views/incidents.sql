@@ -1,15 +1,2 @@
 -- Each incident once, as its last transition left it; `resolved_at` is null while it is open.
-SELECT
-    l.cluster, l.group, l.incident_id, l.code, l.sub_cause, l.severity, l.subject, l.opened_at,
-    CASE WHEN l.transition = 'RESOLVED' THEN l.time END AS resolved_at,
-    l.time AS changed_at,
-    l.transitions,
-    l.topic, l.broker, l.queue_id, l.client_id, l.evidence, l.explanation, l.first_step, l.parent, l.cause
-FROM (
-    SELECT
-        a.*,
-        row_number() OVER (PARTITION BY a.cluster, a.group, a.incident_id ORDER BY a.time DESC, a.seq DESC) AS age,
-        count(*) OVER (PARTITION BY a.cluster, a.group, a.incident_id) AS transitions
-    FROM anomalies a
-) l
-WHERE l.age = 1
+SELECT n.* FROM incidents_at(9223372036854775807) n
