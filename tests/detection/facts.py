@@ -98,7 +98,7 @@ class Record:
     reread: dict[tuple[str, MessageQueue], Reread] = field(default_factory=dict)
     """The last time."""
     mixed: set[str] = field(default_factory=set)
-    """Groups that have had ordered and concurrent members at once: of those the hook alone does not know which it is."""
+    """Groups that have had ordered and concurrent members at once: what they are is not known by the hook alone."""
     down: dict[str, int] = field(default_factory=dict)
     """When a broker, its hook or the collector last was not there."""
     down_since: dict[str, int] = field(default_factory=dict)
