@@ -21,9 +21,9 @@ CODES = (*sorted({rule.code for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULE
 """Every code that can be alerted."""
 
 
-def _span(value: object) -> object:
+def _span(value: object) -> int:
     try:
-        return duration_ms(value) if isinstance(value, str) else value
+        return duration_ms(str(value))
     except UserError as error:
         raise ValueError(str(error).rstrip(".")) from None
 
@@ -38,7 +38,7 @@ def _secret(value: object) -> object:
     return {"value": value} if isinstance(value, str) else value
 
 
-Span = Annotated[int, BeforeValidator(_span), Field(strict=True, ge=0)]
+Span = Annotated[int, BeforeValidator(_span)]
 """Milliseconds, written as 90s, 30m, 2h or 1d."""
 Code = Annotated[str, BeforeValidator(_known)]
 

@@ -113,7 +113,8 @@ class Texts:
 
     def _try(self, path: Path) -> None:
         for name in NAMES:
-            sample = self._facts(SAMPLE)
+            told = None if name == "opened" else "warning"
+            sample = self._facts(msgspec.structs.replace(SAMPLE, told_severity=told))
             try:
                 variables = _summary([sample]) | {"address": self._address} if name == "summary" else sample
                 _parts(self._theirs, name, variables)

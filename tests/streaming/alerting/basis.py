@@ -1,5 +1,6 @@
 """Incidents, tables and channels for the tests of the alerts."""
 
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,10 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.alerting.channels.channel import ChannelError
-from streaming.alerting.config import AlertsConfig, load_alerts
+from streaming.alerting.config import AlertsConfig
 from streaming.alerting.render import Texts
 from streaming.alerting.run import Alerting
+from streaming.settings import conf_file
 
 NOW = 1_795_280_000_000
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
@@ -33,7 +35,7 @@ def config(**given: object) -> AlertsConfig:
     """The defaults, with one route to the channel `ops`, unless other routes are given."""
     hook = {"kind": "webhook", "url": "http://127.0.0.1:1"}
     values = {
-        **load_alerts("").model_dump(),
+        **tomllib.loads(conf_file("alerts.toml").read_text()),
         "routes": [{"channels": ["ops"]}],
         "channels": dict.fromkeys(("ops", "chat", "pager"), hook),
         **given,
@@ -98,7 +100,7 @@ class Listener:
 
 def quiet(**given: object) -> AlertsConfig:
     """Without waiting, and without the dead-man check."""
-    return config(**{"group_wait": 0, "dead_man": {"job": 0, "sources": 0, "forget": HOUR}, **given})
+    return config(**{"group_wait": "0s", "dead_man": {"job": "0s", "sources": "0s", "forget": "1h"}, **given})
 
 
 def start(tables: Path, clock: Clock, channels, settings: AlertsConfig | None = None) -> Alerting:

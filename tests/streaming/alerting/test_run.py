@@ -215,7 +215,7 @@ def test_where_unread_versions_are_gone_it_goes_on_with_what_is_open(tables, clo
 
 
 def test_the_ledger_is_all_that_is_known(tables, clock, ops):
-    alerting = start(tables, clock, {"ops": ops}, config(dead_man={"job": 0, "sources": 0, "forget": HOUR}))
+    alerting = start(tables, clock, {"ops": ops}, config(dead_man={"job": "0s", "sources": "0s", "forget": "1h"}))
     tell(tables, transition(), transition("child", seq=2, parent="i1"))
     rounds(alerting)
     clock.forward(MINUTE)
