@@ -19,6 +19,8 @@ _ABOVE_0 = (
     "snapshot_interval",
     "group_memory",
 )
+SNAPSHOT_INTERVAL_MAX = 3_600_000
+"""Who asks for the state at an instant looks back no further (`queues_at` of the read model)."""
 _NOT_BELOW = (
     ("broker_lock_max_live_time", "client_lock_max_live_time", "two clients could consume one queue"),
     ("pull_threshold_for_queue", "pull_batch_size", "a client could not take what one pull brings"),
@@ -36,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     client_lock_max_live_time: Natural = 30_000
     """rocketmq.client.rebalance.lockMaxLiveTime: older, and the client refuses to consume."""
+    lock_interval: Natural = 20_000
+    """rocketmq.client.rebalance.lockInterval: how often a client renews its locks."""
     broker_lock_max_live_time: Natural = 60_000
     """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to whoever asks."""
     pull_max_idle_time: Natural = 120_000
@@ -116,7 +120,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     no_clients_after: Natural = 60_000
     """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000
-    """How often state is written although nothing changed."""
+    """How often state is written although nothing changed; at most `SNAPSHOT_INTERVAL_MAX`."""
     group_memory: Natural = 7 * 24 * 3_600_000
     """A group without member, incident or event for so long is forgotten."""
 
@@ -135,6 +139,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if getattr(self, name) == 0:
                 msg = f"{name} must be above 0"
                 raise ValueError(msg)
+        if self.snapshot_interval > SNAPSHOT_INTERVAL_MAX:
+            msg = f"snapshot_interval must not be above {SNAPSHOT_INTERVAL_MAX}: queries look back no further"
+            raise ValueError(msg)
         for name, other, otherwise in _NOT_BELOW:
             if getattr(self, name) < getattr(self, other):
                 msg = f"{name} must not be below {other}: {otherwise}"

@@ -13,6 +13,7 @@ CONTRADICTIONS = [
     ({"channel_expired_after": 29_999}, "channel_expired_after must not be below heartbeat_broker_interval"),
     ({"regression_critical": 99}, "regression_critical must not be below regression_warning"),
     ({"stuck_after": 0}, "stuck_after must be above 0"),
+    ({"snapshot_interval": 3_600_001}, "snapshot_interval must not be above 3600000"),
     ({"allocate_strategy": "MACHINE_ROOM"}, "allocate_strategy must be one of AVG, "),
     ({"stuck_after": -1}, "Expected `int` >= 0"),
     ({"stuck_for": 1}, "unknown field `stuck_for`"),
