@@ -86,7 +86,7 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int)
     view.info = ConsumerGroupInfo()
     hook.locks, hook.speakers, hook.waiting, hook.doubts, hook.heartbeats = {}, {}, {}, (), {}
     hook.time = hook.complete_at = hook.covered_since = now
-    hook.heard_at = turn.now
+    hook.heard_at = view.back_at = turn.now
     turn.look_again(hook.clock, now + HEARD_FROM_ALL)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
     follow(turn, before, first_sight=False)

@@ -9,7 +9,7 @@ from rebalance_model.observe import causes, corrections, ownership, rebalances, 
 from rebalance_model.observe.broker_view import UNNAMED, subscription_table
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE, ConsumerConnection, TopicRoute
 from rebalance_model.observe.expectation import Basis, basis, expect
-from rebalance_model.observe.state import BrokerView, ClientView, GroupState, Route, Unowned
+from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView, ClientView, GroupState, Route, Unowned
 from rebalance_model.observe.turn import Turn
 
 
@@ -47,6 +47,8 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
         return
     polled = _group_info(event)
     if view is not None and view.unanswered:
+        if view.unanswered >= UNANSWERED_POLLS:
+            view.back_at = turn.now
         view.unanswered = 0
         turn.brokers_to_judge[event.broker] = None
     if view is None or view.failing or polled != view.info:

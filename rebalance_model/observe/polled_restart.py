@@ -15,6 +15,7 @@ def await_members(turn: Turn, broker: str, view: BrokerView) -> None:
     """Wait for the members of before, until an answer of the broker must list them again."""
     until = turn.now + HEARD_FROM_ALL + turn.policy.poll_interval
     view.awaited = dict.fromkeys(view.info.client_ids(), until)
+    view.back_at = turn.now
     turn.look_again(turn.state.clock, until)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
 

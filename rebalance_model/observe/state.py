@@ -117,6 +117,8 @@ class BrokerView(msgspec.Struct, array_like=True):
     """The clock of its hook, if it ever had one."""
     awaited: dict[str, int] = {}
     """Members from before a restart that only polls showed, and until when they are waited for; the group's clock."""
+    back_at: int = 0
+    """When it restarted, or answered again after it had not, by the group's clock; 0: never."""
 
     def lists(self, client_id: str) -> bool:
         """Whether the client is a member, by this broker."""

@@ -109,6 +109,37 @@ def trace_stats(trace: Trace, at: int, offsets: dict[int, tuple[int, int]]) -> A
     return traces.ConsumeStats(queues=rows, **trace._poll(START + at * 1000))
 
 
+# A broker that is back
+
+OLD = {"a": holding(0, 1, lock_age=75), "b": holding(2, 3, lock_age=75)}
+
+
+def test_a_lock_that_nobody_could_renew_at_a_broker_that_was_away_is_renewed_in_the_clients_next_turn():
+    """As in the lab: 50 s away, and in the first answer after it every lock was expired, by all that is known."""
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, 50, 60, members=None), 70, 80, members=OLD)
+    rounds(trace, 90)
+    assert trace.incidents("LOCK_EXPIRED") == []
+
+
+def test_a_lock_that_is_not_renewed_20_s_after_its_broker_is_back_is_expired():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, members=None), 50, 60, 70, members=OLD)
+    assert trace.incidents("LOCK_EXPIRED") == []
+    rounds(trace, 80, members=OLD)
+    assert trace.incidents("LOCK_EXPIRED") == [(70.001, "OPENED", "LOCK_EXPIRED")] * 4
+
+
+def test_after_a_restart_that_no_round_missed_it_is_the_same():
+    trace = rounds(Trace(), 0, 10)
+    reboot(trace, 15)
+    rounds(rounds(trace, 20, 30, members=OLD), 40)
+    assert trace.incidents("LOCK_EXPIRED") == []
+
+
+def test_after_one_round_in_vain_a_lock_is_judged_at_once():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=None), 30, members=OLD)
+    assert {t[:2] for t in trace.incidents("LOCK_EXPIRED")} == {(30, "OPENED")}
+
+
 # A restart that polls alone show
 
 

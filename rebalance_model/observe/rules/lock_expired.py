@@ -2,6 +2,9 @@
 
 With the broker's hook judged by the broker's clock; by polls within one answer, or, for an owner that is silent, by how
 long it has been (`ages`). Clear at a renewal, a release, or when the queue is granted to anyone.
+
+Nobody could renew at a broker that was away, and BROKER_UNREACHABLE or BROKER_LOCKS_LOST has told that: when it is back
+every client has its next turn first (`lock_interval`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -21,9 +24,21 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     left = [limit + 1 - ages.lock for limit in limits if ages.lock <= limit]
     if left and ages.clock is not None:
         turn.look_again(ages.clock, turn.clocks[ages.clock] + left[0])
+    if ages.lock > limits[0] and _has_just_come_back(turn, mq):
+        return None
     if ages.lock > limits[0]:
         return Holds("critical" if ages.lock > limits[1] else "warning", client_id=turn.state.queues[mq].owner)
     return None if ages.client.silent and not ages.lock_is_exact else CLEAR
+
+
+def _has_just_come_back(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether the owner may not have had its turn since the broker is there again."""
+    view = turn.state.views.get(mq.broker)
+    due = view.back_at + turn.policy.lock_interval if view is not None and view.back_at else 0
+    if turn.now > due:
+        return False
+    turn.look_again(turn.state.clock, due + 1)
+    return True
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
