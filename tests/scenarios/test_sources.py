@@ -125,7 +125,7 @@ def test_a_lock_that_is_not_renewed_20_s_after_its_broker_is_back_is_expired():
     trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, members=None), 50, 60, 70, members=OLD)
     assert trace.incidents("LOCK_EXPIRED") == []
     rounds(trace, 80, members=OLD)
-    assert trace.incidents("LOCK_EXPIRED") == [(70.001, "OPENED", "LOCK_EXPIRED")] * 4
+    assert trace.incidents("LOCK_EXPIRED") == [(80, "OPENED", "LOCK_EXPIRED")] * 4
 
 
 def test_after_a_restart_that_no_round_missed_it_is_the_same():

@@ -24,17 +24,19 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     left = [limit + 1 - ages.lock for limit in limits if ages.lock <= limit]
     if left and ages.clock is not None:
         turn.look_again(ages.clock, turn.clocks[ages.clock] + left[0])
-    if ages.lock > limits[0] and _has_just_come_back(turn, mq):
+    if ages.lock > limits[0] and _has_just_come_back(turn, mq, ages):
         return None
     if ages.lock > limits[0]:
         return Holds("critical" if ages.lock > limits[1] else "warning", client_id=turn.state.queues[mq].owner)
     return None if ages.client.silent and not ages.lock_is_exact else CLEAR
 
 
-def _has_just_come_back(turn: Turn, mq: MessageQueue) -> bool:
-    """Whether the owner may not have had its turn since the broker is there again."""
+def _has_just_come_back(turn: Turn, mq: MessageQueue, ages: Ages) -> bool:
+    """Whether the owner may not have had its turn between the broker's return and what is known of it."""
     view = turn.state.views.get(mq.broker)
     due = view.back_at + turn.policy.lock_interval if view is not None and view.back_at else 0
+    if ages.clock is None:
+        return ages.client.asked_at_answer <= due  # judged at the answer: the next one will tell
     if turn.now > due:
         return False
     turn.look_again(turn.state.clock, due + 1)
