@@ -1,0 +1,145 @@
+"""Tables to ask: what a job leaves of the log of the shard's tests, and groups made of it that are out of the ordinary.
+
+`Told` is the oracle: it answers from the list of effects, one by one, what the queries answer from the tables.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.effects import (
+    TABLE_OF,
+    AnyEffect,
+    AssignmentChange,
+    GroupSnapshot,
+    IncidentTransition,
+    QueueSnapshot,
+    RebalanceSettled,
+)
+from rebalance_model.observe.policy import Policy
+from schemas.arrow import arrow_schema
+from schemas.tables import PARTITIONED_BY, TABLES
+from streaming.archive_rows import LogRow, Transport, archived
+from streaming.log.rows import encode
+from tests.scenarios.trace import START
+from tests.streaming.test_backtest import effects, partitions
+
+END = START + 700_000
+INSTANTS = [START + 1000 * second for second in (20, 75, 101, 110, 118, 150, 165, 230, 300, 420, 699)]
+"""Amid a storm, while queues are stuck, while a broker restarts, with and without members."""
+
+Place = tuple[str, str, int]
+
+
+@cache
+def everything() -> tuple[AnyEffect, ...]:
+    """Groups g and h; twin in two clusters; one that broadcasts, one that pulls by itself; g's retry topic."""
+    told = effects(Policy())
+    of_h = [effect for effect in told if effect.group == "h"]
+    twins = [_twin(effect, cluster) for effect in of_h for cluster in "cd"]
+    odd = [
+        msgspec.structs.replace(effect, **changed)
+        for effect in of_h
+        if isinstance(effect, GroupSnapshot | QueueSnapshot)
+        for changed in _odd(effect)
+    ]
+    retry = [
+        msgspec.structs.replace(effect, topic=f"{RETRY_TOPIC_PREFIX}g", seq=effect.seq + 100_000)
+        for effect in told
+        if effect.group == "g" and isinstance(effect, AssignmentChange | QueueSnapshot)
+    ]
+    return (*told, *twins, *odd, *retry)
+
+
+def _twin(effect: AnyEffect, cluster: str) -> AnyEffect:
+    """As it would be in a group called twin; there, the storm explains the stale heartbeats."""
+    moved = msgspec.structs.replace(effect, group="twin", cluster=cluster)
+    if not isinstance(moved, IncidentTransition):
+        return moved
+    parent = f"twin-{cluster}-storm" if moved.code == "STALE_HEARTBEAT" else None
+    name = f"twin-{cluster}-{'storm' if moved.code == 'REBALANCE_STORM' else moved.incident_id}"
+    return msgspec.structs.replace(moved, incident_id=name, parent=parent)
+
+
+def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
+    if isinstance(effect, QueueSnapshot):
+        nobody = {"owner": None, "expected_owner": None}
+        return [{"group": group, **nobody} for group in ("everyone", "pullers")]
+    return [
+        {"group": "everyone", "message_model": "BROADCASTING"},
+        {"group": "pullers", "consume_type": "CONSUME_ACTIVELY"},
+    ]
+
+
+def write(tables: Path, told: tuple[AnyEffect, ...]) -> None:
+    """The tables with these effects, and the archive of the log that led to them."""
+    for table in TABLES:
+        DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+    for kind, table in TABLE_OF.items():
+        rows = [msgspec.to_builtins(effect) for effect in told if type(effect) is kind]
+        write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+    log = [
+        LogRow(partition, offset, None, encode(event), END + 86_400_000)
+        for partition, events in enumerate(partitions())
+        for offset, event in enumerate(events)
+    ]
+    (batch,) = archived([pa.RecordBatch.from_pylist([row._asdict() for row in log])], Transport(None))
+    rows = pa.Table.from_pylist(batch.column("accepted").to_pylist(), arrow_schema("telemetry"))
+    write_deltalake(tables / "telemetry", rows, mode="append")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was told of one group by an instant."""
+
+    group: str
+    instant: int = 2**63 - 1
+    cluster: str = "c"
+
+    def of(self, kind: type[AnyEffect]) -> list[AnyEffect]:
+        """In the order in which it was told."""
+        mine = [
+            effect
+            for effect in everything()
+            if (effect.cluster, effect.group) == (self.cluster, self.group)
+            and type(effect) is kind
+            and effect.time <= self.instant
+        ]
+        return sorted(mine, key=lambda effect: (effect.time, effect.seq))
+
+    def owners(self, *, retry: bool = False) -> dict[Place, str]:
+        """Who has each queue that anybody has."""
+        owners: dict[Place, str] = {}
+        for change in self.of(AssignmentChange):
+            place = (change.topic, change.broker, change.queue_id)
+            if change.action == "ASSIGNED":
+                owners[place] = change.client_id
+            else:
+                owners.pop(place, None)
+        return {place: owner for place, owner in owners.items() if retry or not place[0].startswith(RETRY_TOPIC_PREFIX)}
+
+    def queues(self) -> dict[Place, QueueSnapshot]:
+        """The last state of each queue, retry queues left out."""
+        last = {(queue.topic, queue.broker, queue.queue_id): queue for queue in self.of(QueueSnapshot)}
+        return {place: queue for place, queue in last.items() if not place[0].startswith(RETRY_TOPIC_PREFIX)}
+
+    def state(self) -> GroupSnapshot:
+        """The last state of the group."""
+        return self.of(GroupSnapshot)[-1]
+
+    def incidents(self) -> dict[str, IncidentTransition]:
+        """The last transition of each."""
+        return {one.incident_id: one for one in self.of(IncidentTransition)}
+
+    def open(self) -> dict[str, IncidentTransition]:
+        """Of those that are not over."""
+        return {name: one for name, one in self.incidents().items() if one.transition != "RESOLVED"}
+
+    def rebalances(self) -> list[RebalanceSettled]:
+        """Newest first."""
+        return sorted(self.of(RebalanceSettled), key=lambda one: (one.start_time, one.seq), reverse=True)
