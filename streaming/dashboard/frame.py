@@ -36,7 +36,6 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
     """Begin a page: head, skip link and top bar. What is made next is its content."""
     ui.add_head_html(_head())
     ui.page_title(f"{title} · rebalance-watch")
-    ui.skip_link("Skip to the content", target=ui.context.client.content)
     with ui.header(add_scroll_padding=True).classes("bar"):
         with element("a", "brand", href=HOME, aria_label="rebalance-watch, all groups"):
             ui.html(_MARK, sanitize=False, tag="span").classes("mark")
@@ -49,6 +48,7 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
         element("span", "quiet nowrap").text = "Times in UTC"
         with element("button", "theme", data_theme_switch="", aria_label="Theme"):
             ui.html(_HALF, sanitize=False, tag="span")
+    ui.skip_link("Skip to the content", target=ui.context.client.content)
 
 
 class Plain(ui.element):

@@ -30,17 +30,15 @@ class Ends(NamedTuple):
     """When anything was told last."""
     live: int
     """What "now" is on the page: the clock's now, or `last` where the tables have been silent for too long."""
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing has been told for so long that the page can't speak of now."""
-        return self.live == self.last
+    silent: bool
+    """Whether nothing has been told for so long that the page can't speak of now."""
 
 
 def ends(first: int, last: int, now: int | None = None) -> Ends:
     """Where history ends, by the clock (``now``, if it isn't given) and by what was told."""
     now = time.time_ns() // 1_000_000 if now is None else now
-    return Ends(first, last, max(now, last) if now - last < SILENT_AFTER_MS else last)
+    silent = now - last >= SILENT_AFTER_MS
+    return Ends(first, last, last if silent else max(now, last), silent)
 
 
 def window(told: Ends, span: str, at: int | None) -> Window:

@@ -33,7 +33,7 @@ export default {
     <div class="lanes" :style="{ '--gutter': gutter + 'px' }">
       <canvas ref="head" class="lanes-head" role="img" :aria-label="data.summary"
         @pointermove="over($event, 'head')" @pointerleave="tip = null" @click="press($event, 'head')"></canvas>
-      <div ref="scroll" class="lanes-scroll" tabindex="0" role="region" :aria-label="data.label" @scroll="later">
+      <div ref="scroll" class="lanes-scroll" tabindex="0" role="group" :aria-label="data.label" @scroll="later">
         <div :style="{ height: data.lanes.length * ${LANE} + 'px' }">
           <canvas ref="body" class="lanes-body" aria-hidden="true"
             @pointermove="over($event, 'body')" @pointerleave="tip = null" @click="press($event, 'body')"></canvas>

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.dashboard.facts import History
@@ -25,7 +26,12 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
         super().__init__()
         self._props["data"] = {}
         self._props["at"] = None
-        self.on("seek", lambda event: on_seek(event.args))
+        self._on_seek = on_seek
+        self.on("seek", self._chosen)
+
+    def _chosen(self, event: GenericEventArguments) -> object:
+        self._props["at"] = event.args  # the browser shows it already: an echo would pull the slider back
+        return self._on_seek(event.args)
 
     def show(self, data: dict[str, object], at: int | None) -> None:
         """Show a span; what is shown already is not sent again, which for thousands of queues is much."""
@@ -33,7 +39,7 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
         if data != self._props["data"]:
             self._props["data"] = data
             self.update()
-        elif moved:
+        if moved:
             self.run_method("seek", at)
 
 
