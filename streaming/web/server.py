@@ -76,8 +76,8 @@ def _application(settings: Settings, store: Store, access: Access, *, openapi_ur
         redoc_url=None,
     )
     app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
-    app.add_middleware(Gate, access=access)
     tell_errors(app)
+    app.add_middleware(Gate, access=access)  # the last one that is added is the outermost
     exported = registry(store, app.state.sources, settings)
 
     @app.get("/metrics", include_in_schema=False)

@@ -1,16 +1,15 @@
 """One read model for a process that lives long, kept up to date, and asked off the event loop."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-import structlog
-
 from streaming.read_model import ReadModel
 
-_LOG = structlog.get_logger(__name__)
+_LOG = logging.getLogger(__name__)
 _REFRESH_SECONDS = 1.0
 
 P = ParamSpec("P")
@@ -57,8 +56,13 @@ class Store:
         return self._model.refresh()
 
     def _follow(self) -> None:
+        failing = False
         while not self._closing.wait(_REFRESH_SECONDS):
             try:
                 self.refresh()
-            except Exception:  # noqa: BLE001  the next second tries again; health tells how old the data is meanwhile
-                _LOG.exception("the tables can't be read; the next second tries again")
+                failing = False
+            except Exception:  # noqa: BLE001  whatever it is, the next second may be better
+                # Questions go on over what was read last; health tells how old that is.
+                if not failing:
+                    _LOG.exception("the tables can't be read anew; every second tries again")
+                failing = True

@@ -1,5 +1,6 @@
 """What went wrong, as ``{"error": sentence}``: never a traceback."""
 
+import logging
 from http import HTTPStatus
 from typing import Any
 
@@ -7,9 +8,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Answer
+
+_LOG = logging.getLogger(__name__)
 
 
 class Failure(Answer):
@@ -39,9 +43,32 @@ def tell_errors(app: FastAPI) -> None:
         name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
         return failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {first['msg']}.")
 
-    @app.exception_handler(Exception)
-    def fault(_: Request, __: Exception) -> JSONResponse:  # uvicorn logs it
-        return failure(HTTPStatus.INTERNAL_SERVER_ERROR, "Something is wrong in rebalance-watch: its log says what.")
+    app.add_middleware(Faults)
+
+
+class Faults:
+    """What no handler knows is a fault of ours: the log has all of it, the answer one sentence."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and answer it if nothing else has."""
+        answered = scope["type"] != "http"
+
+        async def watched(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if answered:
+                raise
+            _LOG.exception("the request for %s failed", scope["path"])
+            sentence = "Something is wrong in rebalance-watch: its log says what."
+            await failure(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)(scope, receive, send)
 
 
 def failure(status: HTTPStatus, sentence: str) -> JSONResponse:

@@ -85,8 +85,8 @@ class World:
         self._add(
             RebalanceSettled, time, group, rebalance_id=f"r{time}", start_time=time - 100, end_time=time,
             trigger=trigger, trigger_client="B", causes=(f"{trigger} B",), members_before=("A",),
-            members_after=("A", "B"), queues_moved=1, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 5),), pause_ms_max=5,
-            converged=True,
+            members_after=("A", "B"), queues_moved=1, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 5),),
+            pause_ms_max=5, converged=True,
         )  # fmt: skip
 
     def heard(self, source_id: str, time: int, *, source: str = "poll", ingest_time: int | None = None) -> None:

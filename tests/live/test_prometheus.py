@@ -1,0 +1,104 @@
+"""A real Prometheus scrapes `rebalance-watch metrics` with the token, and a stuck queue's alert fires and is over."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streaming.settings import conf_file
+from tests.streaming.metrics.world import World
+from tests.streaming.web.served import served
+
+TOKEN = "a token of the test's own"
+PATIENCE_SECONDS = 30
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is missing: conf/apt.txt"),
+]
+
+CONFIG = """
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [{rules}]
+scrape_configs:
+  - job_name: rebalance-watch
+    authorization: {{credentials: "{token}"}}
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+@contextmanager
+def prometheus(folder: Path, target: str):
+    """One that scrapes the target; gives its address."""
+    config = folder / "prometheus.yml"
+    config.write_text(CONFIG.format(rules=conf_file("prometheus/rules.yml"), token=TOKEN, target=target))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with (folder / "prometheus.log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={config}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address={address}",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield f"http://{address}/api/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def eventually(holds, what: str):
+    """What it gives as soon as that is something."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if found := holds():
+                return found
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError(what)
+
+
+def asked(url: str) -> dict:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return json.load(answer)["data"]
+
+
+def test_a_stuck_queue_fires_and_is_over(tmp_path):
+    now, tables, world = time.time_ns() // 1_000_000, tmp_path / "tables", World()
+    world.group("orders", "BAD", now)
+    world.queue("orders", 3, status="BAD", time=now)
+    world.incident("orders", "ORDERED_QUEUE_STUCK", 3, time=now)
+    world.heard("poll-1@1", now)
+    world.write(tables)
+
+    def firing() -> list[dict]:
+        return [alert["labels"] for alert in asked(f"{api}/alerts")["alerts"] if alert["state"] == "firing"]
+
+    with served("metrics", tmp_path, WEB__TOKEN=TOKEN) as url, prometheus(tmp_path, url.removeprefix("http://")) as api:
+        [alert] = eventually(firing, "no alert fires")
+        assert (alert["alertname"], alert["severity"]) == ("RocketMQQueueStuck", "critical")
+        assert [alert[name] for name in ("consumer_group", "topic", "broker", "queue_id")] == [
+            "orders",
+            "Orders",
+            "b",
+            "3",
+        ]
+        [target] = asked(f"{api}/targets")["activeTargets"]
+        assert (target["health"], target["lastError"]) == ("up", "")
+
+        world.incident("orders", "ORDERED_QUEUE_STUCK", 3, time=now + 1, transition="RESOLVED")
+        world.write(tables)
+        eventually(lambda: not firing(), "the alert fires on")
