@@ -5,6 +5,7 @@ in an incident's life, and the severity that was told; when that rises, the form
 What fires has an end a few resends ahead, as Prometheus itself does it: an alert whose sender is gone ends by itself.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,8 +34,11 @@ class Alertmanager:
         self._http = HttpClient(config.url, "/api/v2/alerts", config.headers, config.timeout)
 
     def send(self, message: Message, now: int) -> None:
-        """Post its alerts as they are now."""
-        alerts = [alert for one in message.alerts for alert in self._alerts(one, message, now)]
+        """Post its incidents as they are now: of what happened to one within the message, the last counts."""
+        incidents: dict[str, list[dict[str, Any]]] = {}
+        for one in message.alerts:
+            incidents.setdefault(one["incident_id"], []).append(one)
+        alerts = [alert for told in incidents.values() for alert in self._alerts(told[0], told[-1], message, now)]
         self._http.post(msgspec.json.encode(alerts), message.key)
 
     def stand(self, message: Message, now: int) -> None:
@@ -45,13 +49,14 @@ class Alertmanager:
         """Close the connections."""
         self._http.close()
 
-    def _alerts(self, one: dict[str, Any], message: Message, now: int) -> list[dict[str, Any]]:
-        if one["kind"] == "RESOLVED":
-            return [self._alert(one, message, one["told_severity"], now, now)]
-        firing = self._alert(one, message, one["severity"], now, now + self._end_ms)
-        if one["told_severity"] in {None, one["severity"]}:
-            return [firing]
-        return [self._alert(one, message, one["told_severity"], now, now), firing]
+    def _alerts(
+        self, first: dict[str, Any], last: dict[str, Any], message: Message, now: int
+    ) -> Iterator[dict[str, Any]]:
+        before, over = first["told_severity"], last["kind"] == "RESOLVED"
+        severity = last["told_severity"] if over else last["severity"]
+        if before not in {None, severity}:
+            yield self._alert(last, message, before, now, now)
+        yield self._alert(last, message, severity, now, now if over else now + self._end_ms)
 
     def _alert(self, one: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
         labels = {

@@ -4,6 +4,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import pytest
 
 from streaming.alerting.alert import Alert, Delivery, key_of
@@ -139,6 +140,16 @@ def test_what_gets_worse_ends_the_alert_as_it_was_and_fires_as_it_is(server, cha
     [(_, _, [before, after])] = server.requests
     assert (before["labels"]["severity"], before["endsAt"]) == ("warning", "2026-11-21T16:54:20.000+00:00")
     assert (after["labels"]["severity"], after["endsAt"]) == ("critical", "2026-11-21T16:58:20.000+00:00")
+
+
+def test_of_what_happened_to_an_incident_within_a_message_an_alertmanager_gets_the_last(server, channel):
+    life = [("OPENED", None, "warning"), ("ESCALATED", "warning", "critical"), ("RESOLVED", "critical", "critical")]
+    for number in (2, 3):
+        made = [message(kind, told, severity=severity).alerts[0] for kind, told, severity in life[:number]]
+        told = msgspec.structs.replace(message(), alerts=tuple(made))
+        channel(kind="alertmanager", url=server.url).send(told, NOW + MINUTE)
+    ends = [[(one["labels"]["severity"], one["endsAt"][14:16]) for one in body] for *_, body in server.requests]
+    assert ends == [[("critical", "58")], [("critical", "54")]]
 
 
 def test_an_incident_dated_by_a_clock_ahead_of_ours_starts_now(server, channel):

@@ -1,0 +1,131 @@
+"""Who gets the alerts in a test: a webhook, and a real Alertmanager, which tells the same webhook what it took in."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
+from types import SimpleNamespace
+
+import httpx
+
+from streaming.lab.servers import LOOPBACK, free_port
+
+PROGRAM = "prometheus-alertmanager"
+_CONFIG = """
+route: {{receiver: test, group_by: [alertname, incident_id], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}}
+receivers: [{{name: test, webhook_configs: [{{url: "{url}/alertmanager", send_resolved: true}}]}}]
+"""
+
+
+class Webhook(ThreadingHTTPServer):
+    """Keeps every POST that it takes; with a rate of faults it sometimes refuses one, or takes it and says nothing."""
+
+    def __init__(self, faults=0.0, seed=0):
+        super().__init__((LOOPBACK, 0), _Handler)
+        self.url = f"http://{LOOPBACK}:{self.server_port}"
+        self.taken = []
+        self.faults = faults
+        self.random = Random(seed)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+    def handle_error(self, request, client_address):
+        """Whoever was killed while it sent does not read the answer."""
+
+    def alerts(self):
+        """What our own webhook channel sent: each alert, with the key of the message it came in."""
+        return [
+            SimpleNamespace(message=key, **alert)
+            for path, key, body in list(self.taken)
+            if path == "/ours"
+            for alert in body["alerts"]
+        ]
+
+    def from_alertmanager(self):
+        """What the Alertmanager sent: (incident, severity, status), in order, each once."""
+        seen = []
+        for path, _, body in list(self.taken):
+            for alert in body["alerts"] if path == "/alertmanager" else ():
+                labels = alert["labels"]
+                one = (labels["incident_id"], labels["severity"], alert["status"])
+                if one not in seen:
+                    seen.append(one)
+        return seen
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        chance = self.server.random.random() if self.path == "/ours" else 1.0
+        if chance >= self.server.faults / 2:
+            self.server.taken.append((self.path, self.headers["Idempotency-Key"], body))
+        self.send_response(200 if chance >= self.server.faults else 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Alertmanager:
+    """Debian's, on a free port, without a cluster."""
+
+    def __init__(self, folder, webhook):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        (folder / "alertmanager.yml").write_text(_CONFIG.format(url=webhook.url))
+        self._port = free_port()
+        self.url = f"http://{LOOPBACK}:{self._port}"
+        self._process = None
+
+    def start(self):
+        """Start it (again), and wait until it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [shutil.which(PROGRAM), f"--config.file={self._folder / 'alertmanager.yml'}",
+                 f"--storage.path={self._folder / 'data'}", f"--web.listen-address={LOOPBACK}:{self._port}",
+                 "--cluster.listen-address="],
+                stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return self
+
+    def _answers(self):
+        try:
+            return httpx.get(f"{self.url}/-/ready").is_success
+        except httpx.HTTPError:
+            return False
+
+    def active(self):
+        """The alerts that fire there: incident by labels."""
+        answer = httpx.get(f"{self.url}/api/v2/alerts").raise_for_status().json()
+        return {alert["labels"]["incident_id"]: alert for alert in answer}
+
+    def kill(self):
+        """SIGKILL: what it had not written down it has forgotten."""
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.kill()

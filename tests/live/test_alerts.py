@@ -1,0 +1,235 @@
+"""The alert process as a user starts it, with a real Alertmanager and a webhook, over tables that a test fills.
+
+What it tells is compared with what the incidents of the demo's capture, or of a made-up story, ask for; and it is
+killed (SIGKILL) at random points, with a webhook that fails now and then.
+"""
+
+import shutil
+import time
+from itertools import groupby
+from random import Random
+
+import pytest
+
+from rebalance_model.observe.effects import IncidentTransition
+from streaming.alerting.follow import Follower
+from streaming.alerting.ledger import Ledger
+from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
+from tests.live.commands import Command
+from tests.streaming.alerting.basis import make_tables, tell, transition
+from tests.streaming.demo.findings import effects
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing: conf/apt.txt"),
+]
+
+CONFIG = """
+poll = "1s"
+group_wait = "0s"
+dead_man = {{job = "0s", sources = "0s", forget = "1h"}}
+limit = {{messages = 10000, span = "1s", alerts = 1000}}
+retry = {{first = "1s", longest = "1s"}}
+routes = [{{channels = ["ours", "manager"]}}]
+
+[channels.ours]
+kind = "webhook"
+url = {{env = "TEST_HOOK"}}
+
+[channels.manager]
+kind = "alertmanager"
+url = "{manager}"
+resend = "1s"
+"""
+
+
+@pytest.fixture
+def webhook():
+    with Webhook() as webhook:
+        yield webhook
+
+
+@pytest.fixture
+def manager(tmp_path, webhook):
+    with Alertmanager(tmp_path / "alertmanager", webhook) as manager:
+        yield manager
+
+
+@pytest.fixture
+def command(tmp_path, webhook, manager, monkeypatch):
+    """`rebalance-watch alert` over empty tables."""
+    make_tables(tmp_path / "root" / "tables")
+    (tmp_path / "alerts.toml").write_text(CONFIG.format(manager=manager.url))
+    monkeypatch.setenv("TEST_HOOK", f"{webhook.url}/ours")
+    settings = {"RUNTIME__ROOT": tmp_path / "root", "ALERTS__FILE": tmp_path / "alerts.toml"}
+    with Command(tmp_path, settings, "alert", "run") as command:
+        yield command
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return tmp_path / "root" / "tables"
+
+
+def wanted(transitions):
+    """(incident, kind) of everything that is to be told, of transitions as the observer told them."""
+    told = set()
+    for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
+        if one.transition in {"OPENED", "ESCALATED"} and one.parent is None:
+            opened = (one.incident_id, "OPENED") in told
+            told.add((one.incident_id, "ESCALATED" if opened else "OPENED"))
+        elif one.transition == "RESOLVED" and (one.incident_id, "OPENED") in told:
+            told.add((one.incident_id, "RESOLVED"))
+    return told
+
+
+def told(webhook):
+    return {(alert.incident_id, alert.kind) for alert in webhook.alerts()}
+
+
+def test_the_incidents_of_the_capture_fire_and_end_at_a_webhook_and_in_an_alertmanager(
+    command, tables, webhook, manager, eventually
+):
+    found = [effect for effect in effects() if isinstance(effect, IncidentTransition)]
+    command.start().wait_for("following", 30)
+    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
+    begun = {one.incident_id for one in found if one.transition == "OPENED"}
+    tell(tables, *(one for one in found if one.transition != "RESOLVED"))
+    eventually(lambda: told(webhook) >= {one for one in wanted(found) if one[1] != "RESOLVED"}, 20)
+    open_there = {incident for incident, kind in wanted(found) if kind == "OPENED"}
+    assert open_there <= begun
+    eventually(lambda: set(manager.active()) == open_there, 20)
+    shown = next(iter(manager.active().values()))
+    assert shown["annotations"]["idempotency_key"].startswith(f"{shown['labels']['incident_id']}:")
+    assert shown["generatorURL"].endswith(f"/incident/{shown['labels']['incident_id']}")
+    time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
+    assert set(manager.active()) == open_there
+    tell(tables, *(one for one in found if one.transition == "RESOLVED"))
+    eventually(lambda: told(webhook) == wanted(found), 20)
+    eventually(lambda: not manager.active(), 20)
+    heard = eventually(lambda: all_ended(webhook), 20)
+    assert {incident for incident, *_ in heard} == open_there
+    assert [one for one in heard if one[2] == "resolved" and (*one[:2], "firing") not in heard] == []
+    assert command.interrupt() == 0, command.said()
+    assert "Traceback" not in command.said()
+    assert webhook.url not in command.said()
+
+
+def all_ended(webhook):
+    """What the Alertmanager told, once everything that fired has ended."""
+    heard = webhook.from_alertmanager()
+    fired = {one[:2] for one in heard if one[2] == "firing"}
+    return heard if fired and fired == {one[:2] for one in heard if one[2] == "resolved"} else None
+
+
+class Story:
+    """Incidents that open, get worse and end at random, as a job would tell them."""
+
+    def __init__(self, tables, seed):
+        self._tables = tables
+        self._random = Random(seed)
+        self._open = {}
+        self._seq = 0
+        self.transitions = []
+
+    def go_on(self):
+        """Tell a few transitions in one commit."""
+        batch = [self._next() for _ in range(self._random.randint(1, 4))]
+        self.transitions += batch
+        tell(self._tables, *batch)
+
+    def end(self):
+        """Resolve what is open."""
+        batch = [self._step(incident, "RESOLVED") for incident in list(self._open)]
+        self.transitions += batch
+        tell(self._tables, *batch)
+
+    def _next(self):
+        if not self._open or self._random.random() < 0.4:
+            incident = f"incident-{self._seq}"
+            parent = "parent" if self._random.random() < 0.2 else None
+            self._open[incident] = {"severity": "warning", "group": f"g{self._seq % 7}", "parent": parent}
+            return self._step(incident, "OPENED")
+        incident = self._random.choice(list(self._open))
+        what = self._random.choice(["ESCALATED", "RESOLVED", "RESOLVED"])
+        if what == "ESCALATED" and self._open[incident]["severity"] == "critical":
+            what = "RESOLVED"
+        return self._step(incident, what)
+
+    def _step(self, incident, what):
+        self._seq += 1
+        facts = self._open[incident]
+        if what == "ESCALATED":
+            facts |= {"severity": "critical", "parent": None}
+        if what == "RESOLVED":
+            del self._open[incident]
+        return transition(incident, what, self._seq, **facts)
+
+
+def check_told(webhook, story, ledger):
+    """Everything is told, in its order, and each telling has one key, however often it came."""
+    alerts = webhook.alerts()
+    assert told(webhook) == wanted(story.transitions)
+    for (incident, kind), same in groupby(
+        sorted(alerts, key=lambda one: (one.incident_id, one.kind)), lambda one: (one.incident_id, one.kind)
+    ):
+        assert len({one.key for one in same}) == 1, (incident, kind)
+    bodies = {}
+    for path, key, body in webhook.taken:
+        if path == "/ours":
+            assert bodies.setdefault(key, body) == body
+    first = {}
+    for number, alert in enumerate(alerts):
+        first.setdefault((alert.incident_id, alert.kind), number)
+    for (incident, _), number in first.items():
+        assert first[incident, "OPENED"] <= number
+    ends = [row.key for row in ledger if row.step in {"SENT", "GIVEN_UP"}]
+    assert len(ends) == len(set(ends))
+    assert not [row for row in ledger if row.step == "GIVEN_UP"]
+
+
+def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed):
+    """Kill the process so often while a story goes on; returns how many messages came more than once."""
+    random, story = Random(seed), Story(tables, seed)
+    webhook.faults = 0.2
+    command.start().wait_for("following", 30)
+    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
+    for number in range(kills):
+        for _ in range(random.randint(1, 4)):
+            story.go_on()
+            time.sleep(random.uniform(0, 0.3))
+        command.kill()
+        story.go_on()
+        command.start()
+        if random.random() < 0.7:  # else it is killed while it starts
+            command.wait_for("following", 30)
+        time.sleep(random.uniform(0, 1.0))
+        assert "Traceback" not in command.said(), command.said()
+        if number % 10 == 7:
+            manager.kill()
+            manager.start()
+    webhook.faults = 0.0
+    story.end()
+    eventually(lambda: told(webhook) == wanted(story.transitions), 60)
+    eventually(lambda: not manager.active(), 30)
+    time.sleep(2)  # the last answer is kept with the next round
+    assert command.interrupt() == 0, command.said()
+    check_told(webhook, story, Ledger(tables).rows())
+    keys = [key for path, key, _ in webhook.taken if path == "/ours"]
+    return len(keys), len(keys) - len(set(keys)), len(story.transitions)
+
+
+def test_killed_five_times_it_loses_no_alert_and_repeats_none_under_another_key(
+    command, tables, webhook, manager, eventually
+):
+    print(kill_at_random(command, tables, webhook, manager, eventually, kills=5, seed=1))
+
+
+@pytest.mark.prove
+def test_killed_fifty_times_it_loses_no_alert_and_repeats_none_under_another_key(
+    command, tables, webhook, manager, eventually
+):
+    messages, again, transitions = kill_at_random(
+        command, tables, webhook, manager, eventually, kills=50, seed=time.time_ns()
+    )
+    print(f"\n50 kills: {transitions} transitions, {messages} messages, {again} of them again, under the same key")
