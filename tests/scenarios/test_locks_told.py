@@ -61,6 +61,21 @@ def test_a_kill_is_carried_by_the_orphan_rule_since_whether_the_queue_is_stuck_i
     assert trace.incidents("ORDERED_QUEUE_STUCK") == []
 
 
+def test_clients_that_are_shut_down_together_leave_no_orphans():
+    """The lab's rollout: a leaves with a lock that it was granted meanwhile; b, that is refused it, leaves as well."""
+    trace = ordered().leaves(20, "a").locks(20.2, "b", 0, granted=()).locks(21.2, "b", 0, granted=())
+    trace.leaves(21.5, "b").passes(30)
+    assert told(trace, "LOCK_ORPHANED") == []
+
+
+def test_the_lock_of_a_client_that_said_goodbye_and_kept_it_is_orphaned_3_s_after_the_first_refusal():
+    trace = ordered().leaves(20, "a")
+    for second in range(5):
+        trace.locks(20.2 + second, "b", 0, granted=()).passes(20.5 + second)
+    trace.locks(25.2, "b", 0)
+    assert told(trace, "LOCK_ORPHANED") == [(23.201, "OPENED", "LOCK_ORPHANED"), (25.2, "RESOLVED", "LOCK_ORPHANED")]
+
+
 def test_an_orphaned_lock_that_nobody_asks_for_any_more_is_nobodys_trouble():
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).lists(30, code=1)
     assert told(trace, "LOCK_ORPHANED") == [(20, "OPENED", "LOCK_ORPHANED"), (30, "RESOLVED", "LOCK_ORPHANED")]
