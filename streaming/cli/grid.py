@@ -90,29 +90,43 @@ class Grid:
         return self._folded(natural, most)
 
     def _folded(self, widths: dict[int, int], most: int) -> dict[int, int]:
-        """The widest are made narrower until all fit; where nothing can be, the terminal folds what is too wide."""
-        least = {place: min(width, max(_NARROWEST, len(self.columns[place].title))) for place, width in widths.items()}
-        while _total(widths) > most:
-            wide = [place for place, width in widths.items() if width > least[place] and not self.columns[place].right]
-            if not wide:
-                break
-            widths[max(wide, key=lambda place: widths[place])] -= 1
+        """The widest are made narrower until all fit: first between words, then within names.
+
+        Where even that is not enough, the terminal folds what is too wide.
+        """
+        if _total(widths) <= most:
+            return widths
+        titles = {place: len(self.columns[place].title) for place in widths}
+        words = {
+            place: max((cell_len(word) for row in self.rows for word in row[place].text.split()), default=0)
+            for place in widths
+        }
+        for least in (words, dict.fromkeys(widths, _NARROWEST)):
+            while _total(widths) > most:
+                wide = [
+                    place
+                    for place, width in widths.items()
+                    if width > max(least[place], titles[place]) and not self.columns[place].right
+                ]
+                if not wide:
+                    break
+                widths[max(wide, key=lambda place: widths[place])] -= 1
         return widths
 
     def _lines(self, row: Sequence[Cell], widths: dict[int, int]) -> Iterator[list[tuple[str, str]]]:
         texts = {place: _fold(row[place].text, width) for place, width in widths.items()}
         for number in range(max(map(len, texts.values()), default=0)):
             shown = {place: folded[number] if number < len(folded) else "" for place, folded in texts.items()}
-            last = max((place for place, text in shown.items() if text), default=-1)
+            last = max((place for place, text in shown.items() if text), default=None)
             line: list[tuple[str, str]] = []
             for place, text in shown.items():
                 padding = " " * max(0, widths[place] - cell_len(text))
                 cells = [(text, row[place].style), (padding, "")]
-                line += reversed(cells) if self.columns[place].right else cells
-                if place == last:
+                if last is None or place > last:
                     break
+                line += reversed(cells) if self.columns[place].right else cells
                 line.append((" " * _GAP, ""))
-            yield line if last < 0 or self.columns[last].right else line[:-1]
+            yield line[:-1] if last is None or self.columns[last].right else line[:-2]
 
 
 def _fold(text: str, width: int) -> list[str]:
@@ -120,14 +134,14 @@ def _fold(text: str, width: int) -> list[str]:
     if cell_len(text) <= width:
         return [text]
     lines: list[str] = []
-    for word in text.split(" "):
+    for word in text.split():
         parts = [word] if cell_len(word) <= width else _parts(word, width)
         for part, gap in zip(parts, [" ", *([""] * len(parts))], strict=False):
             if lines and cell_len(lines[-1] + gap + part) <= width:
                 lines[-1] += gap + part
             else:
                 lines.append(part)
-    return lines
+    return lines or [""]
 
 
 def _parts(word: str, width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Each question beside an oracle that folds the same effects one by one, at instants in and after a group's troubles."""
+"""Each question beside an oracle that folds the same effects one by one, amid and after a group's troubles."""
 
 import msgspec
 import pytest
@@ -238,11 +238,11 @@ ASKED_OF_A_GROUP = {
 
 @pytest.mark.parametrize("ask", ASKED_OF_A_GROUP.values(), ids=ASKED_OF_A_GROUP)
 def test_an_unknown_group_or_a_time_before_history_is_a_sentence(model, ask):
-    with pytest.raises(NotFoundError, match="knows no group twins: did you mean twin?"):
+    with pytest.raises(NotFoundError, match="knows no group twins: did you mean twin"):
         ask(model, "twins")
     with pytest.raises(NotFoundError, match="`rebalance-watch group list` names them all"):
         ask(model, "payments-of-last-year")
-    with pytest.raises(UserError, match="The history of g begins at 2027-01-15T08:00:.*choose a later time"):
+    with pytest.raises(UserError, match="The history of g begins at 2027-01-15T08:00:"):
         ask(model, "g", at=START - 1)
 
 
@@ -261,9 +261,7 @@ def test_what_is_not_known_is_not_told_as_nothing(model):
         queues(model, "g", topic="Order")
     with pytest.raises(NotFoundError, match="knows no topic Order of g"):
         diff(model, "g", START + 20_000, topic="Order")
-    with pytest.raises(
-        NotFoundError, match="g has no queue Orders@broker-a:9: Orders has queues 0 to 3, on broker-a, "
-    ):
+    with pytest.raises(NotFoundError, match="g has no queue Orders@broker-a:9: Orders has queues 0 to 3, on broker-a"):
         who_owned(model, "g", "Orders", "broker-a", 9)
     assert incidents(model, group="g", code="NO_SUCH") == []
 
