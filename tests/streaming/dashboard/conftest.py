@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 from tests.streaming.dashboard.tables import append, fleet, make_tables, shop
 
@@ -50,15 +49,6 @@ def _address(server: subprocess.Popen, said: Path) -> str:
         assert server.poll() is None, said.read_text()
         time.sleep(0.1)
     raise AssertionError(said.read_text())
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Started as root, Chromium has no sandbox; what it loads here is ours.
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -167,6 +167,7 @@ def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:
     group.state(begin)
     for queue_id, owner in owners.items():
         group.owner(begin, queue_id, owner)
+        group.queue(begin, queue_id, owner)
     for number, minute in enumerate((40, 20)):
         gone, time = ids[number], now - minute * MINUTE
         moves = [(q, gone, ids[2 + q % (clients - 2)]) for q, owner in owners.items() if owner == gone]

@@ -19,7 +19,12 @@ def row(page, region: str, text: str):
 def test_home_tells_what_is_wrong_first_and_unknown_is_not_green(open_page):
     page = open_page("/")
 
-    names = page.get_by_role("region", name="Groups by health").get_by_role("rowheader").get_by_role("link").all_inner_texts()
+    names = (
+        page.get_by_role("region", name="Groups by health")
+        .get_by_role("rowheader")
+        .get_by_role("link")
+        .all_inner_texts()
+    )
     assert names[:2] == ["orders-group", "mystery-group"]
     assert {"audit-group", "fleet-group"} <= set(names[2:])
     unknown = row(page, "Groups by health", "mystery-group")
@@ -57,7 +62,9 @@ def test_a_groups_page_tells_owners_members_rebalances_and_incidents(open_page):
         ["2.3 s", "CLIENT_DIED", "orders-3", "3 → 2", "2 / 1", "2.3 s", "7 (0 to 65)", "yes"]
     )
     expect(row(page, "Incidents of the span", "ORDERED_QUEUE_STUCK")).to_contain_text("critical")
-    expect(page.get_by_role("img", name=re.compile("Ownership timeline: 6 queues, 3 clients, 1 rebalances"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile("Ownership timeline: 6 queues, 3 clients, 1 rebalances"))
+    ).to_be_visible()
     expect(page.get_by_role("img", name="Lag by topic")).to_be_visible()
 
 

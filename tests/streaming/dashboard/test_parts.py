@@ -1,0 +1,158 @@
+"""What the pages work out before anything is drawn."""
+
+import pytest
+
+from streaming.dashboard import group_state
+from streaming.dashboard.facts import history, overview, state
+from streaming.dashboard.links import group_link, incident_link
+from streaming.dashboard.markup import ago, clock, count, duration, rendered
+from streaming.dashboard.moment import SILENT_AFTER_MS, Ends, Window, ends, until, window
+from streaming.dashboard.ownership_timeline import timeline_data
+from streaming.dashboard.paging import page_of
+from streaming.dashboard.palette import COLOURS, colours, short_names
+from streaming.queries.lag import lag
+from streaming.queries.subject import subject
+from streaming.read_model import ReadModel
+from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, Group, append, make_tables, shop
+
+NOW = 1_795_300_000_000
+HOUR = 60 * MINUTE
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    make_tables(folder)
+    gaps = Group("gaps-group", "Gaps", ("a@1", "a@2"))
+    gaps.state(NOW - 2 * HOUR)
+    gaps.owner(NOW - 2 * HOUR, 0, "a@1")
+    gaps.owner(NOW - 90 * MINUTE, 0, "a@1", "RELEASED")  # before the hour that is shown
+    gaps.owner(NOW - 30 * MINUTE, 0, "a@2")
+    gaps.owner(NOW - 20 * MINUTE, 0, "a@2", "RELEASED")
+    for queue_id in (0, 1):
+        gaps.queue(NOW - 40 * MINUTE, queue_id, None, lag=5)
+    gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)  # the other one is not told again, and holds
+    gaps.queue(NOW - 34 * MINUTE, 1, None, lag=None)
+    append(folder, [row for group in [*shop(NOW), gaps] for row in group.taken()])
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def test_a_client_keeps_its_colour_and_few_clients_share_none():
+    few = colours(CLIENTS)
+
+    assert len(set(few.values())) == len(CLIENTS)
+    assert colours(reversed(CLIENTS)) == few
+    assert set(colours(f"client-{n}" for n in range(100)).values()) == set(range(COLOURS))
+
+
+@pytest.mark.parametrize(
+    ("ids", "short"),
+    [
+        (["10.0.0.5@a-1", "10.0.0.5@a-2"], ["a-1", "a-2"]),
+        (["10.0.0.5@1", "10.0.0.6@1"], ["10.0.0.5@1", "10.0.0.6@1"]),
+        (["plain"], ["plain"]),
+    ],
+)
+def test_names_are_short_only_where_they_stay_different(ids, short):
+    assert [short_names(ids)[client] for client in ids] == short
+
+
+def test_now_is_the_clocks_unless_the_tables_are_silent():
+    assert ends(0, NOW, NOW + MINUTE) == Ends(0, NOW, NOW + MINUTE, silent=False)
+    assert ends(0, NOW, NOW + SILENT_AFTER_MS) == Ends(0, NOW, NOW, silent=True)
+    assert ends(0, NOW, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False)  # a source's clock is ahead
+
+
+def test_a_span_ends_now_or_has_the_instant_in_its_middle():
+    told = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False)
+
+    assert window(told, "1h", None) == Window(NOW - HOUR, NOW)
+    assert window(told, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
+    assert window(told, "1h", NOW - 10 * HOUR) == Window(NOW - 10 * HOUR - HOUR // 2, NOW - 10 * HOUR + HOUR // 2)
+    assert until(told, "1h", NOW + HOUR).until == NOW
+    assert window(told, "7d", None).since == told.first - 1_000
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (12_340, "12.3 s"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_spans_in_words(span, said):
+    assert duration(span) == said
+
+
+def test_what_is_not_known_is_never_a_number():
+    assert {str(said(None)) for said in (duration, count, ago, clock)} == {
+        '<span class="unknown" title="not known">not known</span>'
+    }
+
+
+def test_what_comes_from_outside_is_escaped():
+    page = rendered("sorry", title="<script>", sentence='<img src=x onerror="alert(1)">')
+
+    assert "<script>" not in page
+    assert "<img" not in page
+
+
+def test_addresses_carry_the_instant_and_odd_names():
+    assert group_link("c", "a/b%&c", 5, "6h") == "/group/a%2Fb%25%26c?cluster=c&at=5&span=6h"
+    assert incident_link("x") == "/incident/x"
+
+
+def test_a_page_beyond_the_last_is_the_last():
+    assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3)
+    assert page_of([], 0, 2) == ([], 0, 1)
+
+
+def test_the_timeline_has_a_span_for_each_owner_and_for_nobody(model):
+    told = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False)
+    past = history(model, "gaps-group", None, window(told, "1h", None))
+    data = timeline_data(past, [], told, {"a@2": 0}, lambda place: place[2] == 0)
+
+    assert data["lanes"] == ["Gaps:0"]
+    spans = data["spans"]
+    minutes = [
+        (begin // MINUTE, end // MINUTE, client) for _, begin, end, client in zip(*[iter(spans)] * 4, strict=True)
+    ]
+    assert minutes == [(0, 30, -1), (30, 40, 0), (40, 60, -1)]
+
+
+def test_differences_changes_and_members_at_an_instant(model):
+    now, then = (state(model, "orders-group", None, at) for at in (None, NOW - DIED - 1))
+
+    assert [m.id for m in group_state.members(now.group, now.queues)] == [CLIENTS[0], CLIENTS[1]]
+    assert [m.queues for m in group_state.members(then.group, then.queues)] == [2, 2, 2]
+    times = group_state.changes(history(model, "orders-group", None, Window(NOW - HOUR, NOW)))
+    assert group_state.before(times, NOW - DIED) == NOW - DIED - 2_300  # the rebalance's begin
+    assert group_state.after(times, NOW - DIED - 2_300) == NOW - DIED
+    assert group_state.after(times, NOW) is None
+
+
+def test_the_health_of_a_group_that_is_told_no_more_is_not_known(model):
+    found = {group.group: group for group in overview(model).groups}
+
+    assert found["orders-group"].health == "BAD"
+    assert found["gaps-group"].health == "UNKNOWN"
+    assert "nothing told since" in found["gaps-group"].health_reason
+    then = {group.group: group.health for group in overview(model, NOW - 2 * HOUR).groups}
+    assert then == {"gaps-group": "OK"}
+
+
+def test_a_queues_lag_holds_until_it_is_told_again_or_no_more(model):
+    points = lag(model, subject(model, "gaps-group"), NOW - HOUR, NOW)
+
+    assert [(round((p.time - NOW) / MINUTE), p.lag, p.lag_unknown) for p in points] == [
+        (-40, 10, 0),
+        (-34, 12, 0),
+        (-34, 7, 1),
+        (-24, None, 1),
+        (-24, None, 0),
+    ]
