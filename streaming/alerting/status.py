@@ -4,11 +4,16 @@ from pathlib import Path
 
 import msgspec
 
+from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.alerting.config import AlertsConfig
 from streaming.alerting.decide import Desk
 from streaming.alerting.follow import Follower
 from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted, is_claimed
+from streaming.errors import UserError
+from streaming.queries.incidents import incident
+from streaming.read_model.reader import ReadModel
+from streaming.times import written
 
 
 class ChannelStatus(msgspec.Struct, frozen=True):
@@ -46,7 +51,7 @@ class Status(msgspec.Struct, frozen=True):
 
     running: bool
     behind: int | None
-    """Versions of the table of incidents that were not looked at; None: none was, ever."""
+    """Commits of the table of incidents that were not looked at; None: none was, ever."""
     channels: tuple[ChannelStatus, ...]
     incidents: tuple[OpenIncident, ...]
     silences: tuple[AlertControl, ...]
@@ -95,6 +100,22 @@ def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
         incidents=tuple(incidents),
         silences=tuple(desk.controls.active(now)),
     )
+
+
+def open_incident(tables: Path, config: AlertsConfig, beginning: str) -> IncidentTransition:
+    """The open incident whose id begins so, as it was told last: one that the alerts know, or one of the tables.
+
+    Raises:
+        UserError: there is none, or there are several, or it is over.
+    """
+    known = [one.last for name, one in _opened(tables, config)[0].book.known.items() if name.startswith(beginning)]
+    with ReadModel(tables) as model:
+        if len(known) == 1 and not known[0].group:
+            return known[0]  # of the dead-man check, which the table of incidents has not
+        found = incident(model, beginning).incident
+        if found.resolved_at is not None:
+            raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
+        return msgspec.convert(model.transitions(found.incident_id)[-1], IncidentTransition)
 
 
 def _opened(tables: Path, config: AlertsConfig) -> tuple[Desk, int | None]:

@@ -112,8 +112,9 @@ def status(*, output: Output = "table") -> None:
         typer.echo(msgspec.json.format(msgspec.json.encode(told)).decode())
     else:
         console = Console(highlight=False)
-        behind = "nothing was followed yet" if told.behind is None else f"{told.behind} versions behind"
-        console.print(f"the alert process {'runs' if told.running else '[red]does not run[/]'}, {behind}", "")
+        runs = "runs" if told.running else "[red]does not run[/]"
+        behind = "unknown, it never ran" if told.behind is None else told.behind
+        console.print(f"the alert process {runs}; commits of incidents that it has not looked at: {behind}", "")
         _print(console, ("channel", "kind", "waiting", "last sent", "failing since", "attempts", "why"), [
             (one.channel, one.kind or "not in the file", str(one.waiting), _time(one.last_sent),
              _time(one.failing_since), str(one.attempts), one.error) for one in told.channels
@@ -137,15 +138,13 @@ def ack(
     reason: Annotated[str, typer.Option(help="For those who look later.")] = "",
 ) -> None:
     """Say that an incident is known: no more reminders of it. When it gets worse and when it is over is told."""
+    from streaming.alerting.config import load_alerts
     from streaming.alerting.ledger import tell
-    from streaming.queries.incidents import incident as ask
-    from streaming.read_model.reader import ReadModel
+    from streaming.alerting.status import open_incident
 
-    tables = load_settings().runtime.tables
-    with ReadModel(tables) as model:
-        found = ask(model, incident).incident
-    if found.resolved_at is not None:
-        raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
+    settings = load_settings()
+    tables = settings.runtime.tables
+    found = open_incident(tables, load_alerts(settings.alerts.file), incident)
     tell(tables, AlertControl(time=_now(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
                               code=None, until=None, reason=reason, author=_author()))  # fmt: skip
     typer.echo(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip())
@@ -177,9 +176,7 @@ def add(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
         reason=reason, author=_author(),
     ))  # fmt: skip
-    typer.echo(
-        f"silence {name} until {written(now + lasts)}; `rebalance-watch alert silence end {name}` ends it"
-    )
+    typer.echo(f"silence {name} until {written(now + lasts)}; `rebalance-watch alert silence end {name}` ends it")
 
 
 @silence_app.command(name="list")

@@ -1,0 +1,106 @@
+"""The whole way to a person: a poisoned ordered queue of a real cluster, a message at a webhook, an alert in a real
+Alertmanager, and the end of both when it is cured. Default intervals and thresholds, so it takes minutes."""
+
+import os
+import shutil
+import time
+
+import msgspec
+import pytest
+
+from streaming.read_model.reader import ReadModel
+from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
+from tests.live.commands import Command
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.prove,
+    pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing: conf/apt.txt"),
+]
+
+STUCK_SECONDS = 150
+"""60 s without a commit, two polls, and a slow machine."""
+CONFIG = """
+dead_man = {{job = "1m", sources = "1m", forget = "1d"}}
+
+[[routes]]
+codes = ["ORDERED_QUEUE_STUCK", "*_SILENT"]
+severity = "critical"
+channels = ["ours", "manager"]
+
+[channels.ours]
+kind = "webhook"
+url = {{env = "TEST_HOOK"}}
+
+[channels.manager]
+kind = "alertmanager"
+url = "{manager}"
+"""
+
+
+@pytest.fixture
+def settings(lab, settings_in, tmp_path):
+    """A topic and a root of its own."""
+    settings_in(tmp_path)
+    return {
+        "RUNTIME__ROOT": tmp_path,
+        "SOURCE__KIND": "kafka",
+        "SOURCE__BOOTSTRAP_SERVERS": lab.kafka_bootstrap,
+        "SOURCE__TOPIC": "alerts",
+        "SOURCE__PARTITIONS": "2",
+        "COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode(),
+        "ALERTS__FILE": tmp_path / "alerts.toml",
+    }
+
+
+def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
+    lab, lab_settings, settings, tmp_path, monkeypatch, eventually
+):
+    orders = lab_settings.lab.groups["orders"]
+    with Webhook() as webhook, Alertmanager(tmp_path / "alertmanager", webhook) as manager:
+        (tmp_path / "alerts.toml").write_text(CONFIG.format(manager=manager.url))
+        monkeypatch.setenv("TEST_HOOK", f"{webhook.url}/ours")
+        Command(tmp_path, settings, "topic", "create").start().ended()
+        with (
+            Command(tmp_path, settings, "collect", "poll").start() as collector,
+            Command(tmp_path, settings, "run").start() as job,
+            Command(tmp_path, settings, "alert", "run") as alerts,
+        ):
+            job.wait_for("operator batch", 180)
+            alerts.start().wait_for("following", 60)
+            poisoned = lab.fault("poison")
+            try:
+                opened = eventually(lambda: told(webhook, "OPENED", orders.group), STUCK_SECONDS)
+                heard = time.time_ns() // 1_000_000
+                assert [(one.code, one.sub_cause, one.queue_id) for one in opened] == [
+                    ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", poisoned.queue.queue_id)
+                ]
+                [incident] = eventually(manager.active, 20)
+                assert incident == opened[0].incident_id
+            finally:
+                cured = lab.cure("poison")
+            resolved = eventually(lambda: told(webhook, "RESOLVED", orders.group), 90)
+            over = time.time_ns() // 1_000_000
+            assert [one.incident_id for one in resolved] == [incident]
+            eventually(lambda: not manager.active(), 20)
+            eventually(lambda: (incident, "critical", "resolved") in webhook.from_alertmanager(), 20)
+            with ReadModel(tmp_path / "tables") as model:
+                [row] = [row for row in model.incidents(orders.group) if row["incident_id"] == incident]
+            print(
+                f"\npoison to message {(heard - poisoned.time) / 1000:.1f} s, of which "
+                f"{(row['opened_at'] - poisoned.time) / 1000:.1f} s to the event that opened it; "
+                f"cure to message {(over - cured.time) / 1000:.1f} s"
+            )
+            assert collector.interrupt() == 0
+            silent = eventually(lambda: told(webhook, "OPENED", ""), 150)
+            assert [one.code for one in silent] == ["JOB_SILENT"]
+            collector.start()
+            spoken = eventually(lambda: told(webhook, "RESOLVED", ""), 60)
+            assert [one.code for one in spoken] == ["JOB_SILENT"]
+            assert alerts.interrupt() == 0, alerts.said()
+            assert "Traceback" not in alerts.said()
+            assert os.environ["TEST_HOOK"] not in alerts.said()
+
+
+def told(webhook, kind, group):
+    return [alert for alert in webhook.alerts() if alert.kind == kind and alert.group == group]
