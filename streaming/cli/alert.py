@@ -114,7 +114,8 @@ def status(*, output: Output = "table") -> None:
         console = Console(highlight=False)
         runs = "runs" if told.running else "[red]does not run[/]"
         behind = "unknown, it never ran" if told.behind is None else told.behind
-        console.print(f"the alert process {runs}; commits of incidents that it has not looked at: {behind}", "")
+        console.print(f"the alert process {runs}; commits of incidents that it has not looked at: {behind}")
+        console.print()
         _print(console, ("channel", "kind", "waiting", "last sent", "failing since", "attempts", "why"), [
             (one.channel, one.kind or "not in the file", str(one.waiting), _time(one.last_sent),
              _time(one.failing_since), str(one.attempts), one.error) for one in told.channels
