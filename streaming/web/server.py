@@ -98,7 +98,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise UserError(f"Can't listen on {host} port {port} ({error.strerror}): choose another with --port.") from None
+        # Python adds the address to its words for a failed bind; a name that is unknown has no other words.
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise UserError(f"Can't listen on {host} port {port} ({why}): choose another with --port or --host.") from None
 
 
 def address(listening: socket.socket) -> str:

@@ -1,8 +1,11 @@
-"""Tables that the tests of questions and of commands share."""
+"""What tests share: tables to ask, and one Chromium (a process has one Playwright at a time)."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +16,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables = tmp_path_factory.mktemp("asked") / "tables"
     write(tables, everything())
     return tables
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium."""
+    with sync_playwright() as playwright:
+        # Started as root, Chromium has no sandbox; what it loads here is ours.
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
