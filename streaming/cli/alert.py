@@ -213,10 +213,13 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="The silence's id
 
 
 def _print_silences(console: Console, silences: Sequence[AlertControl]) -> None:
-    _print(console, ("silence", "until", "group", "code", "cluster", "by", "reason"), [
-        (one.control_id, _time(one.until), one.group or "*", one.code or "*", one.cluster or "*", one.author, one.reason)
+    heads = ("silence", "until", "group", "code", "cluster", "by", "reason")
+    rows = [
+        (one.control_id, _time(one.until), *(part or "*" for part in (one.group, one.code, one.cluster)), one.author,
+         one.reason)
         for one in silences
-    ])  # fmt: skip
+    ]  # fmt: skip
+    _print(console, heads, rows)
 
 
 def _print(console: Console, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
