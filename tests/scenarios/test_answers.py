@@ -272,6 +272,36 @@ def test_a_lock_granted_after_the_other_was_asked_proves_nothing():
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == []
 
 
+def grown(last: int) -> Trace:
+    """Orders has 8 queues instead of 4 from 20 on; a sees them at 20, and b, in its answers up to ``last``, has not."""
+    trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
+    trace.poll(20, {"a": concurrent(0, 1, 2, 3), "b": concurrent(2, 3)}, route=8)
+    rounds(trace, 30, last, {"a": concurrent(0, 1, 2, 3), "b": concurrent(2, 3)})
+    return rounds(trace, last, last + 50, {"a": concurrent(0, 1, 2, 3), "b": concurrent(4, 5, 6, 7)})
+
+
+def test_two_owners_while_a_topic_grows_are_a_warning():
+    """The lab's half hour: one client worked with the new route, and the other, for 20 s more, with the former."""
+    assert grown(50).incidents("QUEUE_DOUBLE_OWNED") == [
+        *[(30, "OPENED", "QUEUE_DOUBLE_OWNED ROUTE_GROWTH")] * 2,
+        *[(70, "RESOLVED", "QUEUE_DOUBLE_OWNED ROUTE_GROWTH")] * 2,
+    ]
+
+
+def test_a_client_that_has_not_seen_the_queues_a_minute_after_is_none_that_just_looks_later():
+    trace = grown(100)
+    assert trace.incidents("QUEUE_DOUBLE_OWNED")[2:4] == [(80.001, "ESCALATED", "QUEUE_DOUBLE_OWNED")] * 2
+    opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
+    assert {e.severity for e in opened if e.code == "QUEUE_DOUBLE_OWNED"} == {"warning"}
+
+
+def test_two_owners_in_a_topic_that_lost_queues_are_two_owners():
+    trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
+    for at in (20, 30):
+        trace.poll(at, {"a": concurrent(0, 1), "b": concurrent(1, 2)}, route=3)
+    assert trace.incidents("QUEUE_DOUBLE_OWNED") == [(30, "OPENED", "QUEUE_DOUBLE_OWNED")]
+
+
 def test_of_a_silent_owner_it_is_not_known_and_the_incident_stays():
     trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
     rounds(trace, 20, 40, {"a": concurrent(0, 1), "b": concurrent(1, 2, 3)})

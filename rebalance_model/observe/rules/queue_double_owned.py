@@ -7,6 +7,10 @@ when the other client answered.
 
 Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
 (Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
+
+ROUTE_GROWTH: the topic has got more queues, one client has seen that and the other not yet. Two owners they are, and
+messages are consumed twice, but it ends by itself: every client has looked at the name server within 30 s, and
+rebalances within 20 s after. So until then it is a warning (`Policy.unassigned_after_new`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -16,7 +20,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.process_queue_view import ProcessQueueView
 from rebalance_model.observe.state import ClientView, HookQueue
 from rebalance_model.observe.turn import Turn
-from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+from rebalance_model.observe.verdict import CLEAR, Clear, Evidence, Holds, Rule, Verdict
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
@@ -26,10 +30,26 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(turn.state):
         return CLEAR
     by_pulls = _by_pulls(turn, mq, queue.hook) if queue.hook is not None else None
-    return by_pulls or _by_answers(turn, mq, queue.owner, queue.rival)
+    rival = by_pulls if by_pulls is not None else _by_answers(turn, mq, queue.owner, queue.rival)
+    if not isinstance(rival, str):
+        return rival
+    return Holds("warning", "ROUTE_GROWTH", rival) if _has_just_grown(turn, mq) else Holds("critical", client_id=rival)
 
 
-def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> Holds | None:
+def _has_just_grown(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether some clients may not have seen yet how many queues the topic has."""
+    route = turn.state.routes.get(mq.topic)
+    if route is None or not 0 < len(route.former) < len(route.queues):
+        return False
+    until = route.changed_at + turn.policy.unassigned_after_new
+    if turn.now > until:
+        return False
+    turn.look_again(turn.state.clock, until + 1)
+    return True
+
+
+def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> str | None:
+    """Who pulls it beside its owner."""
     hook, rival = turn.live_hook(turn.state.views.get(mq.broker)), told.rival
     if hook is None or rival is None or rival.client_id not in turn.state.members or turn.state.orderly:
         return None
@@ -40,10 +60,11 @@ def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> Holds | None:
     if rival.client_id == told.holder or together <= turn.policy.rebalance_wait_interval:
         return None
     turn.look_again(hook.clock, last + turn.policy.pull_suspended_max + 1)
-    return Holds("critical", client_id=rival.client_id)
+    return rival.client_id
 
 
-def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> Verdict:
+def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> str | Clear | None:
+    """Who says, as its owner does, that it has it."""
     if rival is None or rival == owner:
         return CLEAR
     one, other = turn.state.clients[owner], turn.state.clients.get(rival)
@@ -51,7 +72,7 @@ def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> 
         return CLEAR
     if one.silent or other.silent:
         return None
-    return Holds("critical", client_id=rival) if _overlap(turn.policy, mq, one, other) else CLEAR
+    return rival if _overlap(turn.policy, mq, one, other) else CLEAR
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
