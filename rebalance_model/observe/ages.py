@@ -37,6 +37,14 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, turn: Turn, mq: MessageQueue) -> "Ages | None":
         """The ages for the queue's believed owner; None where nobody is, or nothing shows that it has the queue."""
+        if turn.judged is not mq:
+            return cls._of(turn, mq)
+        if turn.ages is None:
+            turn.ages = (cls._of(turn, mq),)
+        return turn.ages[0]
+
+    @classmethod
+    def _of(cls, turn: Turn, mq: MessageQueue) -> "Ages | None":
         state = turn.state
         known = state.queues.get(mq)
         client = state.clients.get(known.owner) if known is not None and known.owner is not None else None
@@ -63,8 +71,10 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
 def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str] | None:
     """The lock's age, and by which clock; None also where a renewal may have been lost on its way to us."""
     entry = hook_lock(turn.state, mq)
+    if entry is None or entry.client_id != owner:
+        return None
     hook = turn.live_hook(turn.state.views.get(mq.broker))
-    if entry is None or hook is None or entry.client_id != owner:
+    if hook is None:
         return None
     now, told = turn.clock_of(hook), entry.last_update_timestamp
     known_at = hook.covered_since + turn.policy.client_lock_max_live_time

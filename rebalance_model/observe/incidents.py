@@ -4,6 +4,7 @@ Each rule gives a verdict; this module turns verdicts into transitions. Only wha
 is not known freezes: it neither opens nor resolves, and its time does not count.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -14,7 +15,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.state import GroupState, Incident, Pending
 from rebalance_model.observe.turn import Turn
-from rebalance_model.observe.verdict import Clear, Evidence, Holds, Rule, Subject
+from rebalance_model.observe.verdict import Clear, Evidence, Holds, Rule, Subject, Verdict
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
@@ -23,14 +24,22 @@ _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def apply(turn: Turn, rule: Rule[Subject], subject: Subject) -> None:
-    """Judge, and bring the incident of this rule and subject to where the verdict says it is."""
-    state = turn.state
-    verdict = rule.judge(turn, subject)
-    if not isinstance(verdict, Holds) and not state.incidents and not state.pending:
-        return  # the usual case
-    name = f"{rule.code} {subject}".rstrip()
-    incident = state.incidents.get(name)
+def apply(turn: Turn, rules: Iterable[Rule[Subject]], subject: Subject) -> None:
+    """Judge by each rule, and bring the subject's incident to where the verdict says it is."""
+    incidents, pending, told = turn.state.incidents, turn.state.pending, ""
+    for rule in rules:
+        verdict = rule.judge(turn, subject)
+        holds = isinstance(verdict, Holds)
+        if not (holds or incidents or pending):
+            continue  # the usual case
+        told = told or f" {subject}".rstrip()
+        name = rule.code + told
+        if holds or name in incidents or name in pending:
+            _settle(turn, rule, subject, name, verdict)
+
+
+def _settle(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Verdict) -> None:
+    incident = turn.state.incidents.get(name)
     if incident is None:
         _before(turn, rule, subject, name, verdict)
     elif isinstance(verdict, Holds):
@@ -42,7 +51,7 @@ def apply(turn: Turn, rule: Rule[Subject], subject: Subject) -> None:
         incident.cleared_at = None
 
 
-def _before(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Holds | Clear | None) -> None:
+def _before(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Verdict) -> None:
     pending = turn.state.pending.get(name)
     if isinstance(verdict, Holds):
         held = verdict.held

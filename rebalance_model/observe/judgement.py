@@ -13,18 +13,16 @@ from rebalance_model.observe.turn import Turn
 def judge(turn: Turn) -> None:
     """Judge what the turn has touched; broad causes first, so that their children find them open."""
     for broker in turn.brokers_to_judge:
-        for rule in BROKER_RULES:
-            apply(turn, rule, broker)
+        apply(turn, BROKER_RULES, broker)
     if turn.group_to_judge:
         _look_at_open(turn)
-        for rule in GROUP_RULES:
-            apply(turn, rule, "")
+        apply(turn, GROUP_RULES, "")
     for client_id in turn.clients_to_judge:
-        for rule in CLIENT_RULES:
-            apply(turn, rule, client_id)
+        apply(turn, CLIENT_RULES, client_id)
     for mq in turn.queues_to_judge:
-        for queue_rule in QUEUE_RULES:
-            apply(turn, queue_rule, mq)
+        turn.judged, turn.ages = mq, None
+        apply(turn, QUEUE_RULES, mq)
+    turn.judged = None
 
 
 def judge_all(turn: Turn) -> None:

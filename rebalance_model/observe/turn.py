@@ -1,11 +1,15 @@
 """One turn of the machine: the state in hand, the time and cause of what is concluded, and the conclusions."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState, HookQueue, HookView, QueueState
+
+if TYPE_CHECKING:
+    from rebalance_model.observe.ages import Ages
 
 CORRECTIONS_MAX = 64
 
@@ -30,6 +34,10 @@ class Turn:
         self.clients_to_judge: dict[str, None] = {}
         self.brokers_to_judge: dict[str, None] = {}
         self.group_to_judge = False
+        self.judged: MessageQueue | None = None
+        """The queue that is being judged: nothing that is known of it changes meanwhile."""
+        self.ages: tuple[Ages | None] | None = None
+        """Of that queue, if any rule has asked for them (`Ages.of`)."""
 
     def look_again(self, clock: str, at: int) -> None:
         """Have everything judged again at that time of that clock, or before."""

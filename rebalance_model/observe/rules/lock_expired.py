@@ -21,9 +21,9 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if ages.lock is None or mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
         return None
     limits = (turn.policy.client_lock_max_live_time, turn.policy.broker_lock_max_live_time)
-    left = [limit + 1 - ages.lock for limit in limits if ages.lock <= limit]
-    if left and ages.clock is not None:
-        turn.look_again(ages.clock, turn.clocks[ages.clock] + left[0])
+    if ages.clock is not None and ages.lock <= limits[1]:
+        next_limit = limits[0] if ages.lock <= limits[0] else limits[1]
+        turn.look_again(ages.clock, turn.clocks[ages.clock] + next_limit + 1 - ages.lock)
     if ages.lock > limits[0] and _has_just_come_back(turn, mq, ages):
         return None
     if ages.lock > limits[0]:
