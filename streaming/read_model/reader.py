@@ -19,8 +19,9 @@ from deltalake.exceptions import TableNotFoundError
 from schemas.tables import TABLES
 from streaming.errors import UserError
 from streaming.read_model.catalog import definitions
-from streaming.read_model.files import files_of, literal, select
+from streaming.read_model.files import literal
 from streaming.read_model.guard import Guard
+from streaming.read_model.table import SCHEMA, TableView
 
 _MEMORY = "1GB"
 """What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
@@ -56,11 +57,13 @@ class ReadModel:
         """
         self.version = 0
         """Rises with each `refresh` that found something new: what a live page compares."""
-        self._tables = tables = tables.resolve()
-        self._snapshots = {table: _open(tables, table) for table in reversed(TABLES)}
+        tables = tables.resolve()
+        self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()
+        self._keeps = False
         self._database = duckdb.connect(":memory:")
-        self._show(self._snapshots)
+        self._database.execute(f"CREATE SCHEMA {SCHEMA}")
+        self._show(self._views, keep=False)
         for name, parameters, sql in definitions():
             head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
             self._database.execute(f"CREATE {head}\n{sql}")
@@ -86,21 +89,20 @@ class ReadModel:
     def refresh(self) -> bool:
         """Look at what has been appended since, for a model that lives long; safe beside questions that are under way.
 
-        Costs about a millisecond where nothing is new. A question that has begun ends on what it began with.
+        Costs milliseconds where nothing is new. A question that has begun ends on what it began with. From the first
+        time on the rows of small files are kept in memory, see `table`.
 
         Returns:
             Whether anything is new.
         """
         with self._refreshing:
-            changed = {}
-            for table, snapshot in self._snapshots.items():
-                before = snapshot.version()
-                snapshot.update_incremental()
-                if snapshot.version() != before:
-                    changed[table] = snapshot
-            if changed:
-                self._show(changed)
-                self.version += 1
+            changed = [view for view in self._views if view.look()]
+            if changed or not self._keeps:
+                shown = changed if self._keeps else self._views
+                self._keeps = False  # should it fail, the next time begins anew
+                self._show(shown, keep=True)
+                self._keeps = True
+            self.version += bool(changed)
             return bool(changed)
 
     def ask(
@@ -207,14 +209,18 @@ class ReadModel:
         except duckdb.Error as error:
             raise UserError(f"The query can't be run: {str(error).splitlines()[0]}") from None
 
-    def _show(self, snapshots: Mapping[str, DeltaTable]) -> None:
-        """Put snapshots in place of those before, all at once."""
+    def _show(self, views: Sequence[TableView], *, keep: bool) -> None:
+        """Put new snapshots in place of those before, all at once."""
         with self._database.cursor() as cursor:
             cursor.execute("BEGIN")
-            for table, snapshot in snapshots.items():
-                rows = select(table, self._tables / table, files_of(table, snapshot))
-                cursor.execute(f"CREATE OR REPLACE VIEW {table} AS\n{rows}")
-            cursor.execute("COMMIT")
+            try:
+                for view in views:
+                    view.show(cursor, keep=keep)
+                cursor.execute("COMMIT")
+            except duckdb.Error:
+                for view in self._views:
+                    view.forget()
+                raise
 
 
 def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:

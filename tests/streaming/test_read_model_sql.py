@@ -2,13 +2,8 @@
 
 import time
 
-import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
-from rebalance_model.observe.effects import TABLE_OF
-from schemas.arrow import arrow_schema
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from tests.streaming.test_read_model import orders, write
@@ -193,18 +188,3 @@ def test_more_rows_than_wanted_are_cut_and_never_made(model):
     answer = model.ask("SELECT * FROM range(5)", limit=4)
     assert (answer.table.num_rows, answer.cut) == (4, True)
     assert model.ask("SELECT * FROM range(1000000000000)").table.num_rows == 10_000
-
-
-def test_a_model_that_lives_on_sees_what_is_appended(tmp_path):
-    rows = orders()
-    write(tmp_path, rows)
-    with ReadModel(tmp_path) as model:
-        assert (model.refresh(), model.version) == (False, 0)
-        before = model.owners("orders")
-        released = [msgspec.to_builtins(row) | {"time": 2_000, "seq": 99, "action": "RELEASED"} for row in rows[:1]]
-        table = TABLE_OF[type(rows[0])]
-        write_deltalake(tmp_path / table, pa.Table.from_pylist(released, arrow_schema(table)), mode="append")
-
-        assert model.owners("orders") == before  # until it looks
-        assert (model.refresh(), model.version, model.refresh()) == (True, 1, False)
-        assert [o["since"] for o in model.owners("orders") if o["client_id"] is None] == [2_000, 600]

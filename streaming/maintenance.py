@@ -1,0 +1,256 @@
+"""Keeps the tables quick to read, and as large as wanted, beside a job that appends to them.
+
+The job leaves a small file for every batch, in the order of time. A question is about one group, or about one moment.
+So small files are merged into larger ones, each of a span of time and sorted by group within, in small row groups: a
+reader skips all but a few of them by their statistics. Delta's Z-order would rewrite everything each time, and sees the
+first 16 bytes of a name only; and a table with a partition for each group would cost the job a file for each in every
+batch.
+
+Merging changes no row (``dataChange`` is false), and touches only files that are there when it begins, so it never
+conflicts with an append. What it replaces stays on disk for a while, for those who still read an older version.
+"""
+
+import fcntl
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import duckdb
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
+
+from schemas.tables import DERIVED, PARTITIONED_BY, columns
+from streaming.errors import UserError
+from streaming.read_model.files import File, files_of, literal, select
+
+DAY_MS = 86_400_000
+FILE_ROWS = 1_000_000
+"""A file of half as many is large enough to be left alone."""
+ROW_GROUP_ROWS = 16_384
+"""Small, so that a group's rows are most of those that are read for it."""
+_MEMORY = "1GB"
+
+_ORDER = {
+    **dict.fromkeys(DERIVED, ("cluster", "group", "time", "seq")),
+    "telemetry": ("partition", "offset"),
+    "telemetry_rejected": ("partition", "offset"),
+    "quality_results": ("time", "batch_id"),
+    "alert_deliveries": ("number",),
+    "alert_controls": ("time",),
+}
+"""What the rows of a file are sorted by."""
+
+_OUTLIVES = {
+    "assignment_history": 'row_number() OVER (PARTITION BY cluster, "group", topic, broker, queue_id'
+    " ORDER BY time DESC, seq DESC) = 1",
+    "anomalies": "NOT bool_or(transition = 'RESOLVED') OVER (PARTITION BY cluster, \"group\", incident_id)",
+    "rebalances": "false",
+    "group_state": "false",
+    "queue_state": "false",
+    "quality_results": "false",
+    "telemetry": "false",
+}
+"""Of the rows that are older than what is kept, those that stay: who owned each queue then, and incidents that were
+still open. A table that isn't here is kept whole: what was refused, for somebody has to look at it, and what was
+alerted, for that is what the alerts go on from."""
+_STATS = ("cluster", "group", "time", "seq", "partition", "offset")
+"""Columns whose bounds the log tells of each file."""
+PRUNED = tuple(_OUTLIVES)
+"""The tables that lose their old rows, if that is asked for."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is kept."""
+
+    rows_since: int | None = None
+    """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
+    replaced_ms: int = DAY_MS
+    """How long files that were replaced stay: longer than any reader needs one version of a table."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to a table, or would be."""
+
+    table: str
+    files_before: int
+    files_after: int
+    merged: int
+    """Files that were merged into others."""
+    rows_dropped: int
+    removed: int
+    """Files removed from disk."""
+    seconds: float
+
+
+@contextmanager
+def maintained(tables: Path) -> Iterator[None]:
+    """Let no two work on the same tables.
+
+    Raises:
+        UserError: another one does.
+    """
+    with (tables / ".maintain.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"Another `rebalance-watch maintain` works on {tables}: wait for it.") from None
+        yield  # closing the file frees the lock, and so does the death of the process
+
+
+def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False) -> Done:
+    """Drop old rows, merge small files, shorten the log, remove what no reader needs any more.
+
+    Args:
+        tables: the folder of all tables; see `maintained`.
+        table: which of them.
+        limits: what is kept.
+        dry_run: change nothing, tell what would be done.
+
+    Raises:
+        UserError: somebody else rewrote the same files meanwhile.
+    """
+    began = time.monotonic()
+    there = DeltaTable((tables / table).resolve())
+    before = len(files_of(table, there))
+    with _Rewriter(there, table, dry_run=dry_run) as rewriter:
+        dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
+        merged = rewriter.merge()
+    if not dry_run:
+        there.create_checkpoint()
+        there.cleanup_metadata()
+    removed = there.vacuum(
+        limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
+    )
+    after = len(files_of(table, there))
+    return Done(table, before, after, merged, dropped, len(removed), time.monotonic() - began)
+
+
+class _Rewriter:
+    """Replaces files of one table by others."""
+
+    def __init__(self, there: DeltaTable, table: str, *, dry_run: bool) -> None:
+        self._there, self._table, self._dry_run = there, table, dry_run
+        self._folder = Path(there.table_uri.removeprefix("file://"))
+
+    def __enter__(self) -> Self:
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
+        self._database = duckdb.connect(":memory:")
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+        self._spilled.cleanup()
+
+    def drop(self, since: int) -> int:
+        """Drop the rows of before an instant that nothing of today rests on; returns how many."""
+        if self._table not in _OUTLIVES:
+            return 0
+        files = files_of(self._table, self._there)
+        if self._table in PARTITIONED_BY:  # by day: whole partitions go, nothing is read
+            first = str(datetime.fromtimestamp(since / 1000, UTC).date())
+            old = [file for file in files if file.partition < (first,)]
+            self._replace(old, [], data_change=True)
+            return sum(file.rows for file in old)
+        old = [file for file in files if file.begins < since]
+        rows = select(self._table, self._folder, old)
+        kept = f"""
+            SELECT * FROM ({rows}) WHERE time >= {since}
+            UNION ALL
+            SELECT * FROM ({rows}) WHERE time < {since} QUALIFY {_OUTLIVES[self._table]}
+        """  # noqa: S608  files and conditions of ours
+        [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608
+        dropped = sum(file.rows for file in old) - int(left)
+        if dropped:
+            self._rewrite(old, kept, left, data_change=True)
+        return dropped
+
+    def merge(self) -> int:
+        """Merge small files, those that follow each other in time together; returns how many were merged."""
+        merged = 0
+        for files in _bins(files_of(self._table, self._there)):
+            rows = select(self._table, self._folder, files)
+            self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
+            merged += len(files)
+        return merged
+
+    def _rewrite(self, files: Sequence[File], rows: str, count: int, *, data_change: bool) -> None:
+        """Put one file with these rows in the place of files."""
+        if self._dry_run:
+            return
+        partition = files[0].partition
+        names = PARTITIONED_BY.get(self._table, ())
+        relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
+        path = self._folder / relative
+        stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
+        order = ", ".join(f'"{name}"' for name in _ORDER.get(self._table, ())) or "ALL"
+        self._database.execute(
+            f"COPY (SELECT {stored} FROM ({rows}) ORDER BY {order}) TO {literal(str(path))}"
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        )
+        stats = self._stats(path)
+        if stats["numRecords"] != count:
+            path.unlink()
+            raise UserError(f"Of {count} rows of {self._table} {stats['numRecords']} were found: run `doctor`.")
+        added = AddAction(
+            relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), _now(), data_change,
+            json.dumps(stats),
+        )  # fmt: skip
+        self._replace(files, [added], data_change=data_change)
+
+    def _stats(self, path: Path) -> dict[str, Any]:
+        """What the log tells of a file, for readers to skip it by."""
+        known = [column.name for column in columns(self._table) if column.name in _STATS]
+        told = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
+        query = f"SELECT count(*), {told} FROM read_parquet(?)"  # noqa: S608  the contract's names
+        [(count, *found)] = self._database.execute(query, [str(path)]).fetchall()
+        return {
+            "numRecords": count,
+            "minValues": dict(zip(known, found[::3], strict=True)),
+            "maxValues": dict(zip(known, found[1::3], strict=True)),
+            "nullCount": {name: count - there for name, there in zip(known, found[2::3], strict=True)},
+        }
+
+    def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
+        """Commit it: no reader sees one without the other."""
+        if self._dry_run or not files:
+            return
+        names = PARTITIONED_BY.get(self._table, ())
+        removed = [
+            RemoveAction(file.path, data_change, _now(), file.size, dict(zip(names, file.partition, strict=True)))
+            for file in files
+        ]
+        self._there.create_write_transaction(
+            [*added, *removed], mode="append", schema=self._there.schema(), partition_by=list(names)
+        )
+        self._there.update_incremental()
+
+
+def _bins(files: Sequence[File]) -> Iterator[list[File]]:
+    """Small files of a partition that follow each other in time, as many as make a large one; never one alone."""
+    small = sorted(
+        (file for file in files if file.rows < FILE_ROWS // 2), key=lambda f: (f.partition, f.begins, f.path)
+    )
+    for _, of_partition in groupby(small, key=lambda file: file.partition):
+        together: list[File] = []
+        for file in of_partition:
+            together.append(file)
+            if sum(one.rows for one in together) >= FILE_ROWS:
+                yield together
+                together = []
+        if len(together) > 1:
+            yield together
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
