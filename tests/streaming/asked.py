@@ -38,7 +38,7 @@ Place = tuple[str, str, int]
 
 @cache
 def everything() -> tuple[AnyEffect, ...]:
-    """Groups g and h; twin in two clusters; one that broadcasts, one that pulls by itself; g's retry topic."""
+    """Groups g and h; twin in two clusters; groups that broadcast, pull by themselves, are well; g's retry topic."""
     told = effects(Policy())
     of_h = [effect for effect in told if effect.group == "h"]
     twins = [_twin(effect, cluster) for effect in of_h for cluster in "cd"]
@@ -73,6 +73,7 @@ def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
     return [
         {"group": "everyone", "message_model": "BROADCASTING"},
         {"group": "pullers", "consume_type": "CONSUME_ACTIVELY"},
+        {"group": "calm", "health": "OK", "health_reason": ""},
     ]
 
 

@@ -55,7 +55,8 @@ def _draw(story: IncidentStory, now: int) -> RenderableType:
     if story.absorbed:
         parts += section("Explains", incident_grid(story.absorbed, now, with_group=False))
     parts += section("The event behind it", _event(story))
-    parts.append(Text(f"\nThe group then: rebalance-watch group show {shown.group} --at {written(shown.opened_at)}"))
+    then = f"rebalance-watch group show {shown.group} --cluster {shown.cluster} --at {written(shown.opened_at)}"
+    parts.append(Text(f"\nThe group then: {then}"))
     return Lines(*parts)
 
 

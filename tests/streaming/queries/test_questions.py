@@ -35,7 +35,13 @@ def place(row) -> tuple[str, str, int]:
 def test_groups_are_as_they_were_last_told(model, instant):
     found = groups(model, instant)
 
-    assert {(one.group, one.cluster) for one in found} == {*NAMED, ("twin", "c"), ("everyone", "c"), ("pullers", "c")}
+    assert {(one.group, one.cluster) for one in found} == {
+        *NAMED,
+        ("twin", "c"),
+        ("everyone", "c"),
+        ("pullers", "c"),
+        ("calm", "c"),
+    }
     assert [RANK.index(one.health) for one in found] == sorted(RANK.index(one.health) for one in found)
     for one in found:
         told = Told(one.group, instant, one.cluster)
