@@ -1,10 +1,22 @@
 """`rebalance-watch demo`: the job over the bundled recording of a real cluster, and what it found."""
 
+import os
+import shutil
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from streaming.settings import load_settings
+from streaming.times import written
+
+if TYPE_CHECKING:
+    from streaming.read_model import ReadModel
 
 
 def demo() -> None:
@@ -30,10 +42,36 @@ def demo() -> None:
     story(FAULT_LOG, console)
     with ReadModel(settings.runtime.tables) as model:
         report(model, console)
-    console.print(f"\nThe Delta tables are in [bold]{settings.runtime.tables}[/].", highlight=False, soft_wrap=True)
+        next_steps = list(_next_steps(model))
+    console.print(f"\nThe Delta tables are in [bold]{settings.runtime.tables}[/]. Look around in them:", soft_wrap=True)
+    for arguments in next_steps:
+        step = f"  {_program()} --root {quote(_short(settings.runtime.root))} {arguments}"
+        console.print(f"[bold]{escape(step)}[/]", highlight=False, soft_wrap=True)
     console.print(
-        "Next: a cluster of your own to put faults on, [bold]rebalance-watch lab up[/]; or watch yours, "
+        "Then a cluster of your own to put faults on, [bold]rebalance-watch lab up[/]; or watch yours, "
         "[bold]rebalance-watch collect poll[/] and [bold]rebalance-watch run[/] (README).",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _next_steps(model: "ReadModel") -> Iterator[str]:
+    """What to ask of the tables: all of it, then about one queue that was stuck."""
+    yield "dashboard"
+    yield "incident list --all"
+    for stuck in [one for one in model.incidents() if one["code"] == "ORDERED_QUEUE_STUCK"][-1:]:
+        queue, at = f"{stuck['topic']} {stuck['broker']}:{stuck['queue_id']}", f"--at {written(stuck['opened_at'])}"
+        yield f"incident show {stuck['incident_id'][:8]}"
+        yield f"group assignments {stuck['group']} {at}"
+        yield f"who-owned {stuck['group']} {queue} {at}"
+
+
+def _program() -> str:
+    """How this program is called from here."""
+    return "rebalance-watch" if shutil.which("rebalance-watch") else _short(Path(sys.argv[0]))
+
+
+def _short(path: Path) -> str:
+    """From the working directory, where that is below it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

@@ -66,6 +66,8 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(told, t
         "PULL_EXPIRED",
         "127.0.0.1@orders-3 died",
         "poison message",
+        " incident list --all\n",
+        " who-owned orders-group Orders broker-a:",
     ):
         assert shown in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
