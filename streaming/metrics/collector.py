@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
-from streaming.metrics.facts import facts
+from streaming.metrics.facts import Facts, facts
 from streaming.metrics.groups import group_families
 from streaming.metrics.pipeline import Sizes, job_families, telemetry_families
 from streaming.metrics.queues import queue_families
@@ -24,17 +24,25 @@ class TablesCollector(Collector):
         self._settings = settings
         self._sizes = Sizes(settings.runtime.tables)
         self._scraping = threading.Lock()
+        self._read: tuple[int, Facts] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Read it now; one scrape after another."""
         limit = self._settings.metrics.queue_series
         with self._scraping:
-            found = self._store.ask_here(facts, self._sources, limit)
+            found = self._facts(limit)
             yield from group_families(found)
             yield from queue_families(found, limit)
             yield from telemetry_families(found)
             yield from self._sizes.families()
             yield from job_families(self._settings.runtime.checkpoints)
+
+    def _facts(self, limit: int) -> Facts:
+        """Read again only where there are new rows."""
+        version = self._store.version
+        if self._read is None or self._read[0] != version:
+            self._read = version, self._store.ask_here(facts, self._sources, limit)
+        return self._read[1]
 
 
 def registry(store: Store, sources: Sources, settings: Settings) -> CollectorRegistry:

@@ -1,10 +1,15 @@
-"""What a scrape tells, read from the tables in a few questions."""
+"""What a scrape tells, read from the tables in a few questions.
 
+The last state of every queue is the dear one, so it is asked once, and what is summed of it is summed here.
+"""
+
+import json
 from typing import NamedTuple
 
+import duckdb
+
 from streaming.metrics.sources import Heard, Source, Sources
-from streaming.queries.answers import Group, Incident
-from streaming.queries.groups import groups
+from streaming.queries.answers import Coverage, Health, Incident
 from streaming.queries.incidents import incidents
 from streaming.read_model import ReadModel
 from streaming.read_model.reader import Row
@@ -14,14 +19,24 @@ QUIET_CAUSE_DAYS = 7
 """A cause that a group had within so many days has a series, at 0 where it had none today: a counter that begins with
 its first event hides it from ``increase``."""
 
+_GROUPS = """
+SELECT
+    g.cluster, g.group, g.time, g.health, g.members, g.coverage,
+    g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING' AS divided
+FROM current_groups g
+ORDER BY g.cluster, g.group
+"""
+_QUEUES = """
+SELECT q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status, q.lag, q.lock_age_ms FROM current_queues q
+"""
 _TOPICS = """
 SELECT
     q.cluster, q.group, q.topic,
-    count(*) AS queues,
     CAST(sum(q.lag) AS BIGINT) AS lag,
+    count(*) FILTER (q.owner IS NULL) AS unowned,
     count(*) FILTER (q.lag IS NULL) AS lag_unknown,
     list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners
-FROM current_queues q
+FROM queues q
 GROUP BY ALL
 ORDER BY ALL
 """
@@ -39,7 +54,7 @@ FROM (
     SELECT b.*, row_number() OVER (ORDER BY b.badness, b.lag DESC NULLS LAST, b.cluster, b.group, b.topic, b.broker,
         b.queue_id) AS place
     FROM (
-        SELECT q.*, CASE q.status WHEN 'BAD' THEN 0 WHEN 'WARN' THEN 1 ELSE 2 END AS badness FROM current_queues q
+        SELECT q.*, CASE q.status WHEN 'BAD' THEN 0 WHEN 'WARN' THEN 1 ELSE 2 END AS badness FROM queues q
         WHERE q.status <> 'OK' AND NOT starts_with(q.topic, '%RETRY%')
     ) b
 ) r
@@ -68,10 +83,23 @@ ORDER BY ALL
 """
 
 
+class GroupFacts(NamedTuple):
+    """A group's last state."""
+
+    cluster: str
+    group: str
+    time: int
+    health: Health
+    members: list[str]
+    coverage: Coverage
+    divided: bool
+    """Whether each queue has one owner: not where every client reads them all, or clients pull by themselves."""
+
+
 class Facts(NamedTuple):
     """The tables at one scrape."""
 
-    groups: list[Group]
+    groups: list[GroupFacts]
     topics: list[Row]
     unwell: list[Row]
     """Queues that are not OK; those beyond the limit are one row a group, without a name."""
@@ -88,13 +116,18 @@ class Facts(NamedTuple):
 
 def facts(model: ReadModel, sources: Sources, queue_series: int) -> Facts:
     """Read it."""
-    heard, known = sources.look(model), groups(model)
+    known = [GroupFacts(**row | {"coverage": Coverage(**json.loads(row["coverage"]))}) for row in model.rows(_GROUPS)]
+    heard = sources.look(model)
     told = max((*(one.time for one in heard.values()), *(group.time for group in known)), default=0)
     ingested = max((one.ingest_time for one in heard.values()), default=0)
+    with duckdb.connect(":memory:") as here:
+        here.register("queues", model.sql(_QUEUES))
+        topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
+        unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
     return Facts(
         groups=known,
-        topics=model.rows(_TOPICS),
-        unwell=model.rows(_UNWELL, {"limit": queue_series}),
+        topics=topics,
+        unwell=unwell,
         incidents=incidents(model, only_open=True),
         rebalances=model.rows(_REBALANCES, _days(told)),
         rejected=model.rows(_REJECTED, _days(ingested)),

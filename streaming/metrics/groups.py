@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from prometheus_client import Metric
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from streaming.metrics.facts import Facts
+from streaming.metrics.facts import Facts, GroupFacts
 from streaming.metrics.family import family
-from streaming.queries.answers import Coverage, Group
+from streaming.queries.answers import Coverage
+from streaming.read_model.reader import Row
 
 STATUS = {"UNKNOWN": 0, "OK": 1, "WARN": 2, "BAD": 3}
 """Burrow's numbers, 0 being what it can't judge."""
@@ -17,7 +18,8 @@ _GROUP = ("cluster", "consumer_group")
 
 def group_families(facts: Facts) -> Iterator[Metric]:
     """Health, owners, members and incidents of each group."""
-    known = [one for one in facts.groups if one.health != "UNKNOWN"]
+    divided = [one for one in facts.groups if one.divided and one.health != "UNKNOWN"]
+    own = [row for row in facts.topics if not row["topic"].startswith(RETRY_TOPIC_PREFIX)]
     yield family(
         "rocketmq_consumer_group_status",
         "Health of a consumer group: 0 unknown, 1 ok, 2 warning, 3 error.",
@@ -36,35 +38,37 @@ def group_families(facts: Facts) -> Iterator[Metric]:
         _GROUP,
         ((_name(one), len(one.members)) for one in facts.groups),
     )
-    yield family(
-        "rocketmq_consumer_queues_unassigned",
-        "Queues that nobody owns, retry queues left out; no series where that is not known.",
-        _GROUP,
-        ((_name(one), one.unowned) for one in known),
-    )
-    doubled = Counter((one.cluster, one.group) for one in facts.incidents if one.code == "QUEUE_DOUBLE_OWNED")
-    yield family(
-        "rocketmq_consumer_queues_double_owned",
-        "Queues that two members consume at the same time; no series where that is not known.",
-        _GROUP,
-        ((_name(one), doubled[_name(one)]) for one in known if one.unowned is not None),
-    )
-    yield _idle(facts, known)
+    yield from _owners(facts, divided, own)
     yield from _lag(facts)
     yield _rebalances(facts)
     yield _incidents(facts)
 
 
-def _idle(facts: Facts, known: list[Group]) -> Metric:
+def _owners(facts: Facts, divided: list[GroupFacts], own: list[Row]) -> Iterator[Metric]:
+    """Of groups whose clients divide the queues, and of which it is known how."""
+    unowned: Counter[tuple[str, str]] = Counter()
     owners: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in facts.topics:
-        if not row["topic"].startswith(RETRY_TOPIC_PREFIX):
-            owners[row["cluster"], row["group"]].update(row["owners"] or ())
-    return family(
+    for row in own:
+        unowned[row["cluster"], row["group"]] += row["unowned"]
+        owners[row["cluster"], row["group"]].update(row["owners"] or ())
+    doubled = Counter((one.cluster, one.group) for one in facts.incidents if one.code == "QUEUE_DOUBLE_OWNED")
+    yield family(
+        "rocketmq_consumer_queues_unassigned",
+        "Queues that nobody owns, retry queues left out; no series where that is not known.",
+        _GROUP,
+        ((_name(one), unowned[_name(one)]) for one in divided),
+    )
+    yield family(
+        "rocketmq_consumer_queues_double_owned",
+        "Queues that two members consume at the same time; no series where that is not known.",
+        _GROUP,
+        ((_name(one), doubled[_name(one)]) for one in divided),
+    )
+    yield family(
         "rocketmq_consumer_idle_clients",
         "Members that own no queue, retry queues left out; no series where that is not known.",
         _GROUP,
-        ((_name(one), len(set(one.members) - owners[_name(one)])) for one in known if one.unowned is not None),
+        ((_name(one), len(set(one.members) - owners[_name(one)])) for one in divided),
     )
 
 
@@ -109,7 +113,7 @@ def _incidents(facts: Facts) -> Metric:
     )
 
 
-def _name(group: Group) -> tuple[str, str]:
+def _name(group: GroupFacts) -> tuple[str, str]:
     return group.cluster, group.group
 
 

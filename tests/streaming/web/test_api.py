@@ -1,6 +1,7 @@
 """The REST API over tables that are known: its answers, its errors, and that they are the command line's."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -26,6 +27,7 @@ ROUTES = {
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory, settings_in):
     made = settings_in(tmp_path_factory.mktemp("api"))
+    made = made.model_copy(update={"web": made.web.model_copy(update={"sql_seconds": 2.5, "sql_rows": 3})})
     example().write(made.runtime.tables)
     return made
 
@@ -132,6 +134,18 @@ def test_sql_that_is_no_question_is_refused(api, query):
     answer = api.post("/sql", json={"query": query})
 
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_sql_is_limited_in_rows_time_and_number(api):
+    rows = told(api.post("/sql", json={"query": "SELECT * FROM range(9)"}))
+    assert (rows["rows"], rows["cut"]) == ([[0], [1], [2]], True)
+
+    endless = {"query": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"}
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(lambda _: api.post("/sql", json=endless).json()["error"], range(3)))
+
+    assert [sorted(answers)[n].partition(" ")[0] for n in range(3)] == ["2", "The", "The"], answers
+    assert sum("took more than 2.5 seconds" in answer for answer in answers) == 2
 
 
 def test_health_tells_the_age_of_each_source(api):
