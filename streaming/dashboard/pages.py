@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fastapi import FastAPI
+from nicegui import app as nicegui
 from nicegui import ui
 
 from streaming.dashboard.frame import sorry
@@ -26,6 +27,7 @@ class _Page(Protocol):
 def register(app: FastAPI, store: Store) -> None:
     """Define the pages. Called once, before NiceGUI is mounted on the application."""
     del app  # the pages are NiceGUI's, which is mounted on it
+    nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
 
     def page(path: str) -> ui.page:
         return ui.page(path, language="en-US", response_timeout=_SECONDS)

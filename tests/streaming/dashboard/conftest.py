@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.streaming.dashboard.tables import append, fleet, make_tables, shop
 
@@ -51,15 +52,32 @@ def _address(server: subprocess.Popen, said: Path) -> str:
     raise AssertionError(said.read_text())
 
 
-@pytest.fixture
-def open_page(site, browser):
-    """Opens a page; at the end nothing has been asked of any other host, and no script has failed."""
-    contexts, asked, failed = [], [], []
+expect.set_options(timeout=15_000)  # beside other tests on two cores
+_SIZES = {1440: 900, 390: 844}
+"""A desk's screen and a phone's: the width and its height."""
 
-    def opened(path: str, **context: object) -> Page:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **context}))
-        contexts[-1].on("request", lambda request: asked.append(request.url))
-        page = contexts[-1].new_page()
+
+@pytest.fixture(scope="session")
+def profile(browser) -> Callable[[int, str], BrowserContext]:
+    """A browser's profile, by the screen's width and the system's colour scheme; it keeps what it has loaded."""
+
+    @cache
+    def made(width: int, scheme: str) -> BrowserContext:
+        return browser.new_context(viewport={"width": width, "height": _SIZES[width]}, color_scheme=scheme)
+
+    return made
+
+
+@pytest.fixture
+def open_page(site, profile):
+    """Opens a page; at the end nothing has been asked of any other host, and no script has failed."""
+    pages, asked, failed = [], [], []
+
+    def opened(path: str, width: int = 1440, scheme: str = "light") -> Page:
+        page = profile(width, scheme).new_page()
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("websocket", lambda socket: asked.append(socket.url))
         page.on("pageerror", lambda error: failed.append(str(error)))
         page.on("console", lambda told: failed.append(told.text) if told.type == "error" else None)
         page.set_default_timeout(15_000)
@@ -68,9 +86,9 @@ def open_page(site, browser):
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     host = site.base.removeprefix("http://")
-    elsewhere = [url for url in asked if not re.match(rf"(https?|wss?)://{re.escape(host)}/|data:|blob:", url)]
-    assert not elsewhere
+    assert asked
+    assert not [url for url in asked if not re.match(rf"(https?|wss?)://{re.escape(host)}/|data:|blob:", url)]
     assert not [text for text in failed if "404" not in text]  # the page that says that there is no such group
