@@ -10,6 +10,7 @@ from nicegui.element import Element
 
 from streaming.dashboard.links import HOME
 from streaming.dashboard.markup import LiveMarkup
+from streaming.dashboard.moment import Ends
 
 Crumb = tuple[str, str | None]
 """A step of the way here and where it leads; None for the page itself."""
@@ -49,6 +50,12 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
         with element("button", "theme", data_theme_switch="", aria_label="Theme"):
             ui.html(_HALF, sanitize=False, tag="span")
     ui.skip_link("Skip to the content", target=ui.context.client.content)
+
+
+def stale(told: Ends, at: int | None) -> None:
+    """Let nothing be green while the page can't speak of now."""
+    silent = told.silent and at is None
+    ui.context.client.content.classes(add="stale" if silent else "", remove="" if silent else "stale")
 
 
 class Plain(ui.element):

@@ -6,7 +6,7 @@ from nicegui import ui
 
 from streaming.dashboard import group_state
 from streaming.dashboard.facts import History, State, history, state
-from streaming.dashboard.frame import check, choice, element, frame, panel, search
+from streaming.dashboard.frame import check, choice, element, frame, panel, search, stale
 from streaming.dashboard.lag_chart import LagChart
 from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
@@ -195,9 +195,11 @@ class GroupPage:
     def _show_head(self, now: int) -> None:
         told = self._state
         times = group_state.changes(self._history)
+        stale(told.ends, self._at)
+        silent = told.ends.silent and self._at is None
         self._head.show(
-            group=told.group, note=self._note, coverage=group_state.coverage_of(told.group.coverage),
-            **group_state.facts(told),
+            group=told.group, note=self._note, silent_since=told.ends.last if silent else None,
+            coverage=group_state.coverage_of(told.group.coverage), **group_state.facts(told),
         )  # fmt: skip
         self._when.show(
             at=self._at, ends=told.ends, span=self._span, spans=SPANS, window=self._window,

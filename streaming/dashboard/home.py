@@ -3,7 +3,7 @@
 from collections import Counter
 
 from streaming.dashboard.facts import Overview, overview
-from streaming.dashboard.frame import element, frame, panel, search
+from streaming.dashboard.frame import element, frame, panel, search, stale
 from streaming.dashboard.live import Live
 from streaming.dashboard.markup import LiveMarkup
 from streaming.dashboard.paging import page_of, turned
@@ -60,6 +60,7 @@ class Home:
     def _show(self) -> None:
         facts = self._facts
         now = self._at if self._at is not None else facts.ends.live
+        stale(facts.ends, self._at)
         self._head.show(
             at=self._at, ends=facts.ends, incidents=facts.incidents,
             counts=Counter(group.health for group in facts.groups),

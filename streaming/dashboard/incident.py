@@ -16,6 +16,8 @@ from streaming.read_model import ReadModel
 from streaming.web.store import Store
 
 _MINUTE_MS = 60_000
+_NOT_SAID = Markup('<span class="quiet">not told</span>')
+"""Evidence names what matters at a transition: another transition may not have it."""
 
 
 def _asked(model: ReadModel, incident_id: str) -> tuple[IncidentStory, Incident | None, Ends]:
@@ -57,7 +59,7 @@ class IncidentPage:
         event = story.cause_event
         self._markup.show(
             i=shown, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
-            evidence=[_fact(name, first.get(name), last.get(name)) for name in {**first, **last}],
+            evidence=[_fact(name, first.get(name, _NOT_SAID), last.get(name, _NOT_SAID)) for name in {**first, **last}],
             changed=first != last,
             here=group_link(shown.cluster, shown.group, shown.opened_at),
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),

@@ -1,10 +1,15 @@
 """Keeps a page as new as the tables."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
 from streaming.web.store import Store
+
+_REST = 4
+"""After an update that the tables asked for, a page rests for so many times as long as that took: where the tables are
+large and change each second, open pages take a part of the server's time, not all of it."""
 
 
 class Live:
@@ -25,6 +30,7 @@ class Live:
         self._tick = tick
         self._shown = store.version
         self._running = self._again = False
+        self._rest_until = 0.0
         ui.timer(1.0, self._look, immediate=False)
 
     async def refresh(self) -> None:
@@ -43,5 +49,7 @@ class Live:
 
     async def _look(self) -> None:
         due = self._tick() if self._tick is not None else False
-        if due or self._store.version != self._shown:
+        begun = time.monotonic()
+        if (due or self._store.version != self._shown) and begun >= self._rest_until:
             await self.refresh()
+            self._rest_until = time.monotonic() + _REST * (time.monotonic() - begun)

@@ -129,7 +129,7 @@ export default {
       if (!this.$refs.scroll) return;
       this.width = this.$refs.scroll.clientWidth;
       this.gutter = this.width < 560 ? 92 : Math.min(230, Math.max(130, this.model.widest * 6.6 + 34));
-      const style = getComputedStyle(document.documentElement);
+      const style = getComputedStyle(this.$el);
       this.colour = (name) => style.getPropertyValue(name).trim();
       this.paintHead();
       this.paintBody();
