@@ -27,7 +27,7 @@ ROUTES = {
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory, settings_in):
     made = settings_in(tmp_path_factory.mktemp("api"))
-    made = made.model_copy(update={"web": made.web.model_copy(update={"sql_seconds": 2.5, "sql_rows": 3})})
+    made = made.model_copy(update={"web": made.web.model_copy(update={"sql_seconds": 2.5, "sql_rows": 8})})
     example().write(made.runtime.tables)
     return made
 
@@ -137,8 +137,8 @@ def test_sql_that_is_no_question_is_refused(api, query):
 
 
 def test_sql_is_limited_in_rows_time_and_number(api):
-    rows = told(api.post("/sql", json={"query": "SELECT * FROM range(9)"}))
-    assert (rows["rows"], rows["cut"]) == ([[0], [1], [2]], True)
+    rows = told(api.post("/sql", json={"query": "SELECT * FROM range(20)"}))
+    assert (rows["rows"], rows["cut"]) == ([[n] for n in range(8)], True)
 
     endless = {"query": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"}
     with ThreadPoolExecutor() as threads:
