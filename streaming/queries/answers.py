@@ -158,7 +158,7 @@ class Rebalance(Answer):
     members_before: tuple[str, ...]
     members_after: tuple[str, ...]
     queues_moved: int
-    queues_moved_min: int
+    queues_moved_min: int | None = Field(description="None in rows of a release that did not count it.")
     pause_ms_max: int | None
     pause_ms_p50: int | None
     reconsumed: int | None

@@ -105,7 +105,7 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
         f"from {words.moment(one.start_time, now)} to {words.moment(one.end_time, now)} UTC, {took}",
         f"causes: {'; '.join(one.causes) or words.NOT_KNOWN}",
         f"members: {len(before)} → {len(after)}{''.join(f', {change}' for change in changed)}",
-        f"{one.queues_moved} queues moved, {one.queues_moved_min} had to; pauses: longest {longest}, median {median}",
+        f"{one.queues_moved} queues moved, {words.number(one.queues_moved_min)} had to; pauses: longest {longest}, median {median}",
         f"read twice: {twice}; converged: {words.yes_no(one.converged)}",
     ]
     head = Text.assemble(
