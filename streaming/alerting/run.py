@@ -1,8 +1,8 @@
 """The alert process: look at the tables, decide, keep the decisions, send; again and again.
 
 The order of a round is what makes delivery at least once. What is decided is in the ledger before anything of it is
-sent, and what was sent is there before the next round decides; so a process that is killed anywhere sends again what
-it may have sent, under the same key, and nothing is left out.
+sent, and that it was sent is written only then: so a process that is killed anywhere sends again what it may have
+sent, under the same key, and nothing is left out.
 """
 
 from collections.abc import Callable, Mapping

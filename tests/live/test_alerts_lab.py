@@ -95,7 +95,7 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             silent = eventually(lambda: told(webhook, "OPENED", ""), 150)
             assert [one.code for one in silent] == ["JOB_SILENT"]
             collector.start()
-            spoken = eventually(lambda: told(webhook, "RESOLVED", ""), 60)
+            spoken = eventually(lambda: told(webhook, "RESOLVED", ""), 120)
             assert [one.code for one in spoken] == ["JOB_SILENT"]
             assert alerts.interrupt() == 0, alerts.said()
             assert "Traceback" not in alerts.said()

@@ -33,7 +33,7 @@ def test_the_defaults_tell_nobody_and_a_users_file_goes_over_them(load):
     assert (load_alerts("").routes, load_alerts("").channels) == ((), {})
     mine = load('group_wait = "5s"\n' + ROUTE + "[limit]\nmessages = 3\n" + HOOK)
     assert (mine.group_wait, mine.limit.messages, mine.limit.span) == (5_000, 3, 600_000)
-    assert mine.at_once == ("ORDERED_QUEUE_STUCK",)
+    assert mine.at_once == ("ORDERED_QUEUE_STUCK", "JOB_SILENT")
 
 
 def test_the_example_in_the_file_can_be_used_as_it_stands(load, monkeypatch):

@@ -218,6 +218,18 @@ def test_a_failed_attempt_is_due_again_after_twice_as_long_up_to_the_longest():
     assert desk.book.delivery("ops").alerts[0].key == "i1:1:ops"
 
 
+def test_a_channel_that_is_back_is_not_failing_and_its_next_failure_is_its_first():
+    desk = Desk(config())
+    for number, incident in enumerate(("i1", "i2")):
+        desk.take(transition(incident), NOW)
+        pack(desk, "ops", None, NOW + MINUTE)
+        lane = desk.book.lanes["ops"]
+        desk.failed(desk.book.delivery("ops"), "no answer", NOW + number, rejected=False)
+        assert (lane.failures, lane.retry_at, lane.failed_since) == (1, NOW + number + 2 * SECOND, NOW + number)
+        desk.sent(desk.book.delivery("ops"), NOW)
+        assert (lane.failures, lane.failed_since, lane.error) == (0, None, "")
+
+
 def test_a_message_that_is_refused_for_what_it_holds_is_given_up_and_what_was_not_opened_is_not_closed():
     desk = Desk(config())
     desk.take(transition("bad"), NOW)

@@ -61,6 +61,14 @@ def test_compaction_deletion_and_vacuum_bring_no_rows_and_lose_none(table):
     assert names(follower) == ["c", "d"]
 
 
+def test_rows_that_are_said_to_be_no_change_are_not_new(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    commit = table / "_delta_log" / f"{1:020}.json"
+    commit.write_text(commit.read_text().replace('"dataChange":true', '"dataChange":false'))
+    assert names(follower) == []
+
+
 def test_rows_whose_files_are_gone_before_they_were_read_are_said_to_be_lost_and_the_table_is_read_as_it_is(table):
     follower = Follower(table, ["name"])
     append(table, "a")
