@@ -37,6 +37,9 @@ QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
 }
 """Which tables each query appends to. A query's checkpoint is the folder of its name. The alerts' are no query's."""
 
+_LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
+"""A commit every two seconds makes 1.3 million of the log's files within Delta's own 30 days, and each append reads the
+list of them. Nobody asks for an older version: the past is in the rows."""
 _MANIFEST = "generation.json"
 _POLICY = "policy.toml"
 
@@ -235,7 +238,7 @@ def _create(path: Path, table: str, generation: str) -> None:
         path,
         schema=arrow_schema(table),
         partition_by=list(PARTITIONED_BY.get(table, ())),
-        configuration={PROPERTY: generation},
+        configuration={PROPERTY: generation, **_LOG_KEPT},
         raise_if_key_not_exists=False,
     )
 

@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import duckdb
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
@@ -37,6 +38,7 @@ FILE_ROWS = 1_000_000
 ROW_GROUP_ROWS = 16_384
 """Small, so that a group's rows are most of those that are read for it."""
 _MEMORY = "1GB"
+_MEANWHILE = "The files of {} were rewritten by somebody else meanwhile: try again."
 
 _ORDER = {
     **dict.fromkeys(DERIVED, ("cluster", "group", "time", "seq")),
@@ -83,7 +85,8 @@ class Done:
 
     table: str
     files_before: int
-    files_after: int
+    files_after: int | None
+    """None where nothing was done."""
     merged: int
     """Files that were merged into others."""
     rows_dropped: int
@@ -131,7 +134,7 @@ def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False)
     removed = there.vacuum(
         limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
     )
-    after = len(files_of(table, there))
+    after = len(files_of(table, there)) if not dry_run else None
     return Done(table, before, after, merged, dropped, len(removed), time.monotonic() - began)
 
 
@@ -167,7 +170,8 @@ class _Rewriter:
         kept = f"""
             SELECT * FROM ({rows}) WHERE time >= {since}
             UNION ALL
-            SELECT * FROM ({rows}) WHERE time < {since} QUALIFY {_OUTLIVES[self._table]}
+            SELECT * EXCLUDE (outlives)
+            FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {since}) WHERE outlives
         """  # noqa: S608  files and conditions of ours
         [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608
         dropped = sum(file.rows for file in old) - int(left)
@@ -194,14 +198,17 @@ class _Rewriter:
         path = self._folder / relative
         stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
         order = ", ".join(f'"{name}"' for name in _ORDER.get(self._table, ())) or "ALL"
+        wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {order}"  # noqa: S608  files and names of ours
         self._database.execute(
-            f"COPY (SELECT {stored} FROM ({rows}) ORDER BY {order}) TO {literal(str(path))}"
+            f"COPY ({wanted}) TO {literal(str(path))}"
             f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
         )
         stats = self._stats(path)
         if stats["numRecords"] != count:
-            path.unlink()
-            raise UserError(f"Of {count} rows of {self._table} {stats['numRecords']} were found: run `doctor`.")
+            raise UserError(
+                f"The files of {self._table} have {stats['numRecords']} rows, but their log says {count}: nothing was "
+                "replaced; restore the table from a backup, or rebuild it from the archive."
+            )
         added = AddAction(
             relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), _now(), data_change,
             json.dumps(stats),
@@ -225,14 +232,26 @@ class _Rewriter:
         """Commit it: no reader sees one without the other."""
         if self._dry_run or not files:
             return
+        self._there.update_incremental()
+        if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
+            raise UserError(_MEANWHILE.format(self._table))
         names = PARTITIONED_BY.get(self._table, ())
         removed = [
             RemoveAction(file.path, data_change, _now(), file.size, dict(zip(names, file.partition, strict=True)))
             for file in files
         ]
-        self._there.create_write_transaction(
-            [*added, *removed], mode="append", schema=self._there.schema(), partition_by=list(names)
-        )
+        application = f"maintain/{self._table}"
+        turn = Transaction(application, (self._there.transaction_version(application) or 0) + 1)
+        try:
+            self._there.create_write_transaction(
+                [*added, *removed],
+                mode="append",
+                schema=self._there.schema(),
+                partition_by=list(names),
+                commit_properties=CommitProperties(app_transactions=[turn]),
+            )
+        except CommitFailedError:
+            raise UserError(_MEANWHILE.format(self._table)) from None
         self._there.update_incremental()
 
 

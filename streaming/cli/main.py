@@ -21,6 +21,7 @@ from streaming.cli import (
     hook,
     incident,
     lab,
+    maintain,
     metrics,
     replay,
     run,
@@ -49,6 +50,7 @@ app.command()(doctor.doctor)
 app.add_typer(group.app, name="group")
 app.add_typer(hook.app, name="hook")
 app.add_typer(incident.app, name="incident")
+app.command()(maintain.maintain)
 app.command()(metrics.metrics)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")

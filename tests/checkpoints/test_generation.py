@@ -47,7 +47,7 @@ def wrote(root: Path, query: str, table: str, batch: int) -> None:
 def test_the_first_start_makes_every_table_of_one_generation_and_the_next_goes_on(tmp_path):
     generation = start(tmp_path)
     for table in TABLES:
-        assert DeltaTable(tmp_path / "tables" / table).metadata().configuration == {PROPERTY: generation}
+        assert DeltaTable(tmp_path / "tables" / table).metadata().configuration[PROPERTY] == generation
     assert start(tmp_path) == generation
 
 
@@ -55,7 +55,7 @@ def test_a_start_that_was_killed_before_its_tables_were_made_is_completed(tmp_pa
     generation = start(tmp_path)
     shutil.rmtree(tmp_path / "tables" / "anomalies")
     assert start(tmp_path) == generation
-    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration == {PROPERTY: generation}
+    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration[PROPERTY] == generation
 
 
 def test_a_table_and_a_column_that_a_later_release_adds_are_made(tmp_path):
@@ -73,7 +73,7 @@ def test_a_table_and_a_column_that_a_later_release_adds_are_made(tmp_path):
     lacking = schema.remove(schema.get_field_index("corrections"))
     DeltaTable.create(table, schema=lacking, configuration={PROPERTY: generation}, raise_if_key_not_exists=False)
     assert start(tmp_path) == generation
-    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration == {PROPERTY: generation}
+    assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration[PROPERTY] == generation
     assert {field.name for field in DeltaTable(table).schema().fields} == set(schema.names)
     wrote(tmp_path, OPERATOR, "group_state", 4)
 

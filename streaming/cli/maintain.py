@@ -1,0 +1,91 @@
+"""`rebalance-watch maintain`: merges small files, drops old rows if asked to, removes what nobody needs any more."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from schemas.tables import TABLES
+from streaming.errors import UserError
+from streaming.settings import load_settings
+from streaming.times import duration_ms
+
+if TYPE_CHECKING:
+    from streaming.maintenance import Done, Limits
+
+_KEEP_MS_MIN = 3_600_000
+
+
+def maintain(
+    *,
+    older_than: Annotated[
+        str | None, typer.Option(help="Drop rows that are older, as 30d; without it none is dropped.")
+    ] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be given more than once.")] = None,
+    keep: Annotated[
+        str, typer.Option(help="How long files that were replaced stay for who still reads them; at least 1h.")
+    ] = "1d",
+    every: Annotated[str | None, typer.Option(help="Do it again and again, with such a pause, as 10m.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")] = False,
+) -> None:
+    """Keep the tables quick to read, while the job goes on.
+
+    The job leaves a small file for every batch: they are merged into larger ones, sorted by group. No row changes but
+    for those that --older-than drops. Who owns a queue since before then stays, and so does an open incident.
+    """
+    from streaming.maintenance import PRUNED, Limits
+
+    tables, wanted = load_settings().runtime.tables, table or list(TABLES)
+    for name in wanted:
+        if name not in TABLES:
+            raise UserError(f"There is no table {name}: it is one of {', '.join(TABLES)}.")
+        if table and older_than is not None and name not in PRUNED:
+            raise UserError(f"The table {name} is always kept whole: leave out --older-than, or --table {name}.")
+    replaced = duration_ms(keep)
+    if replaced < _KEEP_MS_MIN:
+        raise UserError(f"--keep {keep} is too short: the job or a reader may need such a file for an hour.")
+    if not any((tables / name).is_dir() for name in wanted):
+        raise UserError(f"There are no tables in {tables}: start `rebalance-watch run`, or name another --root.")
+    pause = duration_ms(every) / 1000 if every is not None else None
+    while True:
+        since = time.time_ns() // 1_000_000 - duration_ms(older_than) if older_than is not None else None
+        _once(tables, wanted, Limits(since, replaced), dry_run=dry_run)
+        if pause is None:
+            return
+        time.sleep(pause)
+
+
+def _once(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bool) -> None:
+    from deltalake.exceptions import TableNotFoundError
+
+    from streaming.maintenance import maintain as run
+    from streaming.maintenance import maintained
+
+    console, done = Console(stderr=True), []
+    with maintained(tables), console.status("") as status:
+        for name in wanted:
+            status.update(f"table {name}")
+            try:
+                done.append(run(tables, name, limits, dry_run=dry_run))
+            except TableNotFoundError:  # of a later release than these tables
+                continue
+    _print(done, dry_run=dry_run)
+
+
+def _print(done: Sequence["Done"], *, dry_run: bool) -> None:
+    console = Console(highlight=False)
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("table", no_wrap=True)
+    for name in ("files before", "after", "merged", "rows dropped", "files removed", "seconds"):
+        shown.add_column(name, justify="right")
+    for one in done:
+        numbers = (one.files_before, one.files_after, one.merged, one.rows_dropped, one.removed)
+        told = ("-" if number is None else f"{number:,}" for number in numbers)
+        shown.add_row(one.table, *told, f"{one.seconds:.1f}")
+    console.print(shown)
+    if dry_run:
+        console.print("Nothing was changed: that is what would be done.")
