@@ -5,24 +5,26 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from streaming.backtest import Difference, Life, Result, Span
 from streaming.errors import UserError
 from streaming.settings import load_policy, load_settings
 from streaming.times import duration_ms, instant_ms
+
+if TYPE_CHECKING:
+    from streaming.backtest import Life, Result
 
 _SAYS = {"OPENED": "would have opened", "NOT_OPENED": "would not have opened", "MOVED": "would be another"}
 
 
 def backtest(  # noqa: PLR0913  a command line
     *,
-    since: Annotated[str, typer.Option(help="From when: 2026-11-21T15:00 (UTC), epoch milliseconds, or 2h ago as 2h.")],
+    since: Annotated[str, typer.Option(help="From when: 2026-11-21T15:00 (UTC), epoch, 2h, '10 minutes ago'.")],
     until: Annotated[str | None, typer.Option(help="Up to when; the archive's end if it isn't given.")] = None,
     policy: Annotated[Path | None, typer.Option(help="The thresholds to try instead of conf/policy.toml.")] = None,
     group: Annotated[str, typer.Option(help="Only these groups: a name or glob.")] = "*",
@@ -33,8 +35,8 @@ def backtest(  # noqa: PLR0913  a command line
 
     Compares with the incidents that were told (table anomalies); nothing of the tables is changed.
     """
+    from streaming.backtest import Span, last_time
     from streaming.backtest import backtest as run
-    from streaming.backtest import last_time
     from streaming.read_model import ReadModel
 
     thresholds, now = load_policy(policy), time.time_ns() // 1_000_000
@@ -56,7 +58,9 @@ def backtest(  # noqa: PLR0913  a command line
         _print_table(result)
 
 
-def _write_csv(result: Result) -> None:
+def _write_csv(result: "Result") -> None:
+    from streaming.backtest import Difference, Life
+
     lives = ("was", "would_be")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     names = [name for name in Difference.__struct_fields__ if name not in lives]
@@ -66,7 +70,7 @@ def _write_csv(result: Result) -> None:
         writer.writerow([*(getattr(one, name) for name in names), *told])
 
 
-def _print_table(result: Result) -> None:
+def _print_table(result: "Result") -> None:
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False)
     for name in ("what", "group", "incident", "where", "as it was", "as it would be"):
@@ -82,7 +86,7 @@ def _print_table(result: Result) -> None:
     )
 
 
-def _life(life: Life | None) -> str:
+def _life(life: "Life | None") -> str:
     if life is None:
         return "-"
     ended = _clock(life.resolved_at) if life.resolved_at is not None else "still open"
