@@ -111,12 +111,12 @@ def coverage_of(coverage: Coverage) -> str:
     """What there is to judge by, in a line."""
     parts = []
     if coverage.hooks:
-        parts.append(f"hook on {coverage.hooks} of {coverage.brokers} brokers")
+        parts.append(f"hooks {coverage.hooks}/{coverage.brokers}")
     if coverage.polls:
-        parts.append(f"polls, {coverage.members_answering} of {coverage.members} clients answer")
+        parts.append(f"{coverage.members_answering}/{coverage.members} clients answer")
     if coverage.silent_rules:
-        parts.append(f"{len(coverage.silent_rules)} rules have nothing to judge by")
-    return "; ".join(parts) or "no source tells of it"
+        parts.append(f"{len(coverage.silent_rules)} rules can't judge")
+    return " · ".join(parts) or "no source tells of it"
 
 
 def facts(state: State) -> dict[str, int]:
