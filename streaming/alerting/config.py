@@ -7,7 +7,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rebalance_model.observe.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
 from streaming.errors import UserError
@@ -28,6 +38,11 @@ def _span(value: object) -> int:
         raise ValueError(str(error).rstrip(".")) from None
 
 
+def _near(path: str, info: ValidationInfo) -> str:
+    folder: Path = (info.context or {}).get("folder", Path())
+    return str(folder / Path(path).expanduser()) if path else path
+
+
 def _known(pattern: str) -> str:
     if not any(fnmatchcase(code, pattern) for code in CODES):
         raise ValueError(f"no incident has a code like {pattern!r}")
@@ -41,6 +56,8 @@ def _secret(value: object) -> object:
 Span = Annotated[int, BeforeValidator(_span)]
 """Milliseconds, written as 90s, 30m, 2h or 1d."""
 Code = Annotated[str, BeforeValidator(_known)]
+Near = Annotated[str, AfterValidator(_near)]
+"""A path relative to the alerts file."""
 
 
 class _Section(BaseModel):
@@ -52,7 +69,7 @@ class _Secret(_Section):
 
     value: str | None = Field(default=None, repr=False)
     env: str | None = None
-    file: Path | None = None
+    file: Near | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> "_Secret":
@@ -73,7 +90,7 @@ class _Secret(_Section):
         else:
             where = f"the file {self.file}"
             try:
-                found = Path(str(self.file)).expanduser().read_text("utf-8")
+                found = Path(str(self.file)).read_text("utf-8")
             except OSError:
                 found = ""
         if not found.strip():
@@ -102,7 +119,7 @@ class WebhookConfig(_Section):
 
     kind: Literal["webhook"]
     url: Secret
-    template: Path | None = None
+    template: Near | None = None
     """A Jinja template that makes the JSON; without one the message is sent as it is."""
     headers: dict[str, Secret] = {}
     timeout: Span = 10_000
@@ -171,7 +188,7 @@ class AlertsConfig(_Section):
     group_wait: Span
     remind_after: Span
     at_once: tuple[Code, ...]
-    templates: str
+    templates: Near
     limit: Limit
     retry: Retry
     dead_man: DeadMan
@@ -197,7 +214,7 @@ def load_alerts(file: str) -> AlertsConfig:
     try:
         given = tomllib.loads(path.read_text("utf-8"))
         defaults = tomllib.loads(conf_file("alerts.toml").read_text("utf-8"))
-        return AlertsConfig.model_validate(_over(defaults, given))
+        return AlertsConfig.model_validate(_over(defaults, given), context={"folder": path.absolute().parent})
     except OSError:
         raise UserError(f"The alerts file {path} can't be read: correct alerts.file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -69,7 +69,7 @@ class Texts:
         self._ours = sandbox(ChoiceLoader([ours]))
         self._theirs = self._ours
         if folder:
-            path = Path(folder).expanduser()
+            path = Path(folder)
             if not path.is_dir():
                 raise UserError(f"The folder of alert templates {path} does not exist: correct `templates`.")
             given = {name: _read(path / f"{name}.txt") for name in NAMES if (path / f"{name}.txt").is_file()}

@@ -1,6 +1,7 @@
 """Any HTTP server: a POST of JSON, the message as it is or as a template of the user's makes it."""
 
 import json
+from pathlib import Path
 
 import msgspec
 from jinja2 import Template, TemplateError
@@ -23,7 +24,7 @@ class Webhook:
         Raises:
             UserError: one of them can't be used.
         """
-        self._template = _template(config) if config.template is not None else None
+        self._template = _template(config.template) if config.template is not None else None
         self._http = HttpClient(config.url, "", config.headers, config.timeout)
 
     def send(self, message: Message, now: int) -> None:
@@ -43,10 +44,9 @@ class Webhook:
         self._http.close()
 
 
-def _template(config: WebhookConfig) -> Template:
-    path = config.template
+def _template(path: str) -> Template:
     try:
-        template = sandbox().from_string(path.expanduser().read_text("utf-8") if path is not None else "")
+        template = sandbox().from_string(Path(path).read_text("utf-8"))
         sample = Texts("", "http://127.0.0.1").message(Delivery("sample", "sample", (SAMPLE,), False, 1))  # noqa: FBT003
         _made(template, sample)
     except (OSError, UnicodeDecodeError):

@@ -97,6 +97,14 @@ def test_a_channel_that_can_not_be_opened_gets_one_sentence_without_secrets(load
     assert "secret" not in str(caught.value)
 
 
+def test_paths_are_relative_to_the_file_that_names_them(load, tmp_path):
+    (tmp_path / "token").write_text("abc\n")
+    settings = load(HOOK + 'headers = {X = {file = "token"}}\ntemplate = "hook.json"').channels["ops"]
+    assert settings.headers["X"].read() == "abc"
+    assert settings.template == str(tmp_path / "hook.json")
+    assert load('templates = "texts"').templates == str(tmp_path / "texts")
+
+
 @IMGHDR
 def test_an_address_that_apprise_does_not_know_is_not_shown(load, monkeypatch):
     monkeypatch.setenv("ALERTS_TEST_URLS", "json://127.0.0.1 nothing://secret")
