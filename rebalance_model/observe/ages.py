@@ -55,7 +55,7 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         exact = _hook_age(turn, mq, known.owner)
         lock, pull, consume = _polled(client, queue, turn.now)
         if pull is None:
-            pull = _told_pull(turn, mq, known.owner)
+            pull = told_pull(turn, mq)
         if exact is not None:
             return cls(client, queue, exact[0], lock_is_exact=True, clock=exact[1], pull=pull, consume=consume)
         ageing = turn.state.clock if client.silent else None
@@ -70,9 +70,9 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
 
 def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str] | None:
     """The lock's age, and by which clock; None also where a renewal may have been lost on its way to us."""
-    entry = hook_lock(turn.state, mq)
-    if entry is None or entry.client_id != owner:
-        return None
+    entry, told_of = hook_lock(turn.state, mq), turn.state.queues[mq].hook
+    if entry is None or entry.client_id != owner or told_of is None or told_of.holder != owner:
+        return None  # a hook that tells late shows a lock that its holder had before
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if hook is None:
         return None
@@ -84,11 +84,11 @@ def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str
     return max(0, now - told), hook.clock
 
 
-def _told_pull(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:
+def told_pull(turn: Turn, mq: MessageQueue) -> int | None:
     """Since the owner last pulled, or took the queue, by the broker's clock."""
-    told = turn.state.queues[mq].hook
-    hook = turn.live_hook(turn.state.views.get(mq.broker))
-    if hook is None or told is None or told.holder != owner or not told.holder_since:
+    queue = turn.state.queues[mq]
+    told, hook = queue.hook, turn.live_hook(turn.state.views.get(mq.broker))
+    if hook is None or told is None or told.holder != queue.owner or not told.holder_since:
         return None
     return max(0, turn.clock_of(hook) - max(told.pull_time, told.holder_since, hook.covered_since))
 

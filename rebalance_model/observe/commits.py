@@ -36,6 +36,8 @@ class Commit(NamedTuple):
     client_id: str | None
     """Whose the channel is; None: it has not said."""
     channel: str
+    carried: bool = False
+    """Whether a pull carried it: told with the sum of a second's pulls, the first of which may be younger."""
 
 
 def leave(turn: Turn, told: HookQueue, now: int, *, said: bool) -> None:
@@ -82,7 +84,7 @@ def note_restart(told: HookQueue) -> None:
 
 def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
     """Take a commit, whoever made it."""
-    told, (offset, time, client_id, _) = turn.hook_queue(mq), commit
+    told, (offset, time, client_id, _, carried) = turn.hook_queue(mq), commit
     if time < told.commit_time:
         return
     before, before_time = told.commit_offset, told.commit_time
@@ -91,7 +93,7 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
         told.advanced_at = time
     _note_waiting(told, time, advanced=offset > before)
     _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
-    if told.reread is not None and offset >= told.reread.mark and _is_reader(told, client_id):
+    if told.reread is not None and offset >= told.reread.mark and _is_reader(told, client_id) and not carried:
         told.reread = None
     if _shows_reread(told, commit, before) and _has_just_moved(turn, told, time):
         _note_reread(turn, told)

@@ -19,6 +19,7 @@ from rebalance_model.observe import (
     broker_view,
     causes,
     commits,
+    given_up,
     heartbeats,
     lock_requests,
     ownership,
@@ -260,7 +261,8 @@ def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> N
     if client_id is not None and client_id in turn.state.members:
         _pull_of(turn, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
-        commits.note_commit(turn, mq, commits.Commit(event.commit_offset, event.last_time, client_id, event.channel))
+        commit = commits.Commit(event.commit_offset, event.last_time, client_id, event.channel, carried=True)
+        commits.note_commit(turn, mq, commit)
 
 
 def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
@@ -327,6 +329,8 @@ def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[Me
     queues = list(queues)
     for mq in queues:
         told = turn.hook_queue(mq)
+        if told.waiting_since and client_id is not None and given_up.is_given_up(turn, mq):
+            told.waiting_since = 0  # nobody was to consume it meanwhile
         if told.holder != client_id:
             commits.leave(turn, told, hook.time, said=evidence == "UNLOCKED")
             commits.take(told, client_id, hook.time)

@@ -144,6 +144,16 @@ def test_that_an_heir_had_messages_may_show_after_its_former_owners_commit(shown
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
+def test_a_second_in_which_the_heir_reads_again_and_commits_beyond_is_told():
+    """Of the simulation, seed 119: a sum of pulls begins below the former owner's commit, and carries that one."""
+    trace = concurrent(pulled=40).commits(15, "a", 0, 43).asks(20, "b", 0).commits(20, "a", 0, 44)
+    trace.pulls(21, "b", 0, first_offset=43, last_offset=45, count=3, commit=44).commits(22, "b", 0, 45).passes(30)
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (21, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (27, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+
+
 def test_what_two_owners_read_after_each_other_is_one_incident():
     """a has not learnt yet that the queue is b's: both consume everything, and commit in turn."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.2, "b", 0, offset=100)

@@ -2,11 +2,12 @@
 
 The alert that this product exists for: `mqadmin consumerStatus` shows nothing of it. Judged at each answer of the
 broker (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may not be
-known: then it is a warning. Clear when the commit advances.
+known: then it is a warning, and of a queue that its topic seems to have lost (`given_up`) nothing is known. Clear when
+the commit advances.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import stall
+from rebalance_model.observe import given_up, stall
 from rebalance_model.observe.ages import Ages, hook_lock
 from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.policy import Policy
@@ -25,6 +26,8 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
         return None
     if waited.ms <= turn.policy.stuck_after:
         return CLEAR if waited.moved else None
+    if given_up.by_its_topic(turn, mq):
+        return None
     severity: Severity = "warning" if waited.lag is None else "critical"
     return Holds(severity, _sub_cause(turn, mq, Ages.of(turn, mq)), turn.state.queues[mq].owner)
 

@@ -5,11 +5,16 @@ for 20 s at most. Clear when a pull is seen or the queue goes to another.
 
 By the client's own stamp where it answers. Its stamp goes on while it holds back (flow control, no lock), but the
 broker then sees no pull: by the hook alone it is not known of a queue of which so much is cached that the client may
-hold back, nor of one that is committed further than its master gave it out: a slave serves it.
+hold back, nor of one that is committed further than its master gave it out: a slave serves it. Nor of a queue that its
+owner has given up without a word (`given_up`).
+
+Where both tell, an answer is up to a poll interval old and its stamp a lower bound; the hook is exact. So where the
+answer's stamp is as old as the hook says, give or take two intervals, the hook's age counts.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.ages import Ages
+from rebalance_model.observe import given_up
+from rebalance_model.observe.ages import Ages, told_pull
 from rebalance_model.observe.expectation import group_info
 from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
@@ -31,16 +36,27 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
         return _by_hook(turn, mq, ages, ages.pull)
     if ages.pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)
-    if not ages.client.silent:
-        return CLEAR
-    turn.look_again(turn.state.clock, turn.now + limit + 1 - ages.pull)
-    return None
+    if ages.client.silent:
+        turn.look_again(turn.state.clock, turn.now + limit + 1 - ages.pull)
+        return None
+    told = told_pull(turn, mq)
+    by_hook = _by_hook(turn, mq, ages, told) if told is not None and _agree(turn, ages, told) else None
+    return by_hook or CLEAR
+
+
+def _agree(turn: Turn, ages: Ages, told: int) -> bool:
+    """Whether the client's own stamp, grown older since its answer, is as old as the hook says: it sees every pull."""
+    client, queue = ages.client, ages.queue
+    if queue is None or told + 2 * turn.policy.poll_interval <= turn.policy.pull_max_idle_time:
+        return False
+    since = queue.pull.age(client.client_now, client.asked_at_answer) + turn.now - client.asked_at_answer
+    return since + 2 * turn.policy.poll_interval >= told
 
 
 def _by_hook(turn: Turn, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
     told, hook = turn.state.queues[mq].hook, turn.live_hook(turn.state.views.get(mq.broker))
     limit = turn.policy.pull_max_idle_time
-    if told is None or hook is None or not _should_pull(turn, told, ages):
+    if told is None or hook is None or not _should_pull(turn, told, ages) or given_up.by_its_owner(turn, mq):
         return None
     if pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)

@@ -2,11 +2,12 @@
 
 The commit of such a queue is the smallest offset that is still in work: one listener that does not return holds it,
 though the others go on, until consumeConcurrentlyMaxSpan messages wait behind it. Judged as ORDERED_QUEUE_STUCK is, on
-covered time alone; a queue of which its owner has nothing cached does not wait for a listener.
+covered time alone; a queue of which its owner has nothing cached, or which it has given up without a word
+(`given_up`), does not wait for a listener.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import stall
+from rebalance_model.observe import given_up, stall
 from rebalance_model.observe.ages import Ages
 from rebalance_model.observe.offsets import lag_of
 from rebalance_model.observe.policy import Policy
@@ -28,7 +29,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
         return CLEAR if waited.moved else None
     ages = Ages.of(turn, mq)
     held = ages.queue if ages is not None else None
-    if held is not None and held.cached_count <= 0:
+    if held.cached_count <= 0 if held is not None else state.hook_clock and given_up.by_its_owner(turn, mq):
         return None
     return Holds("warning", _sub_cause(turn, mq, ages), queue.owner)
 
