@@ -98,16 +98,22 @@ def note_retaken(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None
 
 def settle(turn: Turn) -> None:
     """Close the episode if the owners are where they belong and every member has had its say."""
-    episode = turn.state.episode
-    if episode is None or not _all_have_answered(turn.state, episode):
+    state, episode = turn.state, turn.state.episode
+    if episode is None or _is_astray(state, episode.waits_for) or not _all_have_answered(state, episode):
         return
-    if turn.state.members and not turn.state.strategy:
+    if state.members and not state.strategy:
         return
-    queues = turn.state.queues
-    if not all(q.owner == q.expected for mq, q in queues.items() if not mq.is_retry):
+    episode.waits_for = next((mq for mq in state.queues if _is_astray(state, mq)), None)
+    if episode.waits_for is not None:
         return
     if all(_has_begun(turn, mq, move) for mq, move in episode.moves.items()):
         _close(turn, episode, converged=True)
+
+
+def _is_astray(state: GroupState, mq: MessageQueue | None) -> bool:
+    """Whether the queue's owner is not the expected one."""
+    queue = state.queues.get(mq) if mq is not None else None
+    return queue is not None and mq is not None and queue.owner != queue.expected and not mq.is_retry
 
 
 def deadline(state: GroupState, policy: Policy) -> int | None:

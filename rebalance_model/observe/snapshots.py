@@ -1,6 +1,7 @@
 """State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,22 +15,34 @@ from rebalance_model.observe.offsets import committed, lag_of
 from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
 from rebalance_model.observe.turn import Turn
 
+_OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
+"""What is open of each queue that it is open of."""
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
 
 
 def snapshot_changes(turn: Turn) -> None:
     """Tell what changed materially in this turn."""
+    incidents = _by_queue(turn.state)
     for mq in turn.touched:
-        _snapshot_queue(turn, mq, always=False)
+        _snapshot_queue(turn, mq, incidents, always=False)
     _snapshot_group(turn, always=False)
 
 
 def snapshot_all(turn: Turn) -> None:
     """Tell the whole state, at the snapshot interval."""
+    incidents = _by_queue(turn.state)
     for mq in sorted(turn.state.queues, key=queue_order):
-        _snapshot_queue(turn, mq, always=True)
+        _snapshot_queue(turn, mq, incidents, always=True)
     _snapshot_group(turn, always=True)
+
+
+def _by_queue(state: GroupState) -> _OfQueues:
+    found: _OfQueues = {}
+    for incident in state.incidents.values():
+        if incident.queue is not None:
+            found.setdefault(incident.queue, []).append(incident)
+    return found
 
 
 def _worst(state: GroupState, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
@@ -56,11 +69,13 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
     return "OK", ""
 
 
-def _queue_health(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> tuple[Health, str]:
+def _queue_health(
+    state: GroupState, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
+) -> tuple[Health, str]:
     """Of a queue, its broker and its owner."""
     if state.incidents:
         down = state.incidents.get(f"BROKER_UNREACHABLE {mq.broker}")
-        worst = _worst(state, [i for i in state.incidents.values() if i.queue == mq or i is down])
+        worst = _worst(state, [*incidents.get(mq, ()), *([down] if down is not None else ())])
         if worst is not None:
             return worst
     view = state.views.get(mq.broker)
@@ -106,11 +121,11 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
     )
 
 
-def _snapshot_queue(turn: Turn, mq: MessageQueue, *, always: bool) -> None:
+def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:
     state = turn.state
     queue = state.queues[mq]
     client = state.clients.get(queue.owner) if queue.owner is not None else None
-    status, reason = _queue_health(state, mq, client)
+    status, reason = _queue_health(state, mq, client, incidents)
     told = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
     if always or told != queue.told:
         queue.told = told

@@ -394,6 +394,8 @@ class Episode(msgspec.Struct, array_like=True):
     last_cause: int
     last_change: int
     moves: dict[MessageQueue, Move] = {}
+    waits_for: MessageQueue | None = None
+    """A queue that was not yet where it belongs when all were last looked at: until it is, the others need no look."""
 
 
 class Pending(msgspec.Struct, array_like=True):
