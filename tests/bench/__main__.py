@@ -16,6 +16,7 @@ BENCHES = {
     "simulation": "how long a simulated hour of a large cluster takes",
     "latency": "from an event to a row that a reader sees, at 1,000 events a second, and where the time goes",
     "detection": "how soon each rule tells, what the rules cost an event, and the bytes of a group's state",
+    "queries": "how long people wait for an answer, on a month of tables, while the job writes",
     "hook": "what the hook costs a broker under load, with and without it in turn",
 }
 

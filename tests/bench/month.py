@@ -3,13 +3,15 @@
 The rows are random but of one piece: a queue is released by whom it was assigned to, its state names its owner, an
 incident's transitions follow each other, and the event that caused one is in the archive. They are appended as the
 job does, with its transaction ids: the month in few large commits (a job makes 1.3 million in a month, and
-`maintain` makes few of them), the last minutes in one for each trigger.
+`maintain` makes few of them), what comes after it in one for each trigger.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from schemas.arrow import arrow_schema
 from streaming.sinks import TableSink
 
 DAY_MS = 86_400_000
+TRIGGER_MS = 2_000
 CLUSTER = "DefaultCluster"
 BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
@@ -40,16 +43,13 @@ class Size:
     incidents: int = 60_000
     events: int = 1_500_000
     commits: int = 720
-    """Of the month but for its end."""
-    live_commits: int = 900
-    """Of the end: one for each trigger of the job, two seconds apart."""
 
 
 class Month:
     """Makes the rows of one span after the other."""
 
-    def __init__(self, size: Size, end: int) -> None:
-        self.random = np.random.default_rng(7)
+    def __init__(self, size: Size, end: int, seq: int = 0) -> None:
+        self.random = np.random.default_rng(seq)
         self.size, self.end, self.begin = size, end, end - round(size.days * DAY_MS)
         queues = [4 + 4 * (n % 3) + (48 if n % 50 == 0 else 0) for n in range(size.groups)] + [BIG_QUEUES]
         clients = [max(2, count // 4) for count in queues[:-1]] + [BIG_CLIENTS]
@@ -62,18 +62,20 @@ class Month:
         self.first_client, self.clients = np.cumsum([0, *clients[:-1]]), np.array(clients)
         self.small = int(len(self.group_of_queue) - BIG_QUEUES)
         self.owner = self._some_client(np.arange(len(self.group_of_queue)))
-        self.seq = 0
+        self.seq = seq
 
     def rows(self, since: int, until: int) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every table within a span, in the order in which the job appends them."""
         share = (until - since) / (self.end - self.begin)
-        moves = round(self.size.moves * share) // MOVES_OF_A_REBALANCE * MOVES_OF_A_REBALANCE
-        if moves:
-            yield from self._moves(since, until, moves)
+        settled, incidents, events = (
+            int(self.random.poisson(count * share))
+            for count in (self.size.moves / MOVES_OF_A_REBALANCE, self.size.incidents, self.size.events)
+        )
+        if settled:
+            yield from self._moves(since, until, settled)
         yield "group_state", self._groups(since, until)
         yield "queue_state", self._states(since, until)
-        causes = self._events(since, until, max(1, round(self.size.events * share)))
-        incidents = round(self.size.incidents * share)
+        causes = self._events(since, until, max(1, events))
         if incidents:
             yield "anomalies", self._incidents(since, until, incidents)
         yield "telemetry", causes
@@ -100,9 +102,9 @@ class Month:
             "queue_id": number // 2,
         }
 
-    def _moves(self, since: int, until: int, count: int) -> Iterator[tuple[str, pa.Table]]:
+    def _moves(self, since: int, until: int, settled: int) -> Iterator[tuple[str, pa.Table]]:
         """Rebalances that each move some queues of one group."""
-        settled = count // MOVES_OF_A_REBALANCE
+        count = settled * MOVES_OF_A_REBALANCE
         lead = self.random.integers(0, self.small, settled)
         queue = (np.repeat(lead, MOVES_OF_A_REBALANCE) + np.tile(np.arange(MOVES_OF_A_REBALANCE), settled)) % self.small
         group = self.group_of_queue[queue]
@@ -132,7 +134,7 @@ class Month:
             "causes": _lists(pa.repeat("CLIENT_JOINED c", settled), 1), "members_before": member,
             "members_after": member, "queues_moved": np.full(settled, MOVES_OF_A_REBALANCE),
             "moves": _lists(moved, MOVES_OF_A_REBALANCE), "pause_ms_max": np.full(settled, 900),
-            "converged": pa.repeat(True, settled), "queues_moved_min": np.full(settled, 4),  # noqa: FBT003  a column
+            "converged": pa.repeat(True, settled), "queues_moved_min": np.full(settled, 4),
             "pause_ms_p50": np.full(settled, 450),
         })  # fmt: skip
 
@@ -168,7 +170,7 @@ class Month:
         count, owner = len(time), self.ids.take(pa.array(self.owner[queue]))
         lag = self.random.integers(0, 5_000, count)
         return _table("queue_state", self._common(self.group_of_queue[queue], time) | self._queue(queue) | {
-            "owner": owner, "expected_owner": owner, "locked": pa.repeat(True, count),  # noqa: FBT003  a column
+            "owner": owner, "expected_owner": owner, "locked": pa.repeat(True, count),
             "lock_age_ms": self.random.integers(0, 20_000, count), "commit_offset": (time - self.begin) // 100,
             "broker_offset": (time - self.begin) // 100 + lag, "lag": lag,
             "cached_count": lag % 100, "pull_age_ms": self.random.integers(0, 15_000, count),
@@ -203,27 +205,44 @@ class Month:
         number = self.seq - 1 - np.arange(count)[::-1]
         value = json.dumps({"type": "PULL_MESSAGE", "cluster": CLUSTER, "payload": "x" * 120})
         return _table("telemetry", {
-            "date": pa.array((time // DAY_MS).astype(np.int32)).view(pa.date32()), "type": pa.repeat("PULL_MESSAGE", count),
-            "time": time, "cluster": pa.repeat(CLUSTER, count), "broker": pa.repeat("broker-a", count),
-            "broker_id": np.zeros(count, np.int64), "source": pa.repeat("hook", count),
-            "source_id": pa.array([f"hook-{n % 2}@1" for n in number]), "seq": number,
+            "date": pa.array((time // DAY_MS).astype(np.int32)).view(pa.date32()), "time": time,
+            "type": pa.repeat("PULL_MESSAGE", count), "cluster": pa.repeat(CLUSTER, count),
+            "broker": pa.repeat("broker-a", count), "broker_id": np.zeros(count, np.int64),
+            "source": pa.repeat("hook", count), "seq": number,
+            "source_id": pa.array([f"hook-{n % 2}@1" for n in number]),
             "group": pa.repeat("g", count), "key": pa.repeat(f"{CLUSTER}/g", count),
             "value": pa.array([f"{value[:-1]}, \"seq\": {n}}}" for n in number]), "partition": number % 8,
             "offset": number // 8, "ingest_time": time,
         })  # fmt: skip
 
 
-def write_month(root: Path, size: Size, end: int) -> None:
-    """Write the tables and the checkpoints' manifest, as a job would have left them at an instant."""
-    month = Month(size, end)
-    live = end - size.live_commits * 2_000
-    cuts = [*np.linspace(month.begin, live, size.commits + 1).astype(int).tolist(), *range(live + 2_000, end + 1, 2_000)]
+def write_month(root: Path, month: Month) -> None:
+    """Write the tables, and the checkpoints' manifest, in few commits."""
+    cuts = np.linspace(month.begin, month.end, month.size.commits + 1).astype(int).tolist()
+    _append(root, month, pairwise(cuts))
+
+
+def write_on(root: Path, month: Month, since: int, commits: int, pause: float = 0) -> None:
+    """Append what comes next, a commit for each trigger, and so many seconds between them."""
+    _append(root, month, _triggers(since, commits, pause))
+
+
+def _triggers(since: int, commits: int, pause: float) -> Iterator[tuple[int, int]]:
+    for at in range(since, since + commits * TRIGGER_MS, TRIGGER_MS):
+        yield at, at + TRIGGER_MS
+        sleep(pause)
+
+
+def _append(root: Path, month: Month, spans: Iterable[tuple[int, int]]) -> None:
     basis = Basis(source="bench", partitions=8, state_partitions=2, code_version="", policy=Policy())
     with claimed(root / "checkpoints", root / "tables", basis) as generation:
-        sinks = {query: TableSink(root / "tables", query, generation) for query in (OPERATOR, ARCHIVE)}
-        for batch, (since, until) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        for since, until in spans:
             for table, rows in month.rows(since, until):
-                sinks[ARCHIVE if table == "telemetry" else OPERATOR].append_arrow(rows, table, batch_id=batch)
+                query = ARCHIVE if table == "telemetry" else OPERATOR
+                begun = root / "checkpoints" / query / "offsets" / str(until)
+                begun.parent.mkdir(parents=True, exist_ok=True)
+                begun.touch()
+                TableSink(root / "tables", query, generation).append_arrow(rows, table, batch_id=until)
 
 
 def _table(table: str, columns: Columns) -> pa.Table:

@@ -1,0 +1,207 @@
+"""How long people wait for an answer, while the job writes: ``python -m tests.bench.bench_queries``.
+
+The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 16
+million of queue states (`tests.bench.month`). They are asked as ``maintain --every 10m`` leaves them, with the small
+files of the last ten minutes, and as they are without it. Another process appends to them as the job does. Each
+question is asked of a model that was just opened, as the command line does, and of one that lives on, as the dashboard
+does.
+"""
+
+import multiprocessing
+import os
+import shutil
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, NamedTuple
+
+import typer
+from deltalake import DeltaTable
+from rich.console import Console
+from rich.table import Table
+
+from schemas.tables import DERIVED, TABLES
+from streaming.maintenance import Limits, maintain
+from streaming.queries.groups import groups, overview
+from streaming.queries.incidents import incident, incidents
+from streaming.queries.lag import lag
+from streaming.queries.ownership import diff, intervals, queues, who_owned
+from streaming.queries.rebalances import rebalances
+from streaming.queries.subject import subject
+from streaming.queries.what_if import what_if
+from streaming.read_model import ReadModel
+from streaming.settings import load_settings
+from tests.bench.month import BIG_GROUP, DAY_MS, TRIGGER_MS, Month, Size, write_month, write_on
+
+END = 1_763_700_150_000
+"""When the month ends; nothing depends on it."""
+TAIL_COMMITS = 300
+"""Ten minutes of a job's triggers."""
+HOUR_MS = 3_600_000
+
+Question = Callable[[ReadModel], object]
+
+
+class Times(NamedTuple):
+    """Of one question, in seconds."""
+
+    fresh: list[float]
+    living: list[float]
+
+
+def questions(turn: int, incident_id: str) -> dict[str, Question]:
+    """What people ask, each turn of another group and another moment of the month."""
+    name, number = f"group-{(turn * 37) % 200:03}", (turn * 37) % 200
+    then = END - (1 + turn * 5 % 28) * DAY_MS
+    topic = f"topic-{number:03}"
+
+    def of(question: Callable[..., object], group: str, begin: int, end: int) -> Question:
+        return lambda model: question(model, subject(model, group), begin, end)
+
+    return {
+        "groups, now": groups,
+        "groups, then": lambda model: groups(model, then),
+        "a group, now": lambda model: overview(model, name),
+        "a group, then": lambda model: overview(model, name, at=then),
+        "its queues, now": lambda model: queues(model, name),
+        "its queues, then": lambda model: queues(model, name, at=then),
+        "4,096 queues, now": lambda model: queues(model, BIG_GROUP),
+        "who owned a queue": lambda model: who_owned(model, name, topic, "broker-a", 0, at=then),
+        "intervals of 1 h": of(intervals, name, then - HOUR_MS, then),
+        "intervals of 1 d": of(intervals, name, then - DAY_MS, then),
+        "changes in 1 d": lambda model: diff(model, name, then - DAY_MS, then),
+        "rebalances of 1 d": lambda model: rebalances(model, name, since=then - DAY_MS, until=then),
+        "open incidents": lambda model: incidents(model, only_open=True),
+        "incidents of 1 d": lambda model: incidents(model, group=name, since=then - DAY_MS, at=then),
+        "an incident": lambda model: incident(model, incident_id),
+        "lag of 1 d": of(lag, name, then - DAY_MS, then),
+        "lag of 4,096 queues": of(lag, BIG_GROUP, END - HOUR_MS, END),
+        "what if": lambda model: what_if(model, name, join=["10.0.0.99@1"]),
+    }
+
+
+def main(
+    folder: Annotated[Path | None, typer.Option(help="Where the tables are kept: 4 GB.")] = None,
+    turns: Annotated[int, typer.Option(help="How often each question is asked.")] = 20,
+) -> None:
+    """Make the tables if they aren't there, ask, and print."""
+    console = Console(highlight=False)
+    root = (folder or load_settings().runtime.root / "bench" / "month").resolve()
+    _make(root / "month", lambda made: write_month(made, Month(Size(), END)))
+    for kind in ("maintained", "unmaintained"):
+        _make(root / kind, partial(_copy_on, root / "month", maintained=kind == "maintained"))
+        with TemporaryDirectory(dir=root) as work, _written(root / kind, Path(work) / kind) as tables:
+            with ReadModel(tables) as model:
+                rows = {table: model.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in DERIVED}
+            files = {table: len(DeltaTable(tables / table).file_uris()) for table in DERIVED}
+            told = (f"{table} {rows[table]:,} rows in {files[table]:,} files" for table in DERIVED)
+            console.print(f"\n[bold]{kind}[/]: {', '.join(told)}")
+            _print(console, _asked(tables, turns))
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    """Make a folder, whole or not at all."""
+    if not folder.is_dir():
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make(unfinished)
+        unfinished.rename(folder)
+
+
+def _copy(root: Path, to: Path) -> None:
+    """A root of its own whose files are on disk once: nobody ever writes to a file that is there."""
+    shutil.copytree(root, to, copy_function=os.link)
+
+
+def _copy_on(month: Path, root: Path, *, maintained: bool) -> None:
+    """The month, and ten minutes more."""
+    _copy(month, root)
+    if maintained:
+        for table in TABLES:
+            maintain(root / "tables", table, Limits())
+    write_on(root, Month(Size(), END, seq=10**9), END, TAIL_COMMITS)
+
+
+@contextmanager
+def _written(root: Path, work: Path) -> Iterator[Path]:
+    """A copy of the tables, to which another process appends all the while."""
+    _copy(root, work)
+    since = END + TAIL_COMMITS * TRIGGER_MS
+    writer = multiprocessing.get_context("spawn").Process(
+        target=write_on, args=(work, Month(Size(), END, seq=2 * 10**9), since, 10**6, 1.0), daemon=True
+    )
+    writer.start()
+    try:
+        yield work / "tables"
+    finally:
+        writer.terminate()
+        writer.join()
+
+
+def _asked(tables: Path, turns: int) -> dict[str, Times]:
+    with _living(tables) as living:
+        some = living.rows("SELECT a.incident_id FROM anomalies a WHERE a.time < ? LIMIT ?", [END, turns])
+        asked: dict[str, Times] = {}
+        for turn in range(turns):
+            for name, question in questions(turn, some[turn]["incident_id"]).items():
+                times = asked.setdefault(name, Times([], []))
+                times.living.append(_seconds(lambda question=question: question(living)))
+                times.fresh.append(_seconds(lambda question=question: _opened(tables, question)))
+    return asked
+
+
+def _opened(tables: Path, question: Question) -> None:
+    with ReadModel(tables) as model:
+        question(model)
+
+
+@contextmanager
+def _living(tables: Path) -> Iterator[ReadModel]:
+    """A model that looks every second whether there is something new, as the dashboard's does."""
+    over = threading.Event()
+    with ReadModel(tables) as model:
+        model.refresh()
+
+        def look() -> None:
+            while not over.wait(1):
+                model.refresh()
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            yield model
+        finally:
+            over.set()
+            looking.join()
+
+
+def _seconds(ask: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    ask()
+    return time.perf_counter() - began
+
+
+def _print(console: Console, asked: dict[str, Times]) -> None:
+    table = Table("seconds for")
+    for name in ("command line p50", "p95", "dashboard p50", "p95"):
+        table.add_column(name, justify="right")
+    for name, times in asked.items():
+        table.add_row(name, *(f"{value:.2f}" for of in times for value in _p50_p95(of)))
+    whole = Times(*(list(chain.from_iterable(of)) for of in zip(*asked.values(), strict=True)))
+    table.add_row("all of them", *(f"{value:.2f}" for of in whole for value in _p50_p95(of)), style="bold")
+    console.print(table)
+
+
+def _p50_p95(seconds: list[float]) -> tuple[float, float]:
+    return statistics.median(seconds), sorted(seconds)[-(-len(seconds) * 95 // 100) - 1]
+
+
+if __name__ == "__main__":
+    sys.exit(typer.run(main))
