@@ -135,6 +135,20 @@ def test_clients_that_all_reconnect_once_are_no_storm():
     assert len(trace.state.causes) == 20 + 40
 
 
+def test_what_a_storm_does_to_queues_is_part_of_it():
+    """b is refused queue 0 from 30 on, as a's comings and goings move it; at 86 for longer than 50 s."""
+    trace = group("a", "b", "c").locks(2, "c", 0).asks(2, "c", 0).pulls(3, "c", 0, offset=9).commits(4, "c", 0, 9)
+    for n in range(4):
+        restarts(trace, 20 + 20 * n, "a", down=6)
+        for at in (30 + 20 * n, 35 + 20 * n):
+            trace.passes(at - 1).locks(at, "c", 0).locks(at, "b", 0, granted=())
+    [contended] = rows(trace, "LOCK_CONTENDED")
+    assert contended.parent == rows(trace, STORM)[0].incident_id
+    trace.commits(96, "b", 0, 1)
+    [reset] = rows(trace, "OFFSET_REGRESSION")
+    assert reset.parent is None  # an offset that fell back is its own alert, whoever comes and goes
+
+
 def test_the_sixth_cause_is_a_near_miss():
     trace = group("a", "b")
     for n in range(3):

@@ -59,4 +59,4 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
 
 
 ZOMBIE_QUEUE = Rule("ZOMBIE_QUEUE", _judge_zombie, evidence)
-UNLOCK_PENDING = Rule("UNLOCK_PENDING", _judge_unlock, evidence)
+UNLOCK_PENDING = Rule("UNLOCK_PENDING", _judge_unlock, evidence, absorbed_by=("REBALANCE_STORM",))

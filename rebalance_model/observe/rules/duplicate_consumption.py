@@ -34,5 +34,9 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
 
 
 RULE = Rule(
-    "DUPLICATE_CONSUMPTION", judge, evidence, clear_after=lambda policy: policy.persist_consumer_offset_interval
+    "DUPLICATE_CONSUMPTION",
+    judge,
+    evidence,
+    clear_after=lambda policy: policy.persist_consumer_offset_interval,
+    absorbed_by=("REBALANCE_STORM",),
 )

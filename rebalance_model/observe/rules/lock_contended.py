@@ -72,4 +72,10 @@ def _goes_to_and_fro(turn: Turn, hook: HookView, told: HookQueue) -> bool:
     return True
 
 
-RULE = Rule("LOCK_CONTENDED", judge, evidence, clear_after=lambda policy: policy.lock_contended_window)
+RULE = Rule(
+    "LOCK_CONTENDED",
+    judge,
+    evidence,
+    clear_after=lambda policy: policy.lock_contended_window,
+    absorbed_by=("REBALANCE_STORM",),
+)

@@ -70,4 +70,9 @@ def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     return "LISTENER_BLOCKED" if stall.by_hook(turn, mq) is not None else "UNDETERMINED"
 
 
-RULE = Rule("QUEUE_STALLED", judge, evidence, absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"))
+RULE = Rule(
+    "QUEUE_STALLED",
+    judge,
+    evidence,
+    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+)
