@@ -24,13 +24,23 @@ _PART = re.compile(r"[^_@:.-]*[_@:.-]|[^_@:.-]+")
 
 @dataclass(frozen=True)
 class Cell:
-    """A text with a style of rich."""
+    """A line of text with a style of rich."""
 
     text: str
     style: str = ""
 
+    def __post_init__(self) -> None:
+        """A cell is one line, whatever it tells of."""
+        if not self.text.isprintable():
+            object.__setattr__(self, "text", visible(self.text))
+
     def __str__(self) -> str:
         return self.text
+
+
+def visible(text: str) -> str:
+    """The text with whatever can't be seen written as Python writes it: escapes, line ends."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 @dataclass(frozen=True)

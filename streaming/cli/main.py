@@ -30,6 +30,7 @@ from streaming.cli import (
     topic,
     who_owned,
 )
+from streaming.cli.grid import visible
 from streaming.errors import UnhealthyError, UserError
 from streaming.settings import CONFIG_VARIABLE
 
@@ -77,7 +78,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]error:[/] {escape(visible(str(error)))}", highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, UnhealthyError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)

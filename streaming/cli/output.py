@@ -6,13 +6,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
-from streaming.cli.grid import Cell
+from streaming.cli.grid import Cell, visible
 from streaming.cli.options import Format, Output, now_ms
 from streaming.errors import UserError
 from streaming.queries.answers import Answer, as_json
@@ -76,6 +78,26 @@ def present(
         return answer
 
 
+@dataclass(frozen=True)
+class Visible:
+    """What others have named (clients, groups, expressions), without power over the terminal."""
+
+    body: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What the body renders to, piece by piece."""
+        for segment in console.render(self.body, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(visible, segment.text.split("\n"))), segment.style)
+
+
+def print_table(body: RenderableType, console: Console) -> None:
+    """Onto a terminal or elsewhere; what is too wide even so, the terminal folds."""
+    console.print(Visible(body), crop=False)
+
+
 def section(title: str, body: RenderableType) -> list[RenderableType]:
     """A part of a longer answer."""
     return [Text(f"\n{title}", style="bold underline"), body]
@@ -88,7 +110,7 @@ def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Answe
         names = list(rows.model_fields)
         write_csv(names, [[getattr(row, name) for name in names] for row in _rows(answer)])
     else:
-        screen().print(draw(answer, now_ms()), crop=False)
+        print_table(draw(answer, now_ms()), screen())
     sys.stdout.flush()
 
 
@@ -131,7 +153,7 @@ def _watch(
         while True:
             now = now_ms()
             head = Text(f"{moment(now, now)} UTC, every {output.every:g} s; Ctrl-C ends it\n", style="dim")
-            live.update(Group(head, draw(ask(model), now)), refresh=True)
+            live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
             time.sleep(output.every)
             model.refresh()
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import FormatOption
-from streaming.cli.output import print_json, screen, tables, write_csv
+from streaming.cli.output import print_json, print_table, screen, tables, write_csv
 from streaming.queries import words
 from streaming.queries.answers import SqlAnswer
 
@@ -36,7 +36,7 @@ def sql(
         write_csv(answer.columns, answer.rows)
     else:
         console = screen()
-        console.print(_draw(answer, console.width), crop=False)
+        print_table(_draw(answer, console.width), console)
     if answer.cut:
         Console(stderr=True, highlight=False).print(
             f"[yellow]warning:[/] there are more than {limit:,} rows; --limit gives more", soft_wrap=True

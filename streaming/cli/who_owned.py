@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
+from streaming.cli.grid import visible
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -71,8 +72,8 @@ def who_owned(  # noqa: PLR0913  a command line
     def draw(found: Interval | None, now: int) -> RenderableType:
         name = words.queue_name(wanted_topic, broker, queue_id)
         head = f"{name} of {wanted_group}, {'now' if time is None else f'{words.moment(time, now)} UTC'}: "
-        owner = ("nobody", "yellow") if found is None else (found.client_id, "bold")
-        last = f"\nbefore: {before.client_id}" if before is not None else ""
+        owner = ("nobody", "yellow") if found is None else (visible(found.client_id), "bold")
+        last = f"\nbefore: {visible(before.client_id)}" if before is not None else ""
         return Text.assemble(head, owner, last, *_life(found or before, now))
 
     present(ask, draw, Interval, Output(output))

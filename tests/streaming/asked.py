@@ -53,7 +53,20 @@ def everything() -> tuple[AnyEffect, ...]:
         for effect in told
         if effect.group == "g" and isinstance(effect, AssignmentChange | QueueSnapshot)
     ]
-    return (*told, *twins, *odd, *retry)
+    return (*told, *twins, *odd, *retry, *_late())
+
+
+def _late() -> list[AnyEffect]:
+    """A queue of the calm group that was released after its state was told for the last time."""
+    queue = {"cluster": "c", "group": "calm", "cause": "x|c/calm|1", "topic": "Late", "broker": "b", "queue_id": 0}
+    change = {**queue, "client_id": "a", "expected_owner": None, "rebalance_id": ""}
+    nothing = dict.fromkeys(QueueSnapshot.__struct_fields__)
+    state = {**nothing, **queue, "owner": "a", "status": "OK", "status_reason": ""}
+    return [
+        AssignmentChange(**change, time=END - 3_000, seq=200_001, action="ASSIGNED", evidence="ANSWER"),
+        QueueSnapshot(**{**state, "time": END - 3_000, "seq": 200_002}),
+        AssignmentChange(**change, time=END - 2_000, seq=200_003, action="RELEASED", evidence="LEFT"),
+    ]
 
 
 def _twin(effect: AnyEffect, cluster: str) -> AnyEffect:

@@ -101,11 +101,12 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
     took = words.duration(one.end_time - one.start_time)
     longest, median = words.duration(one.pause_ms_max), words.duration(one.pause_ms_p50)
     twice = words.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max)
+    moved, fewest = words.number(one.queues_moved), words.number(one.queues_moved_min)
     facts = [
         f"from {words.moment(one.start_time, now)} to {words.moment(one.end_time, now)} UTC, {took}",
         f"causes: {'; '.join(one.causes) or words.NOT_KNOWN}",
         f"members: {len(before)} → {len(after)}{''.join(f', {change}' for change in changed)}",
-        f"{one.queues_moved} queues moved, {words.number(one.queues_moved_min)} had to; pauses: longest {longest}, median {median}",
+        f"{moved} queues moved, {fewest} had to; pauses: longest {longest}, median {median}",
         f"read twice: {twice}; converged: {words.yes_no(one.converged)}",
     ]
     head = Text.assemble(

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Cell, Column, Grid, visible
 from streaming.cli.group.rebalances import rebalance_grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import (
@@ -75,7 +75,7 @@ def _styled(cell: Cell) -> tuple[str, str]:
 def _facts(group: Group, now: int) -> Iterator[str]:
     kind = words.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
     yield f"{kind}, {words.strategy_name(group.strategy)}, told {words.moment(group.time, now)} UTC"
-    topics = [told for told in group.subscriptions if not told.startswith(RETRY_TOPIC_PREFIX)]
+    topics = [visible(told) for told in group.subscriptions if not told.startswith(RETRY_TOPIC_PREFIX)]
     yield f"subscribes {', '.join(topics) or 'nothing that is known'}"
     unowned = "each client reads them all" if group.unowned is None else f"{group.unowned:,} without an owner"
     lag = f"lag {words.total(group.lag, group.lag_unknown)}"
@@ -101,7 +101,7 @@ def _members(group: Group, members: Sequence[Member]) -> RenderableType:
     if not members:
         return Text("none")
     if group.unowned is None:
-        return Text("\n".join(member.client_id for member in members))
+        return Text("\n".join(visible(member.client_id) for member in members))
     table = Grid([Column("client"), Column("queues", right=True), Column("")])
     shown = members
     if len(members) > _MEMBERS:

@@ -17,6 +17,7 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
 from schemas.arrow import arrow_schema
 from streaming.cli import main, options, output, sql
 from streaming.errors import UserError
@@ -333,3 +334,26 @@ def test_watching_shows_what_is_new_and_ends_at_ctrl_c(tmp_path: Path):
         _, error = watching.communicate(timeout=30)
     assert second["health_reason"] == "it is later now"
     assert (watching.returncode, error) == (130, "")
+
+
+def test_a_name_has_no_power_over_the_terminal(tmp_path, monkeypatch):
+    """A client's id is what the client says it is."""
+    evil = "\x1b[2J\x9b31m\nevil"
+    write(tmp_path / "tables", tuple(
+        msgspec.structs.replace(effect, members=(evil,)) if type(effect) is GroupSnapshot
+        else msgspec.structs.replace(effect, client_id=evil) if type(effect) in {AssignmentChange, IncidentTransition}
+        else effect
+        for effect in everything() if effect.group in {"g", "everyone"}
+    ))  # fmt: skip
+    for command in (
+        ("group", "show", "everyone"),
+        ("group", "show", "g"),
+        ("group", "assignments", "g", "--at", str(AMID)),
+        ("who-owned", "g", "Orders", "broker-a:0"),
+        ("incident", "list", "--all"),
+        ("sql", "SELECT a.client_id FROM anomalies a"),
+    ):
+        shown = run(tmp_path, monkeypatch, *command).stdout
+        assert "evil" in shown or command[1] == "show"
+        assert not {"\x1b", "\x9b"} & {*shown}
+        assert all("evil" not in line[:4] for line in shown.splitlines())

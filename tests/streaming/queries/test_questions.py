@@ -280,14 +280,9 @@ def test_who_broadcasts_owns_nothing(model):
 
 
 def test_an_owner_is_none_where_the_history_says_so_even_if_an_older_state_named_one(model):
-    """The queue was released, and its last state is of before."""
-    instant = next(
-        one.time for one in Told("g").of(AssignmentChange)
-        if one.action == "RELEASED" and (one.topic, one.broker, one.queue_id) not in Told("g", one.time).owners()
-        and one.topic == "Orders"
-    )  # fmt: skip
-    shown = {place(one): one.owner for one in queues(model, "g", at=instant)}
-    assert shown == {queue: Told("g", instant).owners().get(queue) for queue in shown}
+    [before], [after] = queues(model, "calm", at=END - 2_500), queues(model, "calm")
+    assert (before.owner, before.since) == ("a", END - 3_000)
+    assert (after.owner, after.since) == (None, END - 2_000)
 
 
 def test_sql_gives_what_json_has(model):
