@@ -1,16 +1,18 @@
 """The dead-man check: silence of the job, or of a source while others speak, is an alert, and so is its end.
 
 The observer cannot tell its own silence: without telemetry no time passes for it (design.md §4). Silence of the job
-and silence of all telemetry look the same from the tables, and are one alert. Times here are the transport's and the
-writer's, compared with the clock of this process.
+and silence of all telemetry look the same from here, and are one alert: without rows it finishes no batch. Times here
+are the transport's and the writer's, compared with the clock of this process.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
+from checkpoints.generation import OPERATOR
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import instance_of
 from rebalance_model.observe.identity import stable_id
@@ -24,7 +26,7 @@ _LOOK_BACK_MS = 3_600_000
 """Sources that told something within so long before the start are watched."""
 _ADVICE = {
     JOB_SILENT: (
-        "The job has written nothing: it stands, or no telemetry reaches it. What happens in the cluster is not seen.",
+        "The job has finished no batch: it stands, or no telemetry reaches it. What happens in the cluster is not seen.",
         "Look whether `rebalance-watch run` and `rebalance-watch collect` run, and Kafka: `rebalance-watch doctor`.",
     ),
     SOURCE_SILENT: (
@@ -37,13 +39,20 @@ _ADVICE = {
 class Watch:
     """Hears the job and the sources."""
 
-    def __init__(self, tables: Path, settings: DeadMan, now: int) -> None:
+    def __init__(self, tables: Path, checkpoints: Path, settings: DeadMan, now: int) -> None:
         """Begin with what is in the tables.
+
+        Args:
+            tables: what the job writes.
+            checkpoints: where it keeps which batches are finished, also those that led to nothing; may be elsewhere.
+            settings: the spans.
+            now: epoch milliseconds.
 
         Raises:
             UserError: a table is not there.
         """
         self._settings = settings
+        self._batches = checkpoints / OPERATOR / "commits"
         self._derived = [Follower(tables / table) for table in DERIVED]
         self._telemetry = Follower(tables / "telemetry", ("cluster", "source_id", "ingest_time"))
         appends = [one.last_append() for one in (*self._derived, self._telemetry)]
@@ -71,6 +80,8 @@ class Watch:
         return over + [_opened(*name, since, now) for name, since in silent.items()]
 
     def _listen(self) -> None:
+        with suppress(FileNotFoundError):
+            self._job = max(self._job, self._batches.stat().st_mtime_ns // 1_000_000)
         for follower in self._derived:
             try:
                 for commit in follower.new():

@@ -40,6 +40,7 @@ class Alerting:
     def __init__(  # noqa: PLR0913  its parts
         self,
         tables: Path,
+        checkpoints: Path,
         *,
         config: AlertsConfig,
         channels: Mapping[str, Channel],
@@ -61,7 +62,7 @@ class Alerting:
         self._position = self._ledger.position(self._incidents.table_id)
         if self._position is not None:
             self._incidents.version = self._position
-        self._watch = Watch(tables, config.dead_man, clock())
+        self._watch = Watch(tables, checkpoints, config.dead_man, clock())
         self._wake: SimpleQueue[None] = SimpleQueue()  # its put may be called in a signal handler
         self._sender = Sender(channels, texts, clock, self._wake)
         self._stopping = False

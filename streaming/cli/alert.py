@@ -57,6 +57,7 @@ def run() -> None:
     with claimed(settings.runtime.root):
         alerting = Alerting(
             settings.runtime.tables,
+            settings.runtime.checkpoints,
             config=config,
             channels=channels,
             texts=texts,

@@ -75,8 +75,8 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
                 assert [(one.code, one.sub_cause, one.queue_id) for one in opened] == [
                     ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", poisoned.queue.queue_id)
                 ]
-                [incident] = eventually(manager.active, 20)
-                assert incident == opened[0].incident_id
+                incident = opened[0].incident_id
+                eventually(lambda: set(manager.active()) == {incident}, 20)
             finally:
                 cured = lab.cure("poison")
             resolved = eventually(lambda: told(webhook, "RESOLVED", orders.group), 90)

@@ -105,7 +105,14 @@ def quiet(**given: object) -> AlertsConfig:
 
 def start(tables: Path, clock: Clock, channels, settings: AlertsConfig | None = None) -> Alerting:
     """The alert process, without its endless loop."""
-    return Alerting(tables, config=settings or quiet(), channels=channels, texts=Texts("", "http://watch"), clock=clock)
+    return Alerting(
+        tables,
+        tables.parent / "checkpoints",
+        config=settings or quiet(),
+        channels=channels,
+        texts=Texts("", "http://watch"),
+        clock=clock,
+    )
 
 
 def rounds(alerting: Alerting, number: int = 2) -> None:

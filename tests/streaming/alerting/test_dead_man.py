@@ -1,5 +1,7 @@
 """Silence is an alert: the job's, or one source's while others speak; and so is its end."""
 
+import os
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -52,7 +54,7 @@ class Checks:
     """The check, with a desk that keeps what it told."""
 
     def __init__(self, tables, now, settings=SETTINGS):
-        self.watch = Watch(tables, settings, now)
+        self.watch = Watch(tables, tables.parent / "checkpoints", settings, now)
         self.desk = Desk(config())
 
     def at(self, now):
@@ -78,6 +80,17 @@ def test_a_job_that_writes_nothing_is_told_once_and_again_when_it_writes(tables)
 def test_a_job_that_stood_before_the_start_is_told_at_once(tables):
     tell(tables, transition())
     assert Checks(tables, committed(tables) + HOUR).at(committed(tables) + HOUR) == [("OPENED", "JOB_SILENT", "job")]
+
+
+def test_a_job_that_finishes_batches_and_concludes_nothing_is_not_silent(tables):
+    tell(tables, transition())
+    written = committed(tables)
+    checks = Checks(tables, written)
+    commits = tables.parent / "checkpoints" / "operator" / "commits"
+    commits.mkdir(parents=True)
+    os.utime(commits, ns=(0, (written + 2 * MINUTE) * 1_000_000))
+    assert checks.at(written + 5 * MINUTE - 1) == []
+    assert checks.at(written + 5 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
 
 
 def test_compaction_is_no_sign_of_life(tables):
