@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 
+from rebalance_model.entities import INT64_MAX
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Incident, IncidentStory, Transition
 from streaming.queries.subject import explain_nothing, instant_of
@@ -16,6 +18,14 @@ WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group 
     AND (i.resolved_at IS NULL OR i.resolved_at >= $since)
 ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
 """
+
+_EVENT = """
+SELECT e.value FROM telemetry e
+WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key AND e.seq = $seq
+    AND e.date BETWEEN $first AND $last AND e.time BETWEEN $begin AND $end
+LIMIT 1
+"""
+_EVENT_NEAR_MS = 600_000
 
 
 def incidents(  # noqa: PLR0913  filters
@@ -72,7 +82,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentStory:
         incident=shown,
         life=tuple(_transitions(life)),
         absorbed=tuple(_incident(row) for row in absorbed),
-        cause_event=_event(model, life[0]["cause"]),
+        cause_event=_event(model, life[0]["cause"], life[0]["time"]),
     )
 
 
@@ -86,14 +96,23 @@ def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
         yield Transition(**known | {"evidence": json.loads(row["evidence"])})
 
 
-def _event(model: ReadModel, cause: str) -> dict[str, object] | None:
-    """The event that a cause names; a key may hold the separator, a source and a number don't."""
+def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:
+    """The event that a cause names; a key may hold the separator, a source and a number don't.
+
+    It is looked for about the time of what it caused, and everywhere only if it is not there: its source's clock may be
+    another one than the group's.
+    """
     source_id, rest = cause.split("|", 1)
     key, seq = rest.rsplit("|", 1)
-    found = model.rows(
-        "SELECT e.value FROM telemetry e WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key"
-        " AND e.seq = $seq LIMIT 1",
-        {"source_id": source_id, "key": key, "seq": int(seq)},
-    )
-    event: dict[str, object] | None = json.loads(found[0]["value"]) if found else None
-    return event
+    for begin, end in ((near - _EVENT_NEAR_MS, near + _EVENT_NEAR_MS), (0, INT64_MAX)):
+        span = {"begin": begin, "end": end, "first": _day(begin), "last": _day(end)}
+        found = model.rows(_EVENT, {"source_id": source_id, "key": key, "seq": int(seq), **span})
+        if found:
+            event: dict[str, object] = json.loads(found[0]["value"])
+            return event
+    return None
+
+
+def _day(time_ms: int) -> date:
+    """The day of an instant, UTC: what the archive is partitioned by."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).date() if time_ms < INT64_MAX else date.max

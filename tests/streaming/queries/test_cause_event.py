@@ -1,0 +1,33 @@
+"""The event that opened an incident is found in the archive, whichever clock it was stamped by."""
+
+import json
+
+import pytest
+from deltalake import write_deltalake
+
+from streaming.queries.incidents import incident
+from streaming.read_model import ReadModel
+from tests.streaming.test_read_model import Story, telemetry, write
+
+EVENT = telemetry().to_pylist()[3]
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("apart", [0, 5_000, -5_000, 7 * HOUR, -30 * HOUR])
+def test_the_cause_is_found_near_its_incident_or_anywhere(tmp_path, apart):
+    story = Story(cause=f"{EVENT['source_id']}|{EVENT['key']}|{EVENT['seq']}")
+    story.incident(EVENT["time"] + apart, "one", "OPENED")
+    write(tmp_path, story.rows)
+    write_deltalake(tmp_path / "telemetry", telemetry(), mode="append")
+
+    with ReadModel(tmp_path) as model:
+        assert incident(model, "one").cause_event == json.loads(EVENT["value"])
+
+
+def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
+    story = Story()
+    story.incident(500, "one", "OPENED")
+    write(tmp_path, story.rows)
+
+    with ReadModel(tmp_path) as model:
+        assert incident(model, "one").cause_event is None
