@@ -26,7 +26,7 @@ _LOOK_BACK_MS = 3_600_000
 """Sources that told something within so long before the start are watched."""
 _ADVICE = {
     JOB_SILENT: (
-        "The job has finished no batch: it stands, or no telemetry reaches it. What happens in the cluster is not seen.",
+        "The job has finished no batch: it stands, or no telemetry reaches it. What happens there is not seen.",
         "Look whether `rebalance-watch run` and `rebalance-watch collect` run, and Kafka: `rebalance-watch doctor`.",
     ),
     SOURCE_SILENT: (
