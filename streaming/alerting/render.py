@@ -124,7 +124,7 @@ class Texts:
 
 def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
     title, _, body = environment.get_template(name).render(variables).strip().partition("\n")
-    return title.strip(), body.strip()
+    return "".join(one if one.isprintable() else " " for one in title).strip(), body.strip()
 
 
 def _summary(facts: list[dict[str, Any]]) -> dict[str, Any]:

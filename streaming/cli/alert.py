@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from schemas.rows import AlertControl
+from streaming.cli.grid import visible
 from streaming.errors import UserError
 from streaming.settings import load_settings
 from streaming.times import duration_ms, written
@@ -62,10 +63,15 @@ def run() -> None:
             channels=channels,
             texts=texts,
             clock=_now,
-            report=lambda line: console.print(f"{written(_now())} {escape(line)}", soft_wrap=True),
+            report=lambda line: console.print(f"{written(_now())} {escape(visible(line))}", soft_wrap=True),
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: alerting.stop())
+
+        def stop(number: int, _frame: object) -> None:
+            signal.signal(number, signal.SIG_DFL)  # again: at once, whatever is under way; nothing is lost by that
+            alerting.stop()
+
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGTERM, stop)
         console.print(f"following the incidents in {settings.runtime.tables}; channels: {', '.join(channels)}",
                       soft_wrap=True)  # fmt: skip
         alerting.run()
@@ -98,7 +104,7 @@ def test(channel: Annotated[str, typer.Argument(help="Its name in [channels].")]
         raise UserError(f"The channel {channel} did not take it: {error}.") from None
     finally:
         opened.close()
-    typer.echo(f"{channel} has taken it: {message.title}")
+    typer.echo(visible(f"{channel} has taken it: {message.title}"))
 
 
 @app.command()
@@ -149,7 +155,7 @@ def ack(
     found = open_incident(tables, load_alerts(settings.alerts.file), incident)
     tell(tables, AlertControl(time=_now(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
                               code=None, until=None, reason=reason, author=_author()))  # fmt: skip
-    typer.echo(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip())
+    typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
 
 @silence_app.command()
@@ -228,7 +234,7 @@ def _print(console: Console, heads: tuple[str, ...], rows: list[tuple[str, ...]]
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(visible(cell)) for cell in row))
     console.print(table if rows else f"no {heads[0]}", "")
 
 

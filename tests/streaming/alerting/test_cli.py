@@ -91,6 +91,13 @@ def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(alert, tables):
         alert("ack", "abc")
 
 
+def test_names_have_no_power_over_the_terminal(alert, tables):
+    tell(tables, transition(group="a\x1b[2Jb"))
+    rounds(start(tables, Clock(), {"ops": Listener()}, config()))
+    assert "a\\x1b[2Jb" in alert("status", code=3)
+    assert "\x1b[2J" not in alert("ack", "i1")
+
+
 def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
     clock = Clock()
     clock.now = time.time_ns() // 1_000_000

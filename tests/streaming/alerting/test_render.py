@@ -93,6 +93,11 @@ def test_what_telemetry_says_is_never_a_template():
     assert "{{ 1 + 1 }}" in message(alert(subject="{{ 1 + 1 }}")).title
 
 
+def test_a_title_is_one_line_whatever_a_client_calls_itself():
+    title = message(alert(group="a\r\x1b[2Jb")).title
+    assert title == "CRITICAL LAG_GROWTH: a  [2Jb Orders@b:0"
+
+
 def test_every_attempt_has_the_same_message():
     texts = Texts("", "http://watch")
     first = Delivery("k", "ops", (alert(),), summary=False, attempt=1)
