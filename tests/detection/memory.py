@@ -89,12 +89,20 @@ class Memory:
         lately = Counter(tuple(what.split()[:2]) for at, what in self.causes if now - at <= 300 * S)
         return sum(count for count in lately.values() if count > 2)
 
-    def surely_repeated(self, now: int) -> int:
-        """How many comings and goings there were in 5 min of members that went three times; and topics' flips."""
+    def came_and_went(self, now: int) -> int:
+        """How many comings and goings there were in 5 min of members that did both."""
+        lives = [(cid, came) for at, cid, came in self.lives if now - at <= 300 * S]
+        return sum((cid, True) in lives and (cid, False) in lives for cid, _ in lives)
+
+    def surely_repeated(self, now: int) -> tuple[int, int]:
+        """How many comings and goings there were in 5 min of members that went three times; and how many topic flips.
+
+        Polls may always come between the same two heartbeats, and see no flip.
+        """
         lives = [(cid, came) for at, cid, came in self.lives if now - at <= 300 * S]
         again = {cid for cid, _ in lives if lives.count((cid, False)) > 2}
         flips = Counter(what.split()[1] for at, what in self.causes if now - at <= 300 * S and what.startswith("topic"))
-        return sum(cid in again for cid, _ in lives) + sum(count for count in flips.values() if count > 2)
+        return sum(cid in again for cid, _ in lives), sum(count for count in flips.values() if count > 2)
 
 
 Looks = Iterator[Condition]

@@ -100,7 +100,7 @@ def sources(facts: Facts, _: Memory) -> Looks:
 
 def storm(facts: Facts, memory: Memory) -> Looks:
     """REBALANCE_STORM: what makes a group rebalance comes again and again, within 5 min."""
-    count = memory.repeated(facts.now)
-    if count >= 3:
-        sure = memory.surely_repeated(facts.now) > 8
-        yield Condition("REBALANCE_STORM", "", _telling(facts) if sure else NONE)
+    if memory.repeated(facts.now) >= 3 or memory.came_and_went(facts.now) > 6:
+        lives, flips = memory.surely_repeated(facts.now)
+        told = BOTH if lives > 8 else HOOK if lives + flips > 8 else NONE
+        yield Condition("REBALANCE_STORM", "", _telling(facts) & told)

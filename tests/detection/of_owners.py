@@ -24,6 +24,10 @@ def unassigned(facts: Facts, _: Memory) -> Looks:
 
 def double_owned(facts: Facts, _: Memory) -> Looks:
     """QUEUE_DOUBLE_OWNED: in two tables; of an ordered queue both believe to have its lock."""
+    lists = list(facts.lists.values())
+    if not facts.ordered and any(set(one) != set(lists[0]) for one in lists):  # queues go to and fro, each second
+        for mq in facts.routed:
+            yield Condition("QUEUE_DOUBLE_OWNED", str(mq))
     for mq, held in facts.held.items():
         if len(held) < 2:
             continue

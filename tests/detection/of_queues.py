@@ -13,7 +13,8 @@ from tests.detection.spans import Condition
 
 def stuck(facts: Facts, memory: Memory) -> Looks:
     """ORDERED_QUEUE_STUCK and QUEUE_STALLED: lag, and no commit since the look before."""
-    code = "ORDERED_QUEUE_STUCK" if facts.ordered else "QUEUE_STALLED"
+    code, other = ("ORDERED_QUEUE_STUCK", "QUEUE_STALLED")[:: 1 if facts.ordered else -1]
+    mixed = facts.group in facts.record.mixed
     offsets = {mq: (facts.committed(mq), facts.lag(mq)) for mq in {*facts.routed, *facts.held}}
     for mq, (commit, lag) in offsets.items():
         before = memory.offsets.get(mq)
@@ -22,15 +23,19 @@ def stuck(facts: Facts, memory: Memory) -> Looks:
         owners = believed(facts, mq)
         well = commit >= 0 and lag > 0 and before[1] > 0
         cached = bool(owners) and owners[0][1].msg_count > 0
-        alive = bool(owners) and facts.answers(owners[0][0])
+        alive = bool(owners) and facts.answers(owners[0][0]) and not facts.is_cut(owners[0][0], mq.broker)
         since = None if alive else facts.record.advanced.get((facts.group, mq))
+        if mixed:
+            yield Condition(other, str(mq), since=since)
         if facts.ordered:
             nobody = not alive  # whether anything waits can't be told then by the hook
             if lag > 0 or nobody:
-                surely = {"poll": well, "hook": well and (cached or nobody) and _moved_lately(facts, mq)}
+                by_hook = well and (cached or nobody) and not mixed
+                surely = {"poll": well, "hook": by_hook and _moved_lately(facts, mq)}
                 yield Condition(code, str(mq), known(facts, mq, frozenset(t for t, so in surely.items() if so)), since)
         elif lag > 0 or not alive:
-            yield Condition(code, str(mq), known(facts, mq, BOTH, well and cached and len(owners) == 1), since)
+            telling = POLL if mixed else BOTH
+            yield Condition(code, str(mq), known(facts, mq, telling, well and cached and len(owners) == 1), since)
     memory.offsets = offsets
 
 

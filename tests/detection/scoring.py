@@ -66,7 +66,7 @@ BOUNDS = {
     "ASSIGNMENT_SKEW": Bounds("poll", 60, poll=40, early=12),
     "ZOMBIE_QUEUE": Bounds("poll", poll=35),
     "UNLOCK_PENDING": Bounds("poll", poll=13),
-    "OFFSET_REGRESSION": Bounds("hook"),
+    "OFFSET_REGRESSION": Bounds("either"),
     "DUPLICATE_CONSUMPTION": Bounds("hook"),
     "LAG_GROWTH": Bounds("poll", 300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds("poll", 60, poll=30, early=12),

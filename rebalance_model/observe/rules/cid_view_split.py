@@ -38,6 +38,11 @@ def evidence(turn: Turn, _: str) -> Evidence:
     return found | {f"members of {broker}": len(ids) for broker, (ids, _) in views.items()}
 
 
+def is_split(turn: Turn) -> bool:
+    """Whether brokers list different members now: clients that ask one or the other share out queues differently."""
+    return len(turn.state.views) > 1 and bool(_missing(turn, _views(turn)))
+
+
 def _views(turn: Turn) -> dict[str, tuple[set[str], set[str]]]:
     """Of each broker whose word counts: whom it lists, and whom it surely still hears from."""
     serving = {mq.broker for mq, queue in turn.state.queues.items() if queue.in_route}

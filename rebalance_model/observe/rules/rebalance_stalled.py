@@ -2,12 +2,13 @@
 
 A client rebalances in one thread: an RPC that hangs in it keeps the client as it was (#3138). Queues that wait for
 something else do not count: a lock that the broker keeps for a client that is gone, a listener that keeps a queue from
-being unlocked, a member that is silent.
+being unlocked, a member that is silent. While brokers list different members there is no one answer of the strategy.
 """
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.ages import hook_lock
 from rebalance_model.observe.expectation import is_divided
+from rebalance_model.observe.rules import cid_view_split
 from rebalance_model.observe.state import GroupState, QueueState
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Verdict
@@ -22,7 +23,7 @@ def judge(turn: Turn, _: str) -> Verdict:
     if not behind:
         return CLEAR
     since = min(max(state.expected_at, _free_at(turn, mq), state.queues[mq].released_at or 0) for mq in behind)
-    if state.rounds.known_at <= since + turn.policy.assignment_settled_after:
+    if state.rounds.known_at <= since + turn.policy.assignment_settled_after or cid_view_split.is_split(turn):
         return None  # asked again when all have answered (`rounds`)
     return Holds("warning")
 
