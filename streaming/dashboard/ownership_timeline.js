@@ -45,9 +45,12 @@ export default {
         <div v-for="line in tip.lines">{{ line }}</div>
       </div>
     </div>`,
-  props: { data: Object, at: Number },
+  props: { json: String, at: Number },
   data: () => ({ tip: null, gutter: 180 }),
   computed: {
+    data() {
+      return JSON.parse(this.json);
+    },
     step() {
       return Math.max(1, Math.round((this.data.to - this.data.from) / 720));
     },
@@ -89,7 +92,7 @@ export default {
       this.waiting = setTimeout(() => this.$emit("seek", at), 90);
     },
     arrange() {
-      const data = Vue.toRaw(this.data);
+      const data = this.data;
       this.model = {
         ...data,
         first: data.lanes.map(() => []),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
@@ -24,7 +25,7 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
 
     def __init__(self, on_seek: Callable[[int | None], object]) -> None:
         super().__init__()
-        self._props["data"] = {}
+        self._props["json"] = ""
         self._props["at"] = None
         self._on_seek = on_seek
         self.on("seek", self._chosen)
@@ -36,8 +37,9 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
     def show(self, data: dict[str, object], at: int | None) -> None:
         """Show a span; what is shown already is not sent again, which for thousands of queues is much."""
         moved, self._props["at"] = at != self._props["at"], at
-        if data != self._props["data"]:
-            self._props["data"] = data
+        text = msgspec.json.encode(data).decode()  # one value: NiceGUI and Vue would each watch every part of a tree
+        if text != self._props["json"]:
+            self._props["json"] = text
             self.update()
         if moved:
             self.run_method("seek", at)
