@@ -15,6 +15,8 @@ from streaming.web.store import Store
 from tests.streaming.metrics.world import NOON, example
 from tests.streaming.web.served import answering
 
+pytestmark = pytest.mark.xdist_group("web")  # one server for all of them
+
 SINCE = str(NOON - 10_000)
 ROUTES = {
     "/health", "/groups", "/groups/{group}", "/groups/{group}/queues", "/groups/{group}/owners",

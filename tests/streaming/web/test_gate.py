@@ -16,6 +16,8 @@ from streaming.web.gate import SESSION_COOKIE, Gate
 from streaming.web.login import login_routes
 from tests.streaming.web.served import answering
 
+pytestmark = pytest.mark.xdist_group("web")  # one server of each kind for all of them
+
 TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PAGE = {"Accept": "text/html,*/*"}
