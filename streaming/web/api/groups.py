@@ -64,7 +64,7 @@ def intervals(which: InWhich, store: StoreOf, span: InSpan) -> Response:
 def diff(
     which: InWhich,
     store: StoreOf,
-    earlier: Annotated[str, Query(alias="from", description="The earlier instant.")],
+    earlier: Annotated[str, Query(alias="from", description=f"The earlier instant: {FORMS}.")],
     later: Annotated[str | None, Query(alias="to", description="The later one. Now, if it isn't given.")] = None,
 ) -> Response:
     """Which queues had another owner at the later of two instants."""

@@ -12,7 +12,7 @@ from streaming.settings import Settings
 from streaming.times import instant_ms
 from streaming.web.store import Store
 
-_FORMS = "ISO 8601 (UTC where no zone is said), epoch milliseconds, or a span ago as 2h"
+FORMS = "ISO 8601 (UTC where no zone is said), epoch seconds or milliseconds, a span ago as 2h, or yesterday 14:00"
 DEFAULT_SPAN_MS = 3_600_000
 
 
@@ -27,7 +27,7 @@ def _settings(request: Request) -> Settings:
 
 
 def _at(
-    at: Annotated[str | None, Query(description=f"The instant: {_FORMS}. Now, if it isn't given.")] = None,
+    at: Annotated[str | None, Query(description=f"The instant: {FORMS}. Now, if it isn't given.")] = None,
 ) -> int | None:
     return None if at is None else instant_ms(at, now_ms())
 
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 def _span(
-    since: Annotated[str | None, Query(description=f"From when: {_FORMS}. An hour before `until`.")] = None,
+    since: Annotated[str | None, Query(description=f"From when: {FORMS}. An hour before `until`.")] = None,
     until: Annotated[str | None, Query(description="Up to when, likewise. Now, if it isn't given.")] = None,
 ) -> Span:
     now = now_ms()
