@@ -15,7 +15,19 @@ from streaming.queries.answers import Group, Interval, LagPoint, Overview, Owner
 from streaming.queries.subject import instant_of, subject
 from streaming.read_model import ReadModel
 from streaming.times import instant_ms
-from streaming.web.api.parameters import At, Cluster, GroupName, InSpan, InWhich, Span, StoreOf, Which, now_ms, sent
+from streaming.web.api.parameters import (
+    FORMS,
+    At,
+    Cluster,
+    GroupName,
+    InSpan,
+    InWhich,
+    Span,
+    StoreOf,
+    Which,
+    now_ms,
+    sent,
+)
 
 router = APIRouter(tags=["groups"])
 
