@@ -139,6 +139,10 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "The queue is consumed from its beginning again: a reset to the earliest, or an offset out of the log's range.",
         "Look at the owner's log for OFFSET_ILLEGAL; check the topic's retention against the lag.",
     ),
+    ("OFFSET_REGRESSION", "POLLED"): (
+        "The broker's stored offset is below what was committed before: what lies between is consumed again.",
+        "See whether somebody reset the offset, or a stale client commits; the broker's hook would tell who and when.",
+    ),
     ("OFFSET_REGRESSION", "FAILOVER"): (
         "The broker came back with older offsets than it had before.",
         "Check how the broker went down, and whether a slave with older offsets took over.",

@@ -23,7 +23,9 @@ NEED_POLLS = (
 )
 NEED_OFFSETS = ("LAG_GROWTH", "NO_ACTIVE_CLIENTS_WITH_LAG")
 """Of polls, too: GET_CONSUME_STATS."""
-NEED_HOOKS = ("LOCK_CONTENDED", "BROKER_LOCKS_LOST", "STALE_HEARTBEAT", "OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION")
+NEED_HOOKS = ("LOCK_CONTENDED", "BROKER_LOCKS_LOST", "STALE_HEARTBEAT", "DUPLICATE_CONSUMPTION")
+NEED_COMMITS = ("OFFSET_REGRESSION",)
+"""Of hooks; or of polls (GET_CONSUME_STATS), which show only those that last."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -81,6 +83,8 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked
     silent = (
         (NEED_POLLS if not polls else ()) + (NEED_OFFSETS if not offsets else ()) + (NEED_HOOKS if not hooks else ())
     )
+    if not (hooks or offsets):
+        silent += NEED_COMMITS
     return msgspec.json.encode(
         Coverage(brokers, hooks, polls, answering, members, heard, offsets, tuple(sorted(silent)))
     ).decode()

@@ -5,8 +5,9 @@ no client's fault, so whether anything is wrong with such a queue is not known.
 
 - Not ordered: no call says that a queue is given up. But a client commits what it has, whether it got on or not, every
   persistConsumerOffsetInterval. One that lives, and has left that out three times, has the queue no more.
-- Ordered: it was unlocked, and nobody has asked for its lock since. A topic loses its last queues, by their numbers.
-  While a client stands twice in the list of members it is another matter: the strategy leaves queues to nobody.
+- Ordered: it was unlocked, for no reason that shows, and nobody has asked for its lock since. A topic loses its last
+  queues, by their numbers. It is another matter when members have just changed, and should have another owner; and
+  while a client stands twice in the list of members: then the strategy leaves queues to nobody.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -39,8 +40,8 @@ def by_its_topic(turn: Turn, mq: MessageQueue) -> bool:
     released, view = queue.unowned, state.views.get(mq.broker)
     if not state.hook_clock or view is None or released is None or released.how != "SAID":
         return False
-    if turn.now - released.since <= turn.policy.unassigned_after_release:
-        return False  # its heir may be on its way
+    if turn.now - released.since <= turn.policy.unassigned_after_release or _had_cause(turn, released.since):
+        return False  # its heir may be on its way, or should be
     if queue.former_owner not in state.members or (queue.hook is not None and queue.hook.refusals):
         return False
     listed = view.info.client_ids()
@@ -49,6 +50,11 @@ def by_its_topic(turn: Turn, mq: MessageQueue) -> bool:
     known = ((other.queue_id, one.owner) for other, one in state.queues.items() if _are_beside(other, mq))
     owned = [queue_id for queue_id, owner in known if owner is not None]
     return bool(owned) and max(owned) < mq.queue_id
+
+
+def _had_cause(turn: Turn, released: int) -> bool:
+    """Whether members or subscriptions had changed shortly before: then somebody else is to have it."""
+    return any(0 <= released - cause.time <= turn.policy.rebalance_wait_interval for cause in turn.state.causes)
 
 
 def _are_beside(one: MessageQueue, other: MessageQueue) -> bool:

@@ -7,7 +7,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe import lag_pace
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
-from rebalance_model.observe.state import QueueState
+from rebalance_model.observe.state import FallenBack, QueueState
 from rebalance_model.observe.turn import Turn
 
 COVERED_INTERVALS = 3
@@ -38,10 +38,24 @@ def lag_of(queue: QueueState) -> int | None:
     return max(0, queue.broker_offset - queue.commit_offset)
 
 
+def _note_fall(queue: QueueState, commit: int) -> None:
+    """An offset 0 may mean that none is stored any more: that alone is no fall."""
+    fallen = queue.fallen_back
+    if fallen is None:
+        if queue.commit_offset is None or not queue.commit_known or commit >= queue.commit_offset:
+            return
+        fallen = queue.fallen_back = FallenBack(queue.commit_offset, queue.commit_offset)
+    if commit >= fallen.mark:
+        queue.fallen_back = None
+    elif commit > 0:
+        fallen.to, fallen.answers = min(fallen.to, commit), fallen.answers + 1
+
+
 def _advance(turn: Turn, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= turn.state.covered_since and 0 < span <= COVERED_INTERVALS * turn.policy.poll_interval
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
+    _note_fall(queue, info.consumer_offset)
     waited = lag_of(queue)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0

@@ -319,6 +319,17 @@ class Pace(msgspec.Struct, array_like=True):
     consumed: int | None = None
 
 
+class FallenBack(msgspec.Struct, array_like=True):
+    """A commit that answers show below an earlier one."""
+
+    mark: int
+    """What was committed before."""
+    to: int
+    """The lowest since."""
+    answers: int = 0
+    """How many answers have shown a lower commit; of an offset 0 it is not known whether it is one."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: who has it, who should, how far it is consumed."""
 
@@ -348,6 +359,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """Who answered last that it holds the queue, too."""
     pace: Pace | None = None
     """None before its lag was known."""
+    fallen_back: FallenBack | None = None
+    """By the broker's answers (GET_CONSUME_STATS), until one shows a commit that has passed the mark."""
 
 
 class Route(msgspec.Struct, array_like=True):

@@ -241,6 +241,46 @@ def test_a_regression_freezes_while_the_hook_is_silent():
     assert [t[1] for t in trace.incidents("OFFSET_REGRESSION")] == ["OPENED"]
 
 
+# OFFSET_REGRESSION by polls alone
+
+
+def polled(*commits: int) -> Trace:
+    """One answer every 10 s, from 0 on, with 1000 messages there."""
+    trace = Trace()
+    for n, commit in enumerate(commits):
+        trace.poll(10 * n, {"a": holding(0)}, {0: (1_000, commit)})
+    return trace
+
+
+def test_by_polls_an_offset_that_stays_below_what_was_committed_has_fallen_back():
+    trace = polled(90, 300, 100, 120, 290, 300)
+    assert trace.incidents("OFFSET_REGRESSION") == [(30, "OPENED", "OFFSET_REGRESSION POLLED")]
+    assert [e.severity for e in trace.effects if isinstance(e, IncidentTransition)] == ["warning"]
+    found = evidence(trace, "OFFSET_REGRESSION")[0]
+    assert (found["fell_from"], found["fell_to"], found["messages"]) == (300, 100, 200)
+    assert trace.tick(56).incidents("OFFSET_REGRESSION")[-1] == (55, "RESOLVED", "OFFSET_REGRESSION POLLED")
+
+
+@pytest.mark.parametrize(
+    ("commits", "why"),
+    [
+        ((90, 300, 100, 300, 310), "one answer: a hand-over, or a client that thaws, and its heir goes on"),
+        ((90, 300, 0, 0, 0, 0, 310), "the offset may be gone: 0 is what the broker shows for none"),
+        ((0, 0, 5, 9, 9), "it has not been committed before"),
+    ],
+)
+def test_by_polls_it_is_a_near_miss(commits, why):
+    assert polled(*commits).incidents("OFFSET_REGRESSION") == [], why
+
+
+def test_by_both_the_hook_tells_of_a_commit_that_fell_back_and_polls_add_nothing():
+    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).commits(2, "a", 0, 300)
+    for n, commit in enumerate((300, 100, 100, 100)):
+        trace.passes(4 + 10 * n).heart_beat(4 + 10 * n, "a").commits(4 + 10 * n, "a", 0, commit)
+        trace.poll(5 + 10 * n, {"a": holding(0)}, {0: (1_000, commit)})
+    assert {t[1:] for t in trace.incidents("OFFSET_REGRESSION")} == {("OPENED", "OFFSET_REGRESSION OPERATOR_RESET")}
+
+
 # ORDERED_QUEUE_STUCK by the hook alone (semantics 7.25: hung client; 7.9: ali#459)
 
 

@@ -91,6 +91,7 @@ def test_what_waited_in_queues_that_their_topic_has_again_begins_to_wait_then():
         ("3 is there, so 2 was not lost", lambda trace: trace.unlocks(30, "b", 2), (0, 1, 3)),
         ("a is refused it", lambda trace: trace.unlocks(30, "b", 3).locks(31, "a", 3, granted=()), (0, 1, 2)),
         ("a is in the list twice", lambda trace: trace.unlocks(30, "b", 3).heart_beat(31, "a", number=1), (0, 1, 2)),
+        ("c has joined, and it is c's", lambda trace: trace.heart_beat(29, "c").unlocks(30, "b", 3), (0, 1, 2)),
         ("nobody has any", lambda trace: trace.unlocks(30, "a", 0, 1).unlocks(30, "b", 2, 3), ()),
     ],
 )

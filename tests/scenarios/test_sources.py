@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe import machine
-from rebalance_model.observe.coverage import NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
+from rebalance_model.observe.coverage import NEED_COMMITS, NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost, Tick
 from rebalance_model.observe.policy import Policy
@@ -359,7 +359,7 @@ def test_an_unanswered_broker_is_not_judged_while_the_collector_itself_is_silent
 
 def test_coverage_names_rules_that_there_are():
     codes = {rule.code for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, GROUP_RULES) for rule in rules}
-    assert codes.issuperset(NEED_HOOKS + NEED_POLLS + NEED_OFFSETS)
+    assert codes.issuperset(NEED_HOOKS + NEED_POLLS + NEED_OFFSETS + NEED_COMMITS)
 
 
 def test_a_group_that_only_a_hook_told_of_is_unknown_when_that_is_silent():

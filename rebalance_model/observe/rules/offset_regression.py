@@ -1,34 +1,43 @@
 """OFFSET_REGRESSION: a queue's commit has gone backwards; what lies between is consumed again.
 
-The broker takes any offset, a lower one too. By its hook, in the order of the commits, with the cause (`commits`).
-Clear when a later commit passes the mark that was fallen from, and no other falls at once: a client that thaws, and
-the queue's heir that gives it back, commit in turn within milliseconds.
+The broker takes any offset, a lower one too. By its hook, in the order of the commits, with the cause (`commits`). By
+its answers alone only what lasts (POLLED): two of them in a row show less than was committed before; who did it is not
+known. Clear when a later commit passes the mark that was fallen from, and no other falls at once: a client that
+thaws, and the queue's heir that gives it back, commit in turn within milliseconds.
 """
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.broker_view import speaker
+from rebalance_model.observe.offsets import committed
 from rebalance_model.observe.state import HookView, Regression
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
 
+LASTING = 2
+"""So many answers in a row."""
+
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By the lowest commit since the mark."""
-    told = turn.state.queues[mq].hook
-    fallen = told.regression if told is not None else None
-    if fallen is None or not fallen.shown:
+    queue = turn.state.queues[mq]
+    fallen, polled = queue.hook.regression if queue.hook is not None else None, queue.fallen_back
+    if fallen is not None and fallen.shown:
+        hook = turn.live_hook(turn.state.views.get(mq.broker))
+        if hook is None:
+            return None
+        return Holds(_severity(turn, fallen.mark - fallen.to), fallen.cause, _committer(turn, mq, hook, fallen))
+    if polled is None or turn.live_hook(turn.state.views.get(mq.broker)) is not None:
         return CLEAR
-    hook = turn.live_hook(turn.state.views.get(mq.broker))
-    if hook is None:
-        return None
-    return Holds(_severity(turn, fallen), fallen.cause, _committer(turn, mq, hook, fallen))
+    return Holds(_severity(turn, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     """From where to where, and who has the queue."""
     queue = turn.state.queues[mq]
-    told = queue.hook
-    found: Evidence = {"owner": queue.owner, "commit_offset": told.commit_offset if told is not None else None}
+    told, polled = queue.hook, queue.fallen_back
+    found: Evidence = {"owner": queue.owner, "commit_offset": committed(turn, mq, queue)}
+    if polled is not None:
+        found |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
     if told is not None and (fallen := told.regression) is not None:
         found |= {
             "fell_from": fallen.mark,
@@ -40,8 +49,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     return found
 
 
-def _severity(turn: Turn, fallen: Regression) -> Severity:
-    size = fallen.mark - fallen.to
+def _severity(turn: Turn, size: int) -> Severity:
     if size > turn.policy.regression_critical:
         return "critical"
     return "warning" if size > turn.policy.regression_warning else "info"
