@@ -1,9 +1,10 @@
-"""From an event to a row that a reader sees: ``python -m tests.bench.bench_latency``.
+"""From an event to a row that a reader sees, and to an alert: ``python -m tests.bench.bench_latency``.
 
 A real Kafka, the real job with its archive query and all rules, and events of a large cluster that are sent one by one
 at the time they carry. Every row of a derived table names the event that led to it (``cause``), so its delay is the
 time at which its Delta commit appeared, less the time at which that event was sent. Where the time goes: until the
-micro-batch that took the event began (its offsets are in the checkpoint), and from then to the commit.
+micro-batch that took the event began (its offsets are in the checkpoint), and from then to the commit. An alert is told
+when a webhook has taken it, which the ledger of the alert process says.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 from rich.console import Console
@@ -29,17 +31,26 @@ from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
 from streaming.settings import load_settings
 from tests.bench.telemetry import INTERVAL, START, telemetry
+from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
 
 EVENTS_PER_GROUP = 6
 """In a round: a route, connections, offsets and three clients."""
 PARTITIONS = 8
+SETTLE_SECONDS = 15
+ALERTS = """
+group_wait = "0s"
+limit = {{messages = 1000000, span = "1m", alerts = 1000000}}
+routes = [{{severity = "info", channels = ["hook"]}}]
+channels = {{hook = {{kind = "webhook", url = "{url}/ours"}}}}
+"""
+"""Every incident is told at once, so that what is measured is the way and not the wish to disturb nobody."""
 
 
 class Delay(NamedTuple):
-    """What one row took, in milliseconds, and what of it was waiting for its micro-batch."""
+    """What one row or alert took, in milliseconds, and what of it was waiting for its micro-batch."""
 
-    table: str
+    of: str
     whole: float
     waited: float
 
@@ -51,10 +62,14 @@ def main(
 ) -> None:
     """Measure and print."""
     console = Console(highlight=False)
-    with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder, Kafka(Path(folder) / "kafka") as kafka:
+    with (
+        tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
+        Kafka(Path(folder) / "kafka").start() as kafka,
+        Webhook() as webhook,
+    ):
+        alerts = Path(folder) / "alerts.toml"
+        alerts.write_text(ALERTS.format(url=webhook.url))
         root = Path(folder) / "root"
-        kafka.start()
-        create_topic(kafka.bootstrap, "latency", PARTITIONS, replication=1, retention_ms=3_600_000)
         settings = {
             "RUNTIME__ROOT": root,
             "RUNTIME__JARS": load_settings().runtime.jars,
@@ -62,17 +77,24 @@ def main(
             "SOURCE__BOOTSTRAP_SERVERS": kafka.bootstrap,
             "SOURCE__TOPIC": "latency",
             "SOURCE__PARTITIONS": PARTITIONS,
+            "ALERTS__FILE": alerts,
         }
+        create_topic(kafka.bootstrap, "latency", PARTITIONS, replication=1, retention_ms=3_600_000)
         with (
             Command(Path(folder), settings, "run") as job,
+            Command(Path(folder), settings, "alert", "run") as alert,
             KafkaPublisher(kafka.bootstrap, "latency", PARTITIONS) as log,
         ):
             job.start().wait_for("running over", 120)
+            alert.start()
             sent = send(log, rate, seconds + warm_up)
             job.wait_for("operator batch", 60)
-            time.sleep(15)
+            time.sleep(SETTLE_SECONDS)
+            alert.interrupt()
             job.interrupt()
-            delays = list(measured(root, sent, after=min(sent.values()) + warm_up))
+        after = min(sent.values()) + warm_up
+        known = {cause: at for cause, at in sent.items() if at >= after}
+        delays = [*of_rows(root, known), *of_alerts(root, known)]
     report(console, delays, rate)
 
 
@@ -121,23 +143,45 @@ def send(log: KafkaPublisher, rate: int, seconds: int) -> dict[str, float]:
     return sent
 
 
-def measured(root: Path, sent: dict[str, float], *, after: float) -> Iterator[Delay]:
-    """The delay of each row whose event was sent after that time."""
-    begun = {
-        int(file.name): file.stat().st_mtime
-        for file in (root / "checkpoints" / "operator" / "offsets").iterdir()
-        if file.name.isdigit()
-    }
+def of_rows(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
+    """The delay of each row of a derived table whose event is among these."""
+    begun = batches(root)
     for table in TABLE_OF.values():
-        folder = root / "tables" / table
-        for commit in sorted((folder / "_delta_log").glob("*.json")):
-            actions = [json.loads(line) for line in commit.read_text().splitlines()]
-            batch = next((one["txn"]["version"] for one in actions if "txn" in one), None)
-            for path in (one["add"]["path"] for one in actions if "add" in one):
-                for cause in pq.read_table(folder / path, columns=["cause"])["cause"].to_pylist():
-                    if (at := sent.get(cause)) is not None and at >= after:
-                        visible = commit.stat().st_mtime
-                        yield Delay(table, 1000 * (visible - at), 1000 * (begun[batch] - at))
+        for commit, batch, rows in commits(root / "tables" / table, ["cause"]):
+            for cause in rows["cause"].to_pylist():
+                if (at := sent.get(cause)) is not None:
+                    yield Delay(table, 1000 * (commit - at), 1000 * (begun[batch] - at))
+
+
+def of_alerts(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
+    """The delay of each alert that the webhook has taken."""
+    begun = batches(root)
+    cause_of = {
+        (row["incident_id"], row["seq"]): (row["cause"], batch)
+        for _, batch, rows in commits(root / "tables" / "anomalies", ["incident_id", "seq", "cause"])
+        for row in rows.to_pylist()
+    }
+    ledger = ["step", "time", "incident_id", "seq"]
+    for _, _, rows in commits(root / "tables" / "alert_deliveries", ledger):
+        for row in rows.to_pylist():
+            cause, batch = cause_of.get((row["incident_id"], row["seq"]), ("", -1))
+            if row["step"] == "SENT" and (at := sent.get(cause)) is not None:
+                yield Delay("alerts", row["time"] - 1000 * at, 1000 * (begun[batch] - at))
+
+
+def batches(root: Path) -> dict[int, float]:
+    """When each of the operator's micro-batches began (epoch seconds)."""
+    offsets = (root / "checkpoints" / "operator" / "offsets").iterdir()
+    return {int(file.name): file.stat().st_mtime for file in offsets if file.name.isdigit()}
+
+
+def commits(table: Path, columns: list[str]) -> Iterator[tuple[float, int, pa.Table]]:
+    """Each commit that added rows: when it appeared (epoch seconds), the job's batch (-1: none), the rows."""
+    for commit in sorted((table / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        batch = next((one["txn"]["version"] for one in actions if "txn" in one), -1)
+        for path in (one["add"]["path"] for one in actions if "add" in one):
+            yield commit.stat().st_mtime, batch, pq.read_table(table / path, columns=columns)
 
 
 def report(console: Console, delays: list[Delay], rate: int) -> None:
@@ -145,7 +189,7 @@ def report(console: Console, delays: list[Delay], rate: int) -> None:
     by_table: dict[str, list[Delay]] = defaultdict(list)
     for delay in delays:
         by_table["all rows"].append(delay)
-        by_table[delay.table].append(delay)
+        by_table[delay.of].append(delay)
     table = Table("rows of", "rows", "p50", "p99", "worst", "of it, until the batch began: p50", "p99", box=None)
     for name, found in by_table.items():
         whole, waited = sorted(one.whole for one in found), sorted(one.waited for one in found)
