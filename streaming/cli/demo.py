@@ -43,7 +43,11 @@ def demo() -> None:
     with ReadModel(settings.runtime.tables) as model:
         report(model, console)
         next_steps = list(_next_steps(model))
-    console.print(f"\nThe Delta tables are in [bold]{settings.runtime.tables}[/]. Look around in them:", soft_wrap=True)
+    console.print(
+        f"\nThe Delta tables are in [bold]{settings.runtime.tables}[/]. Look around in them:",
+        highlight=False,
+        soft_wrap=True,
+    )
     for arguments in next_steps:
         step = f"  {_program()} --root {quote(_short(settings.runtime.root))} {arguments}"
         console.print(f"[bold]{escape(step)}[/]", highlight=False, soft_wrap=True)
