@@ -47,6 +47,14 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "The client's clock is behind the collector's: the broker takes its new subscription for an old one.",
         "Check NTP on the client's host, then restart the client.",
     ),
+    ("CLOCK_SKEW", "BROKER_AHEAD"): (
+        "The broker's clock is ahead of the collector's: messages expire early, and delayed ones come early.",
+        "Check NTP on the broker's host.",
+    ),
+    ("CLOCK_SKEW", "BROKER_BEHIND"): (
+        "The broker's clock is behind the collector's: delayed messages come late, and its stamps mislead.",
+        "Check NTP on the broker's host.",
+    ),
     ("ORDERED_QUEUE_STUCK", "OWNER_GONE_LOCK_HELD"): (
         "The owner vanished without unlocking: its heirs are refused until the broker's lock expires.",
         "Wait for the lock to expire (60 s by default); if it stays, look for heirs that do not ask.",

@@ -40,9 +40,11 @@ def _look_at_open(turn: Turn) -> None:
     for incident in turn.state.incidents.values():
         if incident.queue is not None:
             turn.queues_to_judge[incident.queue] = None
+        elif incident.subject in turn.state.views:
+            turn.brokers_to_judge[incident.subject] = None
         elif any(rule.code == incident.code for rule in CLIENT_RULES):
             turn.clients_to_judge[incident.subject] = None
     for name in turn.state.pending:
         code, _, subject = name.partition(" ")
-        if any(rule.code == code for rule in CLIENT_RULES):
+        if any(rule.code == code for rule in CLIENT_RULES) and subject not in turn.state.views:
             turn.clients_to_judge[subject] = None

@@ -260,7 +260,7 @@ def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, i
         client.unanswered = 0
     for view in state.views.values():
         view.awaited = dict.fromkeys(view.awaited, now + hook.HEARD_FROM_ALL)
-        view.back_at = min(view.back_at, now)
+        view.back_at, view.stats_asked = min(view.back_at, now), 0
         if view.hook is not None:
             view.hook.heard_at = now - (clocks.get(view.hook.clock, view.hook.time) - view.hook.time)
     _date_assignments(state, now)

@@ -5,7 +5,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import lag_pace
+from rebalance_model.observe import clock_skew, lag_pace
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
 from rebalance_model.observe.state import FallenBack, QueueState
 from rebalance_model.observe.turn import Turn
@@ -15,13 +15,23 @@ COVERED_INTERVALS = 3
 
 def fold_stats(turn: Turn, event: ConsumeStats) -> tuple[MessageQueue, ...]:
     """Take the broker's offsets; returns the queues that can be judged by them."""
-    judged = []
+    judged, stored = [], 0
+    view = turn.state.views.get(event.broker)
+    asked_before = view.stats_asked if view is not None else 0
     for info in event.queues or ():
         queue = turn.queue(info.mq)
         if event.asked < queue.stats_at:
             continue
+        if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
+            stored = max(stored, info.last_time)  # of a message that was not there when that was answered
         _advance(turn, queue, info, event)
         judged.append(info.mq)
+    if view is not None and event.queues is not None:
+        view.stats_asked = max(asked_before, event.asked)
+        skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
+        if skew != view.skew:
+            view.skew = skew
+            turn.brokers_to_judge[event.broker] = None
     return tuple(judged)
 
 

@@ -119,6 +119,10 @@ class BrokerView(msgspec.Struct, array_like=True):
     """Members from before a restart that only polls showed, and until when they are waited for; the group's clock."""
     back_at: int = 0
     """When it restarted, or answered again after it had not, by the group's clock; 0: never."""
+    stats_asked: int = 0
+    """When it was last asked for its offsets (GET_CONSUME_STATS) and answered; the followed collector's clock."""
+    skew: tuple[int, int] | None = None
+    """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
 
     def lists(self, client_id: str) -> bool:
         """Whether the client is a member, by this broker."""

@@ -241,6 +241,58 @@ def test_a_clock_that_is_set_right_is_told(monkeypatch):
     assert [t[1] for t in trace.incidents("CLOCK_SKEW")] == ["OPENED", "RESOLVED"]
 
 
+def stored(off: int, *, fresh: bool = True) -> Trace:
+    """A broker whose clock is ``off`` says when it stored what was consumed last: 2 s ago, unless it is not fresh."""
+    trace = rounds(Trace(), 0)
+    for at in range(10, 90, 10):
+        trace.poll(at, TWO)
+        now = START + 1_000 * at
+        row = traces.OffsetInfo(
+            mq=traces.mq(0),
+            broker_offset=100 + at,
+            consumer_offset=100 + at if fresh else 100,
+            last_time=now - 2_000 + off,
+        )
+        trace._fold(traces.ConsumeStats(queues=(row,), **trace._poll(now)))
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("off", "sub_cause"), [(3_600_000, "BROKER_AHEAD"), (7_001, "BROKER_AHEAD"), (-13_001, "BROKER_BEHIND")]
+)
+def test_a_broker_whose_clock_is_off_is_told_after_60_s(off, sub_cause):
+    """Of a message stored between the questions of 0 and 10 the stamp, 2 s old, lies 8 s after the first one."""
+    trace = stored(off)
+    assert [t for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == [
+        (70, "OPENED", f"CLOCK_SKEW {sub_cause}"),
+    ]
+    opened = next(e for e in trace.effects if isinstance(e, IncidentTransition) and "BROKER" in e.sub_cause)
+    told = msgspec.json.decode(opened.evidence)
+    assert (opened.subject, opened.client_id, told["ahead_ms_min"]) == (A, None, off - 2_000)
+    trace.poll(100, {"b": holding(2, 3)})  # members come and go: that is no news of it
+    assert len([t for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]]) == 1
+
+
+@pytest.mark.parametrize(("off", "fresh"), [(0, True), (6_999, True), (-12_999, True), (-3_600_000, False)])
+def test_a_brokers_clock_that_may_be_right_and_a_message_that_may_be_old_are_near_misses(off, fresh):
+    assert [t for t in stored(off, fresh=fresh).incidents("CLOCK_SKEW") if "BROKER" in t[2]] == []
+
+
+def test_a_brokers_clock_that_was_set_right_is_clear():
+    trace = stored(3_600_000)
+    trace.poll(100, TWO)
+    row = traces.OffsetInfo(mq=traces.mq(0), broker_offset=300, consumer_offset=300, last_time=START + 98_000)
+    trace._fold(traces.ConsumeStats(queues=(row,), **trace._poll(START + 100_000)))
+    assert [t[1] for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == ["OPENED"]
+    trace._fold(
+        traces.ConsumeStats(
+            queues=(msgspec.structs.replace(row, broker_offset=301, consumer_offset=301, last_time=START + 100_500),),
+            **trace._poll(START + 101_000),
+        )
+    )
+    assert [t[1] for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == ["OPENED", "RESOLVED"]
+
+
 # TELEMETRY_GAP: stories, through a shard
 
 

@@ -59,6 +59,7 @@ BROKER_RULES: tuple[Rule[str], ...] = (
     broker_unreachable.RULE,
     telemetry_gap.OF_HOOK,
     broker_locks_lost.RULE,
+    clock_skew.OF_BROKER,
 )
 GROUP_RULES: tuple[Rule[str], ...] = (
     telemetry_gap.OF_POLLS,
