@@ -30,6 +30,8 @@ class Webhook(ThreadingHTTPServer):
         self.url = f"http://{LOOPBACK}:{self.server_port}"
         self.taken = []
         self.faults = faults
+        self.slow_seconds = 0.0
+        """Up to so long it thinks before it answers, with the message in its hands."""
         self.random = Random(seed)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
 
@@ -72,6 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         chance = self.server.random.random() if self.path == "/ours" else 1.0
         if chance >= self.server.faults / 2:
             self.server.taken.append((self.path, self.headers["Idempotency-Key"], body))
+        time.sleep(self.server.random.uniform(0, self.server.slow_seconds))
         self.send_response(200 if chance >= self.server.faults else 503)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -191,24 +191,26 @@ def check_told(webhook, story, ledger):
 def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed):
     """Kill the process so often while a story goes on; returns how many messages came more than once."""
     random, story = Random(seed), Story(tables, seed)
-    webhook.faults = 0.2
+    webhook.faults, webhook.slow_seconds = 0.2, 0.5
     command.start().wait_for("following", 30)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     for number in range(kills):
         for _ in range(random.randint(1, 4)):
             story.go_on()
             time.sleep(random.uniform(0, 0.3))
+        if random.random() < 0.5:
+            wait_for_a_message(webhook, 3)
+            time.sleep(random.uniform(0, 0.5))
         command.kill()
         story.go_on()
         command.start()
         if random.random() < 0.7:  # else it is killed while it starts
             command.wait_for("following", 30)
-        time.sleep(random.uniform(0, 1.0))
         assert "Traceback" not in command.said(), command.said()
         if number % 10 == 7:
             manager.kill()
             manager.start()
-    webhook.faults = 0.0
+    webhook.faults, webhook.slow_seconds = 0.0, 0.0
     story.end()
     eventually(lambda: told(webhook) == wanted(story.transitions), 60)
     eventually(lambda: not manager.active(), 30)
@@ -217,6 +219,13 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
     check_told(webhook, story, Ledger(tables).rows())
     keys = [key for path, key, _ in webhook.taken if path == "/ours"]
     return len(keys), len(keys) - len(set(keys)), len(story.transitions)
+
+
+def wait_for_a_message(webhook, seconds):
+    """Wait until the next message has come, if it does."""
+    deadline, before = time.monotonic() + seconds, len(webhook.taken)
+    while len(webhook.taken) == before and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def test_killed_five_times_it_loses_no_alert_and_repeats_none_under_another_key(
