@@ -33,10 +33,12 @@ from streaming.errors import UserError
 from streaming.read_model.files import File, files_of, literal, select
 
 DAY_MS = 86_400_000
-FILE_ROWS = 1_000_000
+FILE_ROWS = 250_000
 """A file of half as many is large enough to be left alone."""
-ROW_GROUP_ROWS = 16_384
+ROW_GROUP_ROWS = 8_192
 """Small, so that a group's rows are most of those that are read for it."""
+MARK = "rebalance_watch.maintenance"
+"""Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
 _MEMORY = "1GB"
 _MEANWHILE = "The files of {} were rewritten by somebody else meanwhile: try again."
 
@@ -248,7 +250,7 @@ class _Rewriter:
                 mode="append",
                 schema=self._there.schema(),
                 partition_by=list(names),
-                commit_properties=CommitProperties(app_transactions=[turn]),
+                commit_properties=CommitProperties(custom_metadata={MARK: "true"}, app_transactions=[turn]),
             )
         except CommitFailedError:
             raise UserError(_MEANWHILE.format(self._table)) from None

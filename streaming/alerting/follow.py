@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from streaming.errors import UserError
+from streaming.maintenance import MARK
 
 
 class Commit(NamedTuple):
@@ -91,7 +92,8 @@ class Follower:
 
     def last_append(self) -> int | None:
         """When rows were appended last, as far as the log tells; None: it does not."""
-        writes = (one for one in DeltaTable(self._table).history() if one.get("operation") in _APPENDS)
+        history = DeltaTable(self._table).history()
+        writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
         return max((int(one["timestamp"]) for one in writes), default=None)
 
     def _actions(self, version: int) -> list[dict[str, Any]] | None:

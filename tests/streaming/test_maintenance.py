@@ -170,7 +170,9 @@ def test_who_follows_the_commits_is_told_of_appends_only(job):
     follower = Follower(job.root / "tables" / HISTORY, ["time"])
     job.owners(1)
     job.owners(2)
+    appended = follower.last_append()
     maintain(job.root / "tables", HISTORY, Limits())
+    assert follower.last_append() == appended
     job.owners(3)
 
     assert [commit.rows.column("time").to_pylist()[0] for commit in follower.new()] == [1, 2, 3]
