@@ -14,18 +14,21 @@ from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
 from streaming.times import written
 
-_ENDS = """
-SELECT min(t.first) AS first, max(t.last) AS last
+_TOLD = "SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g"
+_TOLD_SINCE = """
+SELECT max(t.time) AS last
 FROM (
-    SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g
-    UNION ALL SELECT NULL, max(q.time) FROM queue_state q
-    UNION ALL SELECT NULL, max(a.time) FROM anomalies a
+    SELECT q.time FROM queue_state q WHERE q.time > $last
+    UNION ALL SELECT a.time FROM anomalies a WHERE a.time > $last
 ) t
 """
+"""With the instant as a parameter, most files are known not to have such rows."""
 
 _UNOWNED = """
-SELECT o.topic, o.broker, o.queue_id FROM owners_at($since) o
-WHERE o.cluster = $cluster AND o.group = $group AND o.client_id IS NULL
+SELECT h.topic, h.broker, h.queue_id FROM assignment_history h
+WHERE h.cluster = $cluster AND h.group = $group AND h.time <= $since AND NOT starts_with(h.topic, '%RETRY%')
+GROUP BY h.topic, h.broker, h.queue_id
+HAVING arg_max(h.action, (h.time, h.seq)) = 'RELEASED'
 """
 
 
@@ -86,10 +89,11 @@ def told_ends(model: ReadModel) -> Ends:
     Raises:
         UserError: nothing has been told yet.
     """
-    [row] = model.rows(_ENDS)
-    if row["first"] is None:
+    [told] = model.rows(_TOLD)
+    if told["first"] is None:
         raise UserError("No group has been seen yet: they appear here as soon as the job has told of one.")
-    return ends(row["first"], row["last"])
+    [since] = model.rows(_TOLD_SINCE, {"last": told["last"]})
+    return ends(told["first"], since["last"] if since["last"] is not None else told["last"])
 
 
 def overview(model: ReadModel, at: int | None = None) -> Overview:

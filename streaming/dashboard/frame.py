@@ -33,9 +33,13 @@ def _head() -> str:
     return f"<style>{style}</style><script>{script}</script>"
 
 
-def frame(title: str, crumbs: Sequence[Crumb]) -> None:
-    """Begin a page: head, skip link and top bar. What is made next is its content."""
+def dress() -> None:
+    """Style and theme: before anything of a page is sent."""
     ui.add_head_html(_head())
+
+
+def frame(title: str, crumbs: Sequence[Crumb]) -> None:
+    """Begin a page: skip link and top bar. What is made next is its content."""
     ui.page_title(f"{title} · rebalance-watch")
     with ui.header(add_scroll_padding=True).classes("bar"):
         with element("a", "brand", href=HOME, aria_label="rebalance-watch, all groups"):

@@ -45,8 +45,8 @@ class GroupPage:
         self._history: History
         self._version = -1
 
-    async def build(self) -> None:
-        """Ask, and make the page.
+    async def ask(self) -> None:
+        """Get what the page shows.
 
         Raises:
             UserError: see `streaming.queries.subject.subject`.
@@ -54,6 +54,9 @@ class GroupPage:
         await self._ask_state()
         self._window = window(self._state.ends, self._span, self._at)
         await self._ask_history()
+
+    def lay_out(self) -> None:
+        """Make the page and show it."""
         frame(self._name, [("Groups", HOME), (self._name, None)])
         with element("section", aria_label="Summary"):
             self._head = LiveMarkup("group_head")

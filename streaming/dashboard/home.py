@@ -24,13 +24,16 @@ class Home:
         self._page = 0
         self._facts: Overview
 
-    async def build(self) -> None:
-        """Ask, and make the page.
+    async def ask(self) -> None:
+        """Get what the page shows.
 
         Raises:
-            UserError: nothing has been told yet.
+            UserError: nothing has been told yet, or not by that instant.
         """
         self._facts = await self._store.ask(overview, self._at)
+
+    def lay_out(self) -> None:
+        """Make the page and show it."""
         frame("Consumer groups", [("Groups", None)])
         with element("section", aria_label="Summary"):
             self._head = LiveMarkup("home_head")
@@ -46,7 +49,7 @@ class Home:
             Live(self._store, self._update)
 
     async def _update(self) -> None:
-        self._facts = await self._store.ask(overview, self._at)
+        await self.ask()
         self._show()
 
     def _search(self, text: str) -> None:

@@ -20,7 +20,11 @@ _NOT_SAID = Markup('<span class="quiet">not told</span>')
 """Evidence names what matters at a transition: another transition may not have it."""
 
 
-def _asked(model: ReadModel, incident_id: str) -> tuple[IncidentStory, Incident | None, Ends]:
+_Facts = tuple[IncidentStory, Incident | None, Ends]
+"""The incident, what explains it, and where history ends."""
+
+
+def _asked(model: ReadModel, incident_id: str) -> _Facts:
     story = incident(model, incident_id)
     parent = story.incident.parent
     return story, incident(model, parent).incident if parent else None, told_ends(model)
@@ -32,28 +36,34 @@ class IncidentPage:
     def __init__(self, store: Store, incident_id: str) -> None:
         self._store = store
         self._id = incident_id
+        self._facts: _Facts
 
-    async def build(self) -> None:
-        """Ask, and make the page.
+    async def ask(self) -> None:
+        """Get what the page shows.
 
         Raises:
             UserError: see `streaming.queries.incidents.incident`.
         """
-        story, parent, told = await self._store.ask(_asked, self._id)
-        shown = story.incident
+        self._facts = await self._store.ask(_asked, self._id)
+
+    def lay_out(self) -> None:
+        """Make the page and show it."""
+        shown = self._facts[0].incident
         frame(f"{shown.code} in {shown.group}", [
             ("Groups", HOME),
             (shown.group, group_link(shown.cluster, shown.group, shown.opened_at)),
             (shown.code, None),
         ])  # fmt: skip
         self._markup = LiveMarkup("incident")
-        self._show(story, parent, told)
+        self._show()
         Live(self._store, self._update)
 
     async def _update(self) -> None:
-        self._show(*await self._store.ask(_asked, self._id))
+        await self.ask()
+        self._show()
 
-    def _show(self, story: IncidentStory, parent: Incident | None, told: Ends) -> None:
+    def _show(self) -> None:
+        story, parent, told = self._facts
         shown, life = story.incident, story.life
         first, last = life[0].evidence, life[-1].evidence
         event = story.cause_event

@@ -1,13 +1,14 @@
 """The pages and their addresses (see `links`)."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from fastapi import FastAPI
 from nicegui import app as nicegui
 from nicegui import ui
 
-from streaming.dashboard.frame import sorry
+from streaming.dashboard.frame import dress, element, sorry
 from streaming.dashboard.group import GroupPage
 from streaming.dashboard.home import Home
 from streaming.dashboard.incident import IncidentPage
@@ -17,11 +18,17 @@ from streaming.errors import UserError
 from streaming.web.store import Store
 
 _SECONDS = 20.0
-"""For a page's first answer from large tables."""
+"""So long a browser may take to connect."""
+_PATIENCE = 1.0
+"""After so many seconds a page begins without its answers."""
 
 
 class _Page(Protocol):
-    async def build(self) -> None: ...
+    async def ask(self) -> None:
+        """Get what the page shows at first."""
+
+    def lay_out(self) -> None:
+        """Make the page and show it."""
 
 
 def register(app: FastAPI, store: Store) -> None:
@@ -51,7 +58,26 @@ def register(app: FastAPI, store: Store) -> None:
 
 async def _built(title: str, make: Callable[[], _Page]) -> None:
     """The page, or the one sentence why there is none."""
+    dress()
     try:
-        await make().build()
+        page = make()
+        await _patiently(page.ask())
+        page.lay_out()
     except UserError as error:
         sorry(title, str(error))
+
+
+async def _patiently(asking: Coroutine[None, None, None]) -> None:
+    """Wait for the first answer; where the tables are large, not before an empty browser window."""
+    asked = asyncio.create_task(asking)
+    await asyncio.wait({asked}, timeout=_PATIENCE)
+    if asked.done():
+        await asked
+        return
+    sign = element("p", "empty", role="status")
+    sign.text = "Reading the tables…"
+    try:
+        await ui.context.client.connected(timeout=_SECONDS)
+        await asked
+    finally:
+        sign.delete()

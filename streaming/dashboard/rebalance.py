@@ -27,14 +27,19 @@ class RebalancePage:
     def __init__(self, store: Store, group: str, cluster: str | None, rebalance_id: str) -> None:
         self._store = store
         self._wanted = group, cluster, rebalance_id
+        self._told: Rebalance
 
-    async def build(self) -> None:
-        """Ask, and make the page.
+    async def ask(self) -> None:
+        """Get what the page shows.
 
         Raises:
             UserError: there is no such group, or it has no such rebalance.
         """
-        self._told = told = await self._store.ask(_asked, *self._wanted)
+        self._told = await self._store.ask(_asked, *self._wanted)
+
+    def lay_out(self) -> None:
+        """Make the page and show it."""
+        told = self._told
         frame(f"Rebalance of {told.group}", [
             ("Groups", HOME),
             (told.group, group_link(told.cluster, told.group, told.start_time)),
