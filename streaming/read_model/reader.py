@@ -18,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from schemas.tables import TABLES
 from streaming.errors import UserError
-from streaming.read_model.catalog import definitions
+from streaming.read_model.duckdb_views import define
 from streaming.read_model.files import literal
 from streaming.read_model.guard import Guard
 from streaming.read_model.table import SCHEMA, TableView
@@ -64,9 +64,7 @@ class ReadModel:
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         self._show(self._views, keep=False)
-        for name, parameters, sql in definitions():
-            head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
-            self._database.execute(f"CREATE {head}\n{sql}")
+        define(self._database)
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")

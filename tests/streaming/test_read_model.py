@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -24,9 +25,12 @@ from streaming.archive_rows import LogRow, Transport, archived
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from streaming.read_model.catalog import FUNCTIONS, VIEWS
+from streaming.read_model.duckdb_views import register as register_in_duckdb
 
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
 EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
+
+RELATIONS = [*VIEWS, *(f"{name}({'450, 650' if len(given) == 2 else '600'})" for name, given in FUNCTIONS.items())]
 
 
 class Story:
@@ -285,13 +289,24 @@ def test_empty_tables_give_empty_answers(tmp_path):
         assert all(model.sql(f"SELECT * FROM {view}").num_rows == 0 for view in VIEWS)
 
 
+def test_any_duckdb_gives_the_same_rows(tables, model, tmp_path):
+    """Through a file, as its shell would open it."""
+    with duckdb.connect(str(tmp_path / "any.duckdb")) as made:
+        register_in_duckdb(made, tables)
+        register_in_duckdb(made, tables)  # and again, for what is new
+    with duckdb.connect(str(tmp_path / "any.duckdb"), read_only=True) as other:
+        for relation in RELATIONS:
+            query = f"SELECT * FROM {relation}"
+            theirs = other.sql(query).to_arrow_table().to_pylist()
+            assert sorted(map(repr, model.sql(query).to_pylist())) == sorted(map(repr, theirs)), relation
+
+
 @pytest.mark.spark
 def test_spark_gives_the_same_rows(spark, tables, model):
     from streaming.read_model.spark_views import register  # noqa: PLC0415  Spark takes seconds to import
 
     register(spark, tables)
-    relations = [*VIEWS, *(f"{name}({'450, 650' if len(given) == 2 else '600'})" for name, given in FUNCTIONS.items())]
-    for relation in relations:
+    for relation in RELATIONS:
         query = f"SELECT * FROM {relation}"
         ours, theirs = model.sql(query), spark.sql(query).toArrow()
         assert ours.column_names == theirs.column_names, relation

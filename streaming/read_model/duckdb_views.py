@@ -1,0 +1,29 @@
+"""The tables and their views and functions in any DuckDB."""
+
+from pathlib import Path
+
+import duckdb
+from deltalake import DeltaTable
+
+from schemas.tables import TABLES
+from streaming.read_model.catalog import definitions
+from streaming.read_model.files import files_of, select
+
+
+def register(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
+    """Make tables, as they are now, with views and functions known to a database by their names.
+
+    In a database file they can be used from everywhere that DuckDB is: its shell, another language, a notebook.
+    """
+    for table in reversed(TABLES):
+        delta = DeltaTable((tables / table).resolve())
+        rows = select(table, (tables / table).resolve(), files_of(table, delta))
+        connection.execute(f"CREATE OR REPLACE VIEW {table} AS\n{rows}")
+    define(connection)
+
+
+def define(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the views and functions over tables that are there."""
+    for name, parameters, sql in definitions():
+        head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
+        connection.execute(f"CREATE OR REPLACE {head}\n{sql}")
