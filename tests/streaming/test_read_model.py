@@ -72,9 +72,9 @@ class Story:
             health_reason="", coverage="{}",
         )  # fmt: skip
 
-    def queue(self, time: int, lag: int | None) -> None:
+    def queue(self, time: int, lag: int | None, queue_id: int = 0) -> None:
         self.add(
-            QueueSnapshot, time, topic="Orders", broker="b", queue_id=0, owner="A", expected_owner="A", locked=True,
+            QueueSnapshot, time, topic="Orders", broker="b", queue_id=queue_id, owner="A", expected_owner="A", locked=True,
             lock_age_ms=1, commit_offset=1, broker_offset=None, lag=lag, cached_count=0, pull_age_ms=1,
             consume_age_ms=1, status="OK", status_reason="",
         )  # fmt: skip
@@ -237,6 +237,22 @@ def test_rebalances_keep_their_moves(model):
 def test_the_last_state_of_groups_and_queues(model):
     assert pick(model.groups("orders"), "time", "health", "members") == [(910, "BAD", ["A", "B"])]
     assert pick(model.queues("orders"), "time", "lag") == [(910, None)]
+
+
+def test_a_queue_is_its_group_s_while_the_group_tells_of_it(tmp_path):
+    """At the latest once an hour; a group that fell silent long before another is shown as it was then."""
+    hour, live, silent = 3_600_000, Story(), Story(group="silent")
+    silent.queue(0, 1)
+    silent.group(0, "OK")
+    live.queue(20 * hour, 7, queue_id=1)
+    live.queue(22 * hour + 1, 8, queue_id=2)
+    live.group(23 * hour, "OK")
+    write(tmp_path, live.rows + silent.rows)
+
+    with ReadModel(tmp_path) as model:
+        assert pick(model.queues(), "group", "queue_id") == [("orders", 2), ("silent", 0)]
+        then = model.rows("SELECT q.group, q.queue_id FROM queues_at($at) q ORDER BY q.group", {"at": 22 * hour})
+        assert pick(then, "group", "queue_id") == [("silent", 0)]
 
 
 def test_each_event_is_there_once_whatever_partitions_hold_a_copy(model):
