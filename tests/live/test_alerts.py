@@ -148,7 +148,7 @@ class Story:
         if not self._open or self._random.random() < 0.4:
             incident = f"incident-{self._seq}"
             parent = "parent" if self._random.random() < 0.2 else None
-            self._open[incident] = {"severity": "warning", "group": f"g{self._seq % 7}", "parent": parent}
+            self._open[incident] = {"severity": "warning", "group": f"g{self._seq % 30}", "parent": parent}
             return self._step(incident, "OPENED")
         incident = self._random.choice(list(self._open))
         what = self._random.choice(["ESCALATED", "RESOLVED", "RESOLVED"])
@@ -191,7 +191,7 @@ def check_told(webhook, story, ledger):
 def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed):
     """Kill the process so often while a story goes on; returns how many messages came more than once."""
     random, story = Random(seed), Story(tables, seed)
-    webhook.faults, webhook.slow_seconds = 0.2, 0.5
+    webhook.faults, webhook.slow_seconds = 0.2, 0.2
     command.start().wait_for("following", 30)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     for number in range(kills):
@@ -200,7 +200,7 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
             time.sleep(random.uniform(0, 0.3))
         if random.random() < 0.5:
             wait_for_a_message(webhook, 3)
-            time.sleep(random.uniform(0, 0.5))
+            time.sleep(random.uniform(0, 0.3))
         command.kill()
         story.go_on()
         command.start()
