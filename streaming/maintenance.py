@@ -34,7 +34,7 @@ from streaming.read_model.files import File, files_of, literal, select
 
 DAY_MS = 86_400_000
 FILE_ROWS = 250_000
-"""A file of half as many is large enough to be left alone."""
+"""A file with as many is left alone: larger ones cost questions about one moment, smaller ones those about a group."""
 ROW_GROUP_ROWS = 8_192
 """Small, so that a group's rows are most of those that are read for it."""
 MARK = "rebalance_watch.maintenance"
@@ -259,9 +259,7 @@ class _Rewriter:
 
 def _bins(files: Sequence[File]) -> Iterator[list[File]]:
     """Small files of a partition that follow each other in time, as many as make a large one; never one alone."""
-    small = sorted(
-        (file for file in files if file.rows < FILE_ROWS // 2), key=lambda f: (f.partition, f.begins, f.path)
-    )
+    small = sorted((file for file in files if file.rows < FILE_ROWS), key=lambda f: (f.partition, f.begins, f.path))
     for _, of_partition in groupby(small, key=lambda file: file.partition):
         together: list[File] = []
         for file in of_partition:
