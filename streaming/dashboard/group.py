@@ -21,7 +21,7 @@ from streaming.web.store import Store
 
 T = TypeVar("T")
 
-_ROWS = {"members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
+_ROWS = {"open": 6, "members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
 """How many rows a table shows at once."""
 _ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
 
@@ -63,7 +63,7 @@ class GroupPage:
         self._when = LiveMarkup("when", on_do=self._do)
         self._said = element("div", "hidden", role="status")
         with panel("Open incidents", "open"):
-            self._open = LiveMarkup("incident_list")
+            self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
         with panel("Lag", "lag"):
             self._lag = LagChart()
@@ -208,9 +208,11 @@ class GroupPage:
             at=self._at, ends=told.ends, span=self._span, spans=SPANS, window=self._window,
             earlier=group_state.before(times, now), later=group_state.after(times, now),
         )  # fmt: skip
+        shown = page_of(told.incidents, self._pages["open"], _ROWS["open"])
         self._open.show(
-            incidents=told.incidents, more=0, with_group=False, at=self._at, now=now, nothing="No incident is open."
-        )
+            incidents=shown.rows, page=shown.page, pages=shown.pages, total=len(told.incidents), with_group=False,
+            at=self._at, now=now, nothing="No incident is open.",
+        )  # fmt: skip
 
     def _fill(self, table: LiveMarkup, name: str, rows: list[T], **facts: object) -> None:
         shown: Page[T] = page_of(rows, self._pages[name], _ROWS[name])

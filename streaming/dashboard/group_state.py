@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.dashboard.facts import History, State
 from streaming.queries.answers import Coverage, Group, Queue
 
@@ -13,7 +12,7 @@ _RANK = {"BAD": 0, "WARN": 1, "UNKNOWN": 2, "OK": 3}
 
 
 class Member(NamedTuple):
-    """A client and its queues, retry queues left out."""
+    """A client and its queues."""
 
     id: str
     member: bool
@@ -24,11 +23,6 @@ class Member(NamedTuple):
     lag: int | None
     troubled: int
     """How many of its queues are not OK."""
-
-
-def is_retry(queue: Queue) -> bool:
-    """Whether it belongs to the group's retry topic."""
-    return queue.topic.startswith(RETRY_TOPIC_PREFIX)
 
 
 def differs(queue: Queue) -> bool:
@@ -52,8 +46,6 @@ def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
     expected: Counter[str] = Counter()
     predicted = False
     for queue in queues:
-        if is_retry(queue):
-            continue
         if queue.owner is not None:
             own[queue.owner].append(queue)
         if queue.expected_owner is not None:
@@ -70,11 +62,11 @@ def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
 
 
 def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
-    """Queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first); retry queues last."""
+    """Queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first)."""
     keys = {
-        "status": lambda q: (is_retry(q), _RANK[q.status], not differs(q), q.topic, q.broker, q.queue_id),
-        "name": lambda q: (is_retry(q), q.topic, q.broker, q.queue_id),
-        "lag": lambda q: (is_retry(q), -(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
+        "status": lambda q: (_RANK[q.status], not differs(q), q.topic, q.broker, q.queue_id),
+        "name": lambda q: (q.topic, q.broker, q.queue_id),
+        "lag": lambda q: (-(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
     }
     return sorted(queues, key=keys[order])
 
@@ -121,8 +113,10 @@ def coverage_of(coverage: Coverage) -> str:
 
 def facts(state: State) -> dict[str, int]:
     """The counts of the page's head."""
-    own = [queue for queue in state.queues if not is_retry(queue)]
-    return {"differing": sum(map(differs, own)), "unpredicted": sum(queue.expected_owner is None for queue in own)}
+    return {
+        "differing": sum(map(differs, state.queues)),
+        "unpredicted": sum(queue.expected_owner is None for queue in state.queues),
+    }
 
 
 def _sum(lags: Iterable[int | None]) -> int | None:

@@ -9,8 +9,7 @@ from streaming.dashboard.markup import LiveMarkup
 from streaming.dashboard.paging import page_of, turned
 from streaming.web.store import Store
 
-_INCIDENTS = 12
-"""So many are told on this page, the worst; a group's page has all of its own."""
+_INCIDENTS = 6
 _GROUPS = 100
 
 
@@ -21,7 +20,7 @@ class Home:
         self._store = store
         self._at = at
         self._wanted = ""
-        self._page = 0
+        self._page = self._incidents_page = 0
         self._facts: Overview
 
     async def ask(self) -> None:
@@ -38,12 +37,12 @@ class Home:
         with element("section", aria_label="Summary"):
             self._head = LiveMarkup("home_head")
         with panel("Open incidents", "incidents"):
-            self._incidents = LiveMarkup("incident_list")
+            self._incidents = LiveMarkup("incident_list", on_do=self._turn_incidents)
         with panel("Groups by health", "groups") as line:
             with line:
                 search("Find a group", self._search)
             with element("div", "scroll", tabindex="0", role="group", aria_label="Groups, table"):
-                self._groups = LiveMarkup("home_groups", on_do=self._do)
+                self._groups = LiveMarkup("home_groups", on_do=self._turn_groups)
         self._show()
         if self._at is None:
             Live(self._store, self._update)
@@ -56,7 +55,11 @@ class Home:
         self._wanted, self._page = text.strip().lower(), 0
         self._show()
 
-    def _do(self, word: str) -> None:
+    def _turn_incidents(self, word: str) -> None:
+        self._incidents_page = turned(word)
+        self._show()
+
+    def _turn_groups(self, word: str) -> None:
         self._page = turned(word)
         self._show()
 
@@ -68,8 +71,9 @@ class Home:
             at=self._at, ends=facts.ends, incidents=facts.incidents,
             counts=Counter(group.health for group in facts.groups),
         )  # fmt: skip
+        told = page_of(facts.incidents, self._incidents_page, _INCIDENTS)
         self._incidents.show(
-            incidents=facts.incidents[:_INCIDENTS], more=max(0, len(facts.incidents) - _INCIDENTS), with_group=True,
+            incidents=told.rows, page=told.page, pages=told.pages, total=len(facts.incidents), with_group=True,
             at=self._at, now=now, nothing="No incident is open.",
         )  # fmt: skip
         found = [g for g in facts.groups if self._wanted in f"{g.group} {g.cluster}".lower()]

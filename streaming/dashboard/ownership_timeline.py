@@ -7,7 +7,6 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.dashboard.facts import History
 from streaming.dashboard.links import incident_link, rebalance_link
 from streaming.dashboard.moment import Ends
@@ -59,8 +58,7 @@ def timeline_data(
     """
     states = {(q.topic, q.broker, q.queue_id): q.status for q in queues}
     of = _by_place(history.intervals)
-    known = [place for place in {*of, *states, *history.unowned} if told(place)]
-    places = sorted(known, key=lambda place: (place[0].startswith(RETRY_TOPIC_PREFIX), place))
+    places = sorted(place for place in {*of, *states, *history.unowned} if told(place))
     lane_of = {place: lane for lane, place in enumerate(places)}
     clients = sorted({i.client_id for i in history.intervals})
     number, short = {client: n for n, client in enumerate(clients)}, short_names(clients)
