@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.streaming.dashboard.tables import append, fleet, make_tables, shop
+from tests.streaming.dashboard.tables import append, archive, fleet, make_tables, shop
 
 
 class Site(NamedTuple):
@@ -31,6 +31,7 @@ def site(tmp_path_factory) -> Iterator[Site]:
     now = time.time_ns() // 1_000_000
     make_tables(root / "tables")
     append(root / "tables", [row for group in [*shop(now), fleet(now)] for row in group.taken()])
+    archive(root / "tables", now)
     command = [sys.executable, "-c", "from streaming.cli.main import main; main()", "dashboard", "--port", "0"]
     environment = {**os.environ, "REBALANCE_WATCH_RUNTIME__ROOT": str(root)}
     with (root / "said").open("w+") as said, subprocess.Popen(command, env=environment, stderr=said) as server:

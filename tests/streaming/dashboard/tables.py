@@ -1,6 +1,8 @@
 """Tables for the pages to show: a few groups with a story, and one that is very large."""
 
+import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -41,6 +43,18 @@ def append(folder: Path, effects: Iterable[AnyEffect]) -> None:
         rows = [msgspec.to_builtins(effect) for effect in effects if type(effect) is kind]
         if rows:
             write_deltalake(folder / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+
+
+def archive(folder: Path, now: int) -> None:
+    """The event that opened the incident of `orders`."""
+    time = now - STUCK
+    event = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
+    event |= {"source_id": "poll-1@1", "seq": 1}
+    row = event | {
+        "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": None, "key": "prod/orders-group",
+        "value": json.dumps(event), "partition": 0, "offset": 0, "ingest_time": time,
+    }  # fmt: skip
+    write_deltalake(folder / "telemetry", pa.Table.from_pylist([row], arrow_schema("telemetry")), mode="append")
 
 
 class Group:

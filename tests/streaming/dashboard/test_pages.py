@@ -146,6 +146,7 @@ def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
     group.state(site.now + 5_000)
     append(site.tables, group.taken())
     expect(incident.get_by_text("Resolved", exact=True).first).to_be_visible()
+    expect(incident.get_by_text("The archive doesn't have it")).to_be_visible()
     expect(incident.locator(".life")).to_contain_text("resolved")
 
 
@@ -173,7 +174,7 @@ def test_an_incidents_page_tells_evidence_life_and_what_to_do(open_page, site):
     expect(page.get_by_role("heading", level=1)).to_have_text("ORDERED_QUEUE_STUCK")
     expect(page.get_by_text("Take a thread dump of the owner.")).to_be_visible()
     expect(row_of(page, "lag")).to_contain_text("28")
-    expect(page.get_by_text("The archive doesn't have it")).to_be_visible()
+    expect(page.get_by_label("The event as JSON")).to_contain_text('"source_id": "poll-1@1"')
     page.get_by_role("link", name="The group when it opened").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
     assert f"at={site.now - STUCK}" in page.url

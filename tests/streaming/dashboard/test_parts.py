@@ -1,5 +1,7 @@
 """What the pages work out before anything is drawn."""
 
+from collections import Counter
+
 import pytest
 
 from streaming.dashboard import group_state
@@ -93,6 +95,14 @@ def test_what_is_not_known_is_never_a_number():
     assert {str(said(None)) for said in (duration, count, ago, clock)} == {
         '<span class="unknown" title="not known">not known</span>'
     }
+
+
+def test_a_page_over_silent_tables_says_so():
+    def head(*, silent: bool) -> str:
+        return rendered("home_head", at=None, ends=Ends(0, NOW, NOW, silent=silent), incidents=[], counts=Counter())
+
+    assert "Nothing has been told since" in head(silent=True)
+    assert "Nothing has been told since" not in head(silent=False)
 
 
 def test_what_comes_from_outside_is_escaped():
