@@ -118,7 +118,7 @@ def check(label: str, on_change: Callable[[bool], object]) -> None:
     box.on("change", lambda event: on_change(event.args), js_handler="(event) => emit(event.target.checked)")
 
 
-def sorry(title: str, sentence: str, status: int = 404) -> None:
+def sorry(title: str, sentence: str, status: int) -> None:
     """Say in one sentence why there is nothing to show."""
     ui.context.client.status_code = status
     frame(title, [("Groups", HOME), (title, None)])

@@ -14,7 +14,7 @@ from streaming.dashboard.home import Home
 from streaming.dashboard.incident import IncidentPage
 from streaming.dashboard.moment import parse_at, parse_span
 from streaming.dashboard.rebalance import RebalancePage
-from streaming.errors import UserError
+from streaming.errors import NotFoundError, UserError
 from streaming.web.store import Store
 
 _SECONDS = 20.0
@@ -64,7 +64,7 @@ async def _built(title: str, make: Callable[[], _Page]) -> None:
         await _patiently(page.ask())
         page.lay_out()
     except UserError as error:
-        sorry(title, str(error))
+        sorry(title, str(error), 404 if isinstance(error, NotFoundError) else 400)
 
 
 async def _patiently(asking: Coroutine[None, None, None]) -> None:

@@ -5,20 +5,11 @@ from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.markup import LiveMarkup
 from streaming.dashboard.paging import page_of, turned
 from streaming.dashboard.palette import colours, short_names
-from streaming.errors import UserError
 from streaming.queries.answers import Rebalance
-from streaming.queries.rebalances import rebalances
-from streaming.read_model import ReadModel
+from streaming.queries.rebalances import rebalance
 from streaming.web.store import Store
 
 _MOVES = 50
-
-
-def _asked(model: ReadModel, group: str, cluster: str | None, rebalance_id: str) -> Rebalance:
-    found = [r for r in rebalances(model, group, cluster=cluster) if r.rebalance_id == rebalance_id]
-    if not found:
-        raise UserError(f"{group} has no rebalance {rebalance_id}: its page lists those that there are.")
-    return found[0]
 
 
 class RebalancePage:
@@ -26,7 +17,7 @@ class RebalancePage:
 
     def __init__(self, store: Store, group: str, cluster: str | None, rebalance_id: str) -> None:
         self._store = store
-        self._wanted = group, cluster, rebalance_id
+        self._wanted = group, rebalance_id, cluster
         self._told: Rebalance
 
     async def ask(self) -> None:
@@ -35,7 +26,7 @@ class RebalancePage:
         Raises:
             UserError: there is no such group, or it has no such rebalance.
         """
-        self._told = await self._store.ask(_asked, *self._wanted)
+        self._told = await self._store.ask(rebalance, *self._wanted)
 
     def lay_out(self) -> None:
         """Make the page and show it."""

@@ -213,7 +213,7 @@ def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
         ("/group/orders-group?at=nonsense", "is no time"),
         ("/group/orders-group?span=2y", "is no span to show"),
         ("/incident/none", "No incident has an id"),
-        ("/group/orders-group/rebalance/none", "has no rebalance none"),
+        ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(open_page, path, says):
