@@ -3,12 +3,14 @@
 Through a shard, which has the sources' ticks: every second, but for the time in which the broker stands.
 """
 
+from rebalance_model.observe import absence
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import AnyEvent, Tick
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.state import Pending
 from tests.core.simulation.run import Groups
-from tests.scenarios.hook_trace import HookTrace
+from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.test_locks_told import told as told_by
 
 
@@ -73,6 +75,19 @@ def test_what_was_open_stays_open_until_it_is_known_to_be_over():
         (150, "RESOLVED", "STALE_HEARTBEAT"),
         (150.5, "RESOLVED", "LOCK_EXPIRED"),
     ]
+
+
+def test_what_was_pending_has_waited_for_so_much_less_and_other_hooks_have_told_meanwhile():
+    """The clock that the group lives by has stood for 50 s, and not that of broker-b."""
+    trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
+    state, clock = trace.state, trace.state.clock
+    state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}
+    other = state.views[B].hook
+    assert other is not None
+    heard = other.heard_at
+    absence.note(state, clock, 50_000, trace.clock(60))
+    assert [(one.since, one.frozen_at) for one in state.pending.values()] == [(51_000, None), (1_000, 2_000)]
+    assert (other.heard_at, trace.view().covered_since) == (heard + 50_000, trace.clock(60))
 
 
 def test_a_pull_that_expired_while_the_broker_stood_may_have_been_missed():

@@ -22,7 +22,7 @@ from rebalance_model.observe.turn import Turn
 from tests.core.simulation.run import Groups, Told, small, tell, transitions
 from tests.scenarios import trace as traces
 from tests.scenarios.hook_trace import A, HookTrace
-from tests.scenarios.trace import START, Held, Member, Trace, holding
+from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 OFFSETS = dict.fromkeys(range(4), (100, 100))
@@ -133,6 +133,16 @@ def test_after_a_restart_that_no_round_missed_it_is_the_same():
     reboot(trace, 15)
     rounds(rounds(trace, 20, 30, members=OLD), 40)
     assert trace.incidents("LOCK_EXPIRED") == []
+
+
+def test_of_a_client_that_stays_silent_after_its_brokers_return_it_is_told_20_s_after():
+    """b is first asked in vain at 20: at 50, when the broker is back, its lock is 30 s old, and counts from 70 on."""
+    silent = {"a": holding(0, 1), "b": SILENT}
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=silent), 30, 40, members=None)
+    rounds(trace, 50, 60, 70, members=silent)
+    assert trace.incidents("LOCK_EXPIRED") == []
+    rounds(trace, 80, members=silent)
+    assert {t[:2] for t in trace.incidents("LOCK_EXPIRED")} == {(70.001, "OPENED")}
 
 
 def test_after_one_round_in_vain_a_lock_is_judged_at_once():
