@@ -99,21 +99,24 @@ def note_retaken(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None
 def settle(turn: Turn) -> None:
     """Close the episode if the owners are where they belong and every member has had its say."""
     state, episode = turn.state, turn.state.episode
-    if episode is None or _is_astray(state, episode.waits_for) or not _all_have_answered(state, episode):
+    if episode is None or _keeps_open(turn, episode, episode.waits_for) or not _all_have_answered(state, episode):
         return
     if state.members and not state.strategy:
         return
-    episode.waits_for = next((mq for mq in state.queues if _is_astray(state, mq)), None)
-    if episode.waits_for is not None:
-        return
-    if all(_has_begun(turn, mq, move) for mq, move in episode.moves.items()):
+    episode.waits_for = next((mq for mq in state.queues if _keeps_open(turn, episode, mq)), None)
+    if episode.waits_for is None:
         _close(turn, episode, converged=True)
 
 
-def _is_astray(state: GroupState, mq: MessageQueue | None) -> bool:
-    """Whether the queue's owner is not the expected one."""
-    queue = state.queues.get(mq) if mq is not None else None
-    return queue is not None and mq is not None and queue.owner != queue.expected and not mq.is_retry
+def _keeps_open(turn: Turn, episode: Episode, mq: MessageQueue | None) -> bool:
+    """Whether the queue's owner is not the expected one, or has not begun."""
+    queue = turn.state.queues.get(mq) if mq is not None else None
+    if mq is None or queue is None:
+        return False
+    if queue.owner != queue.expected and not mq.is_retry:
+        return True
+    move = episode.moves.get(mq)
+    return move is not None and not _has_begun(turn, mq, move)
 
 
 def deadline(state: GroupState, policy: Policy) -> int | None:

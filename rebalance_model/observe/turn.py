@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rebalance_model.observe.ages import Ages
 
 CORRECTIONS_MAX = 64
+LARGE, LARGE_LOOKS_EVERY = 256, 1_000
+"""All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
 
 
 class Turn:
@@ -42,6 +44,8 @@ class Turn:
     def look_again(self, clock: str, at: int) -> None:
         """Have everything judged again at that time of that clock, or before."""
         at = max(at, self.clocks.get(clock, 0) + 1)
+        if len(self.state.queues) >= LARGE:
+            at = -(-at // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
         if (due := self.state.dues.get(clock)) is None or at < due:
             self.state.dues[clock] = at
 
