@@ -92,6 +92,4 @@ def open_page(site, profile):
     host = site.base.removeprefix("http://")
     assert asked
     assert not [url for url in asked if not re.match(rf"(https?|wss?)://{re.escape(host)}/|data:|blob:", url)]
-    assert not [
-        text for text in failed if "responded with a status of 40" not in text
-    ]  # no such page
+    assert not [text for text in failed if "responded with a status of 40" not in text]  # no such page

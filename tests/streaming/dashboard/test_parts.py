@@ -7,11 +7,12 @@ import pytest
 from streaming.dashboard import group_state
 from streaming.dashboard.facts import history, overview, state
 from streaming.dashboard.links import group_link, incident_link
-from streaming.dashboard.markup import ago, clock, count, duration, rendered
+from streaming.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
 from streaming.dashboard.moment import SILENT_AFTER_MS, Ends, Window, ends, until, window
 from streaming.dashboard.ownership_timeline import timeline_data
 from streaming.dashboard.paging import page_of
 from streaming.dashboard.palette import COLOURS, colours, short_names
+from streaming.queries.answers import Move
 from streaming.queries.lag import lag
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
@@ -103,6 +104,26 @@ def test_a_page_over_silent_tables_says_so():
 
     assert "Nothing has been told since" in head(silent=True)
     assert "Nothing has been told since" not in head(silent=False)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "least", "most", "said"),
+    [
+        (7, 0, 65, "7 (0 to 65)"),
+        (7, 7, 7, "7"),
+        (None, 0, 110, "0 to 110"),
+        (None, 5, None, "at least 5"),
+        (None, None, None, "not known"),
+    ],
+)
+def test_messages_consumed_twice_are_told_as_far_as_they_are_known(estimate, least, most, said):
+    move = Move(
+        topic="T", broker="b", queue_id=0, from_client="a", to_client="b", pause_ms=0,
+        reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,
+    )  # fmt: skip
+    cell = _TEMPLATES.get_template("parts.html.j2").module.twice(move)
+
+    assert " ".join(cell.striptags().split()) == said
 
 
 def test_what_comes_from_outside_is_escaped():
