@@ -30,6 +30,8 @@ from tests.scenarios.hook_trace import CLOCK_OFF, A, B, HookTrace
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
 
 POLICY = Policy()
+FEWER = settings(max_examples=settings().max_examples // 4)
+"""Each of these folds the whole log again."""
 
 
 class Store(dict[str, bytes]):
@@ -181,6 +183,7 @@ def test_the_log_leads_to_every_kind_of_row():
         assert name.encode() in WHOLE
 
 
+@FEWER
 @given(st.sets(st.integers(0, len(LOG) - 1), max_size=60))
 def test_the_result_does_not_depend_on_where_the_log_is_cut(cuts):
     assert fold(LOG, cuts) == WHOLE
@@ -190,6 +193,7 @@ def test_the_result_does_not_depend_on_a_cut_after_every_event():
     assert fold(LOG, set(range(len(LOG)))) == WHOLE
 
 
+@FEWER
 @given(st.integers(0, len(LOG) - 50), st.integers(1, 50))
 @example(1828, 50)  # the last ticks of two sources: a copy is no sign of life
 def test_a_part_of_the_log_that_comes_twice_changes_nothing(start, length):
