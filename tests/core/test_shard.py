@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rebalance_model.entities import MessageQueue
