@@ -191,7 +191,7 @@ def check_told(webhook, story, ledger):
 def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed):
     """Kill the process so often while a story goes on; returns how many messages came more than once."""
     random, story = Random(seed), Story(tables, seed)
-    webhook.faults, webhook.slow_seconds = 0.2, 0.2
+    webhook.faults, webhook.slow_seconds = 0.4, 0.2
     command.start().wait_for("following", 30)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     for number in range(kills):
