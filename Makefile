@@ -21,7 +21,7 @@ demo: $(READY) ## Run the job over the bundled capture of a real cluster: who ow
 	$(BIN)/rebalance-watch demo
 
 test: check ## Everything in its short form, real servers included
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
 
 check: $(READY) ## Lint, format, types and the rules of who may import whom
 	$(BIN)/ruff check
