@@ -1,6 +1,6 @@
 """How long people wait for an answer, while the job writes: ``python -m tests.bench.bench_queries``.
 
-The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 16
+The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 18
 million of queue states (`tests.bench.month`). They are asked as ``maintain --every 10m`` leaves them, with the small
 files of the last ten minutes, and as they are without it. Another process appends to them as the job does. Each
 question is asked of a model that was just opened, as the command line does, and of one that lives on, as the dashboard
@@ -196,7 +196,9 @@ def _print(console: Console, asked: dict[str, Times]) -> None:
         table.add_row(name, *(f"{value:.2f}" for of in times for value in _p50_p95(of)))
     whole = Times(*(list(chain.from_iterable(of)) for of in zip(*asked.values(), strict=True)))
     table.add_row("all of them", *(f"{value:.2f}" for of in whole for value in _p50_p95(of)), style="bold")
-    console.print(table)
+    console.print(
+        table, f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end: 2 or 3 are the bench's own."
+    )
 
 
 def _p50_p95(seconds: list[float]) -> tuple[float, float]:
