@@ -23,14 +23,15 @@ def stuck(facts: Facts, memory: Memory) -> Looks:
         owners = believed(facts, mq)
         well = commit >= 0 and lag > 0 and before[1] > 0
         cached = bool(owners) and owners[0][1].msg_count > 0
-        alive = bool(owners) and facts.answers(owners[0][0]) and not facts.is_cut(owners[0][0], mq.broker)
+        cut = bool(owners) and facts.is_cut(owners[0][0], mq.broker)
+        alive = bool(owners) and facts.answers(owners[0][0]) and not cut
         since = None if alive else facts.record.advanced.get((facts.group, mq))
         if mixed:
             yield Condition(other, str(mq), since=since)
         if facts.ordered:
             nobody = not alive  # whether anything waits can't be told then by the hook
             if lag > 0 or nobody:
-                by_hook = well and (cached or nobody) and not mixed
+                by_hook = well and (cached or (nobody and not cut)) and not mixed  # a hook sees no cut
                 surely = {"poll": well, "hook": by_hook and _moved_lately(facts, mq)}
                 yield Condition(code, str(mq), known(facts, mq, frozenset(t for t, so in surely.items() if so)), since)
         elif lag > 0 or not alive:

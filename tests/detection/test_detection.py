@@ -42,7 +42,7 @@ SEEDS = {
     770: "CONSUMER_IDLE",
     828: "healthy",
     914: "BROKER_LOCKS_LOST BROKER_UNREACHABLE CONSUMER_IDLE MIXED_CONSUME_MODE TELEMETRY_GAP",
-    944: "PULL_EXPIRED QUEUE_STALLED QUEUE_UNASSIGNED ROUTE_VIEW_SPLIT",
+    944: "QUEUE_STALLED QUEUE_UNASSIGNED ROUTE_VIEW_SPLIT",
 }
 """Chosen so that together they provoke every rule and make every fault; what each is there for."""
 PROVED = 2_000
