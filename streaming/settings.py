@@ -209,7 +209,8 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        value = "" if {"acl", "web"}.intersection(first["loc"]) else f" (it is {first.get('input')!r})"  # a secret is never shown
+        is_secret = not {"acl", "web"}.isdisjoint(first["loc"])  # and never shown
+        value = "" if is_secret else f" (it is {first.get('input')!r})"
         raise UserError(f"Setting {name}: {first['msg']}{value}.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"The settings file {user_file} is no valid TOML: {error}.") from None

@@ -21,10 +21,10 @@ from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.archive_rows import LogRow, Transport, archived
 from streaming.backtest import Life, Result, Span, backtest, last_time
 from streaming.cli import main
-from streaming.times import duration_ms, instant_ms
 from streaming.errors import UserError
 from streaming.log.rows import encode
 from streaming.read_model import ReadModel
+from streaming.times import duration_ms, instant_ms
 from tests.core.test_shard import LOG, Store
 from tests.scenarios.trace import START
 
