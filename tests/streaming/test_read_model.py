@@ -74,8 +74,8 @@ class Story:
 
     def queue(self, time: int, lag: int | None, queue_id: int = 0) -> None:
         self.add(
-            QueueSnapshot, time, topic="Orders", broker="b", queue_id=queue_id, owner="A", expected_owner="A", locked=True,
-            lock_age_ms=1, commit_offset=1, broker_offset=None, lag=lag, cached_count=0, pull_age_ms=1,
+            QueueSnapshot, time, topic="Orders", broker="b", queue_id=queue_id, owner="A", expected_owner="A",
+            locked=True, lock_age_ms=1, commit_offset=1, broker_offset=None, lag=lag, cached_count=0, pull_age_ms=1,
             consume_age_ms=1, status="OK", status_reason="",
         )  # fmt: skip
 
