@@ -175,7 +175,7 @@ class _Rewriter:
             SELECT * EXCLUDE (outlives)
             FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {since}) WHERE outlives
         """  # noqa: S608  files and conditions of ours
-        [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608
+        [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608  the text is ours
         dropped = sum(file.rows for file in old) - int(left)
         if dropped:
             self._rewrite(old, kept, left, data_change=True)

@@ -108,7 +108,7 @@ def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue 
     known = {
         MessageQueue(row["topic"], row["broker"], row["queue_id"])
         for row in model.rows(
-            f"SELECT DISTINCT t.topic, t.broker, t.queue_id FROM queue_state t WHERE {_OF_GROUP}",  # noqa: S608
+            f"SELECT DISTINCT t.topic, t.broker, t.queue_id FROM queue_state t WHERE {_OF_GROUP}",  # noqa: S608  ours
             {"cluster": of.cluster, "group": of.group},
         )
     }
