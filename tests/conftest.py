@@ -16,10 +16,11 @@ settings.register_profile("prove", max_examples=10_000, deadline=None, print_blo
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the form, and forget the settings of whoever runs the tests."""
+    """Choose the form, and forget the settings of whoever runs the tests, the width of a terminal included."""
     settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
+    os.environ.pop("COLUMNS", None)  # pytest-xdist gives it to its workers
     # In a worker of pytest-xdist the main module has no file; pyspark takes that for a doctest and ends the process.
     sys.modules["__main__"].__dict__.setdefault("__file__", pytest.__file__)
     # A test's JVM ends before the optimising compiler pays: half the time of a Spark start and its first batches.
@@ -34,17 +35,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first."""
-    ranks = ("lab", "live", "spark", "jvm")
+    ranks = ("lab", "live", "spark", "browser", "jvm")
     items.sort(key=lambda item: next((n for n, rank in enumerate(ranks) if _group(item).startswith(rank)), len(ranks)))
 
 
 def _group(item: pytest.Item) -> str:
-    """The lab that most live tests share; a file's own servers; the one Spark; the JVM with the real classes."""
+    """The lab that most live tests share; a file's servers; the one Spark; the browser; the JVM with real classes."""
     if item.get_closest_marker("live"):
         shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
         return "lab" if shares_lab else f"live {item.path.stem}"
     if item.get_closest_marker("spark"):
         return "spark"
+    if "browser" in getattr(item, "fixturenames", ()):
+        return "browser"
     return "jvm" if "differential" in item.path.parts else ""
 
 

@@ -13,7 +13,7 @@ import platform
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -87,14 +87,16 @@ def main(
         ):
             job.start().wait_for("running over", 120)
             alert.start()
-            sent = send(log, rate, seconds + warm_up)
+            begun: dict[int, float] = {}
+            sent = send(log, rate, seconds + warm_up, lambda: begun.update(batches(root)))
             job.wait_for("operator batch", 60)
             time.sleep(SETTLE_SECONDS)
+            begun |= batches(root)
             alert.interrupt()
             job.interrupt()
         after = min(sent.values()) + warm_up
         known = {cause: at for cause, at in sent.items() if at >= after}
-        delays = [*of_rows(root, known), *of_alerts(root, known)]
+        delays = [*of_rows(root, known, begun), *of_alerts(root, known, begun)]
     report(console, delays, rate)
 
 
@@ -127,7 +129,7 @@ def _evenly(round_of: list[AnyEvent], ticks: int) -> Iterator[AnyEvent]:
         yield tick
 
 
-def send(log: KafkaPublisher, rate: int, seconds: int) -> dict[str, float]:
+def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[], None]) -> dict[str, float]:
     """Send each event when it is time; when each was sent (epoch seconds), by the name that ``cause`` gives it."""
     sent: dict[str, float] = {}
     events = live(rate, seconds)
@@ -139,13 +141,14 @@ def send(log: KafkaPublisher, rate: int, seconds: int) -> dict[str, float]:
         now = time.time()
         publish(log, [msgspec.structs.replace(event, time=round(now * 1000))])
         sent[f"{event.source_id}|{key_of(event)}|{event.seq}"] = now
+        if isinstance(event, Tick):
+            every_second()
     log.flush()
     return sent
 
 
-def of_rows(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
+def of_rows(root: Path, sent: dict[str, float], begun: dict[int, float]) -> Iterator[Delay]:
     """The delay of each row of a derived table whose event is among these."""
-    begun = batches(root)
     for table in TABLE_OF.values():
         for commit, batch, rows in commits(root / "tables" / table, ["cause"]):
             for cause in rows["cause"].to_pylist():
@@ -153,9 +156,8 @@ def of_rows(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
                     yield Delay(table, 1000 * (commit - at), 1000 * (begun[batch] - at))
 
 
-def of_alerts(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
+def of_alerts(root: Path, sent: dict[str, float], begun: dict[int, float]) -> Iterator[Delay]:
     """The delay of each alert that the webhook has taken."""
-    begun = batches(root)
     cause_of = {
         (row["incident_id"], row["seq"]): (row["cause"], batch)
         for _, batch, rows in commits(root / "tables" / "anomalies", ["incident_id", "seq", "cause"])
@@ -170,9 +172,9 @@ def of_alerts(root: Path, sent: dict[str, float]) -> Iterator[Delay]:
 
 
 def batches(root: Path) -> dict[int, float]:
-    """When each of the operator's micro-batches began (epoch seconds)."""
-    offsets = (root / "checkpoints" / "operator" / "offsets").iterdir()
-    return {int(file.name): file.stat().st_mtime for file in offsets if file.name.isdigit()}
+    """When each of the operator's last micro-batches began (epoch seconds); Spark forgets those before."""
+    offsets = (root / "checkpoints" / "operator" / "offsets").glob("[0-9]*")
+    return {int(file.name): file.stat().st_mtime for file in offsets}
 
 
 def commits(table: Path, columns: list[str]) -> Iterator[tuple[float, int, pa.Table]]:

@@ -18,9 +18,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tables
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium."""
+    """Chromium. Not for the whole session: while Playwright is there, nothing else of the process can run a loop."""
     with sync_playwright() as playwright:
         # Started as root, Chromium has no sandbox; what it loads here is ours.
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -8,8 +8,6 @@ from playwright.sync_api import expect
 
 from tests.streaming.dashboard.tables import MINUTE, STUCK
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 PAGES = ("/", "/group/orders-group", "/group/orders-group/rebalance/r1", "/incident/stuck0001", "/group/nobody")
 
 

@@ -9,8 +9,6 @@ from playwright.sync_api import expect
 from streaming.times import written
 from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group, append
 
-pytestmark = pytest.mark.xdist_group("browser")  # one server and one browser for all of them
-
 
 def row(page, region: str, text: str):
     return page.get_by_role("region", name=region).get_by_role("row").filter(has_text=text)

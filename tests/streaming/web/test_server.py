@@ -18,8 +18,6 @@ from streaming.errors import UserError
 from tests.streaming.metrics.world import example
 from tests.streaming.web.served import served
 
-pytestmark = pytest.mark.xdist_group("browser")  # shares the Chromium of the pages' tests
-
 TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport="
