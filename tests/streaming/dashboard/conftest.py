@@ -53,12 +53,12 @@ def _address(server: subprocess.Popen, said: Path) -> str:
     raise AssertionError(said.read_text())
 
 
-expect.set_options(timeout=15_000)  # beside other tests on two cores
+expect.set_options(timeout=40_000)  # beside other tests on two cores
 _SIZES = {1440: 900, 390: 844}
 """A desk's screen and a phone's: the width and its height."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def profile(browser) -> Callable[[int, str], BrowserContext]:
     """A browser's profile, by the screen's width and the system's colour scheme; it keeps what it has loaded."""
 
@@ -81,7 +81,7 @@ def open_page(site, profile):
         page.on("websocket", lambda socket: asked.append(socket.url))
         page.on("pageerror", lambda error: failed.append(str(error)))
         page.on("console", lambda told: failed.append(told.text) if told.type == "error" else None)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(40_000)
         page.goto(site.base + path)
         page.get_by_role("heading", level=1).wait_for()
         return page
