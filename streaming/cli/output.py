@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -144,18 +145,48 @@ def _watch(
     output: Output,
 ) -> None:
     """Until Ctrl-C, which ends the command with exit code 130."""
-    if output.format != "table" or not sys.stdout.isatty():
-        while True:
-            _print(ask(model), draw, rows, output.format)
-            time.sleep(output.every)
-            model.refresh()
-    with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
-        while True:
-            now = now_ms()
-            head = Text(f"{moment(now, now)} UTC, every {output.every:g} s; Ctrl-C ends it\n", style="dim")
-            live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
-            time.sleep(output.every)
-            model.refresh()
+    with _interruption() as check:
+        if output.format != "table" or not sys.stdout.isatty():
+            while True:
+                _print(ask(model), draw, rows, output.format)
+                _rest(model, output.every, check)
+        with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
+            while True:
+                now = now_ms()
+                head = Text(f"{moment(now, now)} UTC, every {output.every:g} s; Ctrl-C ends it\n", style="dim")
+                live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
+                _rest(model, output.every, check)
+
+
+def _rest(model: "ReadModel", seconds: float, check: Callable[[], None]) -> None:
+    check()
+    time.sleep(seconds)
+    model.refresh()
+    check()
+
+
+@contextmanager
+def _interruption() -> Iterator[Callable[[], None]]:
+    """Gives a function that raises KeyboardInterrupt if there was a Ctrl-C.
+
+    The Ctrl-C itself raises it, too. But it may come while a library calls back from C, and be lost there.
+    """
+    interrupted = False
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if interrupted:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def health(status: str, reason: str = "") -> Cell:

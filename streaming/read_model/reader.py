@@ -6,6 +6,7 @@ own, and `refresh` puts new snapshots of all tables in place at once.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,8 @@ from streaming.read_model.table import SCHEMA, TableView
 
 _MEMORY = "1GB"
 """What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
+_CTRL_C = "Query interrupted"
+"""What DuckDB makes of a KeyboardInterrupt while a query runs."""
 _BATCH_ROWS = 10_000
 ANSWER_SECONDS = 30.0
 ANSWER_ROWS = 10_000
@@ -118,26 +121,20 @@ class ReadModel:
             UserError: it is no plain question (see `guard`), takes too long, or what DuckDB says is wrong with it.
         """
         self._guard.check(query)
-        late = threading.Event()
-        with self._cursor() as cursor:
-
-            def stop() -> None:
-                late.set()
-                cursor.interrupt()
-
-            timer = threading.Timer(timeout_s, stop)
-            timer.start()
+        # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not look for it.
+        with self._cursor() as cursor, ThreadPoolExecutor(1) as asking:
+            answer = asking.submit(_first, cursor, query, parameters, limit + 1)
             try:
-                found = _first(cursor, query, parameters, limit + 1)
-            except duckdb.InterruptException:
-                if not late.is_set():
-                    raise
+                found = answer.result(timeout_s)
+            except TimeoutError:
+                cursor.interrupt()
                 raise UserError(
                     f"The query took more than {timeout_s:g} seconds and was stopped: ask for less, for one group or a "
                     "shorter time."
                 ) from None
-            finally:
-                timer.cancel()
+            except KeyboardInterrupt:
+                cursor.interrupt()
+                raise
         return Answer(found.slice(0, limit), cut=found.num_rows > limit)
 
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
@@ -206,6 +203,10 @@ class ReadModel:
             raise
         except duckdb.Error as error:
             raise UserError(f"The query can't be run: {str(error).splitlines()[0]}") from None
+        except RuntimeError as error:
+            if str(error) != _CTRL_C:
+                raise
+            raise KeyboardInterrupt from None
 
     def _show(self, views: Sequence[TableView], *, keep: bool) -> None:
         """Put new snapshots in place of those before, all at once."""

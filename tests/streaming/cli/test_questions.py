@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -357,3 +357,27 @@ def test_a_name_has_no_power_over_the_terminal(tmp_path, monkeypatch):
         assert "evil" in shown or command[1] == "show"
         assert not {"\x1b", "\x9b"} & {*shown}
         assert all("evil" not in line[:4] for line in shown.splitlines())
+
+
+def test_a_ctrl_c_that_a_library_loses_ends_the_watching_too():
+    before = signal.getsignal(signal.SIGINT)
+    with output._interruption() as check:
+        check()
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_ends_a_long_query_without_a_traceback(asked):
+    long = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
+    with subprocess.Popen(
+        [sys.executable, "-m", "streaming.cli.main", "--root", str(asked.parent), "sql", long],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as asking:  # fmt: skip
+        with pytest.raises(subprocess.TimeoutExpired):
+            asking.wait(4)
+        asking.send_signal(signal.SIGINT)
+        _, error = asking.communicate(timeout=30)
+    assert (asking.returncode, error) == (130, "")
