@@ -35,7 +35,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first."""
-    ranks = ("lab", "spark", "live", "browser", "jvm")
+    ranks = ("lab", "live", "spark", "browser", "jvm")
     items.sort(key=lambda item: next((n for n, rank in enumerate(ranks) if _group(item).startswith(rank)), len(ranks)))
 
 
