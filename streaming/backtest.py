@@ -19,7 +19,7 @@ import msgspec
 from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from streaming.read_model.reader import Row
@@ -170,7 +170,7 @@ def _ranges(model: ReadModel, span: Span) -> list[Row]:
 def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row]) -> tuple[Lives, int]:
     lives, rows = Lives(span), 0
     for one in ranges:
-        store = _Groups()
+        store = GroupsInMemory()
         shard = Shard(None, store, policy)
         wanted = {name: one[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
         for values in _batches(model, wanted):
@@ -233,13 +233,3 @@ def _warnings(ranges: Iterable[Row], span: Span) -> Iterator[str]:
             f"The archive begins only {had:.1f} minutes before --since, the warm-up wants {span.warm_up / 60_000:.1f}: "
             "what was going on before is not known, so the first incidents may differ for that alone."
         )
-
-
-class _Groups(dict[str, bytes]):
-    """The groups' blobs, in memory."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        self.pop(key, None)

@@ -36,6 +36,18 @@ class GroupStore(Protocol):
         ...
 
 
+class GroupsInMemory(dict[str, bytes]):
+    """A `GroupStore` that lasts as long as its process."""
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Keep the blob."""
+        self[key] = blob
+
+    def remove(self, key: str) -> None:
+        """Forget the group."""
+        self.pop(key, None)
+
+
 class _Fact(Protocol):
     """A step of `machine`, of a fact that it has already."""
 

@@ -16,11 +16,10 @@ from rich.table import Table
 from rebalance_model.observe import judgement
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import Scenario
-from tests.core.simulation.run import Groups
 from tests.detection.generator import scenario_of
 from tests.detection.proof import Proof, prove, table
 
@@ -69,7 +68,7 @@ def _no_rules() -> Iterator[None]:
 
 def _fold(events: list[AnyEvent]) -> float:
     """Seconds of processor."""
-    shard, began = Shard(None, Groups(), Policy()), time.process_time()
+    shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
     for event in events:
         shard.fold(event)
     return time.process_time() - began
@@ -78,7 +77,7 @@ def _fold(events: list[AnyEvent]) -> float:
 def _bytes() -> Table:
     made = Table("queues", "members", "bytes", "a queue", title="The state of a group that was killed a member of")
     for queues in QUEUES:
-        groups = Groups()
+        groups = GroupsInMemory()
         shard, clients = Shard(None, groups, Policy()), min(16, queues // 4)
         for event in _events(_large(queues, clients), 1):
             shard.fold(event)

@@ -8,20 +8,10 @@ import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF, AnyEffect
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.log.files import files_of, offset_of, parse_path
 from streaming.operator import Row, fold
 from streaming.sources import lines_of
-
-
-class DictStore(dict[str, bytes]):
-    """A `GroupStore` in memory."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        self.pop(key, None)
 
 
 def rows_of(log: Path, partition: int) -> list[Row]:
@@ -37,7 +27,7 @@ def rows_of(log: Path, partition: int) -> list[Row]:
 
 def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyEffect]:
     """What one shard leads to."""
-    shard = Shard(None, DictStore(), policy)
+    shard = Shard(None, GroupsInMemory(), policy)
     found = list(fold(shard, rows, keyed=keyed))
     shard.flush()
     return found

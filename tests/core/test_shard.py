@@ -25,23 +25,13 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from tests.scenarios.hook_trace import CLOCK_OFF, A, B, HookTrace
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
 
 POLICY = Policy()
 FEWER = settings(max_examples=settings().max_examples // 4)
 """Each of these folds the whole log again."""
-
-
-class Store(dict[str, bytes]):
-    """The groups' blobs in a dictionary."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        self.pop(key, None)
 
 
 def a_log() -> list[AnyEvent]:
@@ -104,7 +94,7 @@ LOG = a_log()
 
 
 def fold(log: list[AnyEvent], cuts: set[int]) -> bytes:
-    store, blob, effects = Store(), None, []
+    store, blob, effects = GroupsInMemory(), None, []
     shard = Shard(blob, store, POLICY)
     for index, event in enumerate(log):
         if index in cuts:
@@ -117,7 +107,7 @@ WHOLE = fold(LOG, set())
 
 
 def fold_soundly(events: Iterable[AnyEvent]) -> None:
-    shard = Shard(None, Store(), POLICY)
+    shard = Shard(None, GroupsInMemory(), POLICY)
     for event in events:
         shard.fold(event)
         for state in shard._groups.values():
@@ -220,7 +210,7 @@ def test_groups_are_independent():
 
 def test_a_group_without_anything_is_forgotten_after_its_time():
     policy = Policy(group_memory=1_000_000)
-    store = Store()
+    store = GroupsInMemory()
     shard = Shard(None, store, policy)
     trace = Trace().poll(0, {"a": holding(0)}).poll(10, {})
     for event in trace.events:

@@ -8,28 +8,28 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.observe.shard import Shard, ShardState
+from rebalance_model.observe.shard import GroupsInMemory, Shard, ShardState
 from rebalance_model.observe.state import STATE_VERSION, GroupState, decode_group
-from tests.core.test_shard import LOG, POLICY, Store
+from tests.core.test_shard import LOG, POLICY
 from tests.scenarios.hook_trace import A, B
 
 BLOBS = Path(__file__).with_name("blobs")
 HALF = len(LOG) // 3
 
 
-def fold_first_part() -> tuple[bytes, Store]:
-    store = Store()
+def fold_first_part() -> tuple[bytes, GroupsInMemory]:
+    store = GroupsInMemory()
     shard = Shard(None, store, POLICY)
     for event in LOG[:HALF]:
         shard.fold(event)
     return shard.flush(), store
 
 
-def saved(version: int) -> tuple[bytes, Store]:
+def saved(version: int) -> tuple[bytes, GroupsInMemory]:
     shard, groups = msgspec.msgpack.decode(
         (BLOBS / f"v{version}.msgpack").read_bytes(), type=tuple[bytes, dict[str, bytes]]
     )
-    return shard, Store(groups)
+    return shard, GroupsInMemory(groups)
 
 
 @pytest.mark.parametrize("version", range(1, STATE_VERSION + 1))

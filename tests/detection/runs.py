@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.simulation import story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
 from rebalance_model.simulation.scenario import Scenario
-from tests.core.simulation.run import Groups
 from tests.detection.facts import Facts, Record
 from tests.detection.generator import is_healthy, scenario_of
 from tests.detection.memory import Memory
@@ -79,7 +78,7 @@ def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
 
 def incidents(events: Iterable[Told], telemetry: str) -> list[Found]:
     """The incidents that the observer finds by one kind of telemetry."""
-    shard, found = Shard(None, Groups(), Policy()), {}
+    shard, found = Shard(None, GroupsInMemory(), Policy()), {}
     for now, event in events:
         if telemetry != "both" and not event.source_id.startswith(telemetry):
             continue

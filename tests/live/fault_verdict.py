@@ -18,9 +18,8 @@ import msgspec
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.log.recording import recorded_rows
-from tests.bench.plain import DictStore
 from tests.live.fault_cases import BOTH, BROKER, HOOK, REREADS, SOURCES, STORIES
 from tests.live.fault_run import Played, Run, commit
 from tests.live.mqadmin_loop import Answer
@@ -65,7 +64,7 @@ def answers(folder):
 
 def incidents(log, source):
     """Every incident that this telemetry leads to, in the order of their openings."""
-    shard, told = Shard(None, DictStore(), Policy()), {}
+    shard, told = Shard(None, GroupsInMemory(), Policy()), {}
     for event in log:
         if source in (BOTH, event.source):
             for effect in shard.fold(event):

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from rebalance_model.observe.effects import GroupSnapshot
 from rebalance_model.observe.events import GroupEvent, Tick
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 
 
 class Series:
@@ -46,15 +46,6 @@ class Series:
         return None
 
 
-class _Groups(dict):
-    """A group store: nothing is ever flushed to it."""
-
-    put = dict.__setitem__
-
-    def remove(self, key):
-        self.pop(key, None)
-
-
 class History:
     """Everything that the fold of some events held, by group and key."""
 
@@ -62,7 +53,7 @@ class History:
         self.series = defaultdict(lambda: defaultdict(Series))
         self.corrections = []
         """(when, group, what) of each correction."""
-        self._shard = Shard(None, _Groups(), policy or Policy())
+        self._shard = Shard(None, GroupsInMemory(), policy or Policy())
         self._last = defaultdict(dict)
         for event in events:
             effects = fold(self._shard, event)

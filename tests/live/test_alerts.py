@@ -16,8 +16,9 @@ from streaming.alerting.follow import Follower
 from streaming.alerting.ledger import Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
-from tests.streaming.alerting.basis import make_tables, tell, transition
+from tests.streaming.alerting.basis import tell, transition
 from tests.streaming.demo.findings import effects
+from tests.streaming.tables import make_tables
 
 pytestmark = [
     pytest.mark.live,

@@ -15,11 +15,10 @@ from rebalance_model.observe import events
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.collector.client import RpcFailedError
 from streaming.log.recording import recorded_rows
 from tests import hooked
-from tests.bench.plain import DictStore
 from tests.live.commands import Command
 from tests.live.mqadmin import ConsumerStatus
 
@@ -50,7 +49,7 @@ class Told:
 
 def openings(log):
     """Every opening of an incident, at the time of the event that led to it."""
-    shard = Shard(None, DictStore(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     return [
         Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), event.time)
         for event in log

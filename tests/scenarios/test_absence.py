@@ -7,9 +7,8 @@ from rebalance_model.observe import absence
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import AnyEvent, Tick
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import Pending
-from tests.core.simulation.run import Groups
 from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.test_locks_told import told as told_by
 
@@ -19,7 +18,7 @@ class Standing(HookTrace):
 
     def told(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
         """(seconds, transition, incident) of every transition; the broker ``stands`` from and to."""
-        shard, found = Shard(None, Groups(), Policy()), Standing()
+        shard, found = Shard(None, GroupsInMemory(), Policy()), Standing()
         for event in sorted([*self.events, *self.ticks(stands, until)], key=lambda event: event.time):
             found.effects += [e for e in shard.fold(event) if isinstance(e, IncidentTransition)]
             for state in shard._groups.values():

@@ -6,15 +6,14 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.log.recording import recorded_rows
-from tests.core.test_shard import Store
 
 CAPTURES = Path(__file__).with_name("captures")
 
 
 def fold(name: str) -> list[AnyEffect]:
-    shard = Shard(None, Store(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     rows = (row for line in recorded_rows(CAPTURES / name, 1) for row in line)
     return [e for row in rows for e in shard.fold(decode(row.value, key=None, stamp=INT64_MAX, keyed=False))]
 

@@ -7,9 +7,8 @@ from rebalance_model.observe.effects import QueueSnapshot
 from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, TopicRoute
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rebalances import CAUSES_MAX
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import InvariantError
-from tests.core.test_shard import Store
 from tests.scenarios.test_incidents import healthy, stuck_rounds
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
 
@@ -124,7 +123,7 @@ def test_snapshots_come_at_the_interval_although_nothing_changes():
 
 
 def test_a_broadcast_that_is_no_tick_lets_no_time_pass():
-    shard = Shard(None, Store(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     for event in Trace().poll(0, TWO).events:
         shard.fold(event)
     status = BrokerStatus(
@@ -140,7 +139,7 @@ def test_a_broadcast_that_is_no_tick_lets_no_time_pass():
 
 
 def test_a_group_that_another_collector_takes_over_is_due_by_that_ones_clock():
-    shard = Shard(None, Store(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     trace = Trace().poll(0, TWO)
     trace.source_id, trace.seq = "poll-2@5", 0
     trace.poll(1, TWO).poll(40, TWO).poll(50, TWO)

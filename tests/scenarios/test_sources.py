@@ -17,9 +17,9 @@ from rebalance_model.observe.rules import (
     clock_skew,
     telemetry_gap,
 )
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.turn import Turn
-from tests.core.simulation.run import Groups, Told, small, tell, transitions
+from tests.core.simulation.run import Told, small, tell, transitions
 from tests.scenarios import trace as traces
 from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding
@@ -307,7 +307,7 @@ def test_a_brokers_clock_that_was_set_right_is_clear():
 
 
 def fold(told: Told) -> list[AnyEffect]:
-    shard = Shard(None, Groups(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     effects = []
     for event in told.events:
         effects += shard.fold(event)

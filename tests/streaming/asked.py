@@ -8,12 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.effects import (
-    TABLE_OF,
     AnyEffect,
     AssignmentChange,
     GroupSnapshot,
@@ -22,11 +19,10 @@ from rebalance_model.observe.effects import (
     RebalanceSettled,
 )
 from rebalance_model.observe.policy import Policy
-from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
-from streaming.archive_rows import LogRow, Transport, archived
+from streaming.archive_rows import LogRow
 from streaming.log.rows import encode
 from tests.scenarios.trace import START
+from tests.streaming.tables import append, archive, make_tables
 from tests.streaming.test_backtest import effects, partitions
 
 END = START + 700_000
@@ -92,19 +88,13 @@ def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
 
 def write(tables: Path, told: tuple[AnyEffect, ...]) -> None:
     """The tables with these effects, and the archive of the log that led to them."""
-    for table in TABLES:
-        DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-    for kind, table in TABLE_OF.items():
-        rows = [msgspec.to_builtins(effect) for effect in told if type(effect) is kind]
-        write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+    append(make_tables(tables), told)
     log = [
         LogRow(partition, offset, None, encode(event), END + 86_400_000)
         for partition, events in enumerate(partitions())
         for offset, event in enumerate(events)
     ]
-    (batch,) = archived([pa.RecordBatch.from_pylist([row._asdict() for row in log])], Transport(None))
-    rows = pa.Table.from_pylist(batch.column("accepted").to_pylist(), arrow_schema("telemetry"))
-    write_deltalake(tables / "telemetry", rows, mode="append")
+    archive(tables, log)
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,23 @@ import json
 import random
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
-from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import AnyEvent, GroupEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
-from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
-from streaming.archive_rows import LogRow, Transport, archived
+from rebalance_model.observe.shard import GroupsInMemory, Shard
+from streaming.archive_rows import LogRow
 from streaming.backtest import Life, Result, Span, backtest, last_time
 from streaming.cli import main
 from streaming.errors import UserError
 from streaming.log.rows import encode
 from streaming.read_model import ReadModel
 from streaming.times import duration_ms, instant_ms
-from tests.core.test_shard import LOG, Store
+from tests.core.test_shard import LOG
 from tests.scenarios.trace import START
+from tests.streaming.tables import append, archive, make_tables
 
 END = START + 700_000
 STUCK = "ORDERED_QUEUE_STUCK"
@@ -38,7 +34,7 @@ def partitions() -> list[list[AnyEvent]]:
 
 
 def effects(policy: Policy) -> list[AnyEffect]:
-    shards = [Shard(None, Store(), policy) for _ in "gh"]
+    shards = [Shard(None, GroupsInMemory(), policy) for _ in "gh"]
     return [
         effect for shard, log in zip(shards, partitions(), strict=True) for event in log for effect in shard.fold(event)
     ]
@@ -46,20 +42,14 @@ def effects(policy: Policy) -> list[AnyEffect]:
 
 def write(tables: Path, policy: Policy) -> None:
     """What a job under the policy leaves; the archive's rows in no order."""
-    for table in TABLES:
-        DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-    for kind, table in TABLE_OF.items():
-        rows = [msgspec.to_builtins(effect) for effect in effects(policy) if type(effect) is kind]
-        write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+    append(make_tables(tables), effects(policy))
     log = [
         LogRow(partition, offset, None, encode(event), END + 86_400_000)
         for partition, events in enumerate(partitions())
         for offset, event in enumerate(events)
     ]
     random.Random(1).shuffle(log)
-    (batch,) = archived([pa.RecordBatch.from_pylist([row._asdict() for row in log])], Transport(None))
-    rows = pa.Table.from_pylist(batch.column("accepted").to_pylist(), arrow_schema("telemetry"))
-    write_deltalake(tables / "telemetry", rows, mode="append")
+    archive(tables, log)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from streaming.maintenance import Limits, maintain, maintained
 from streaming.read_model import ReadModel
 from streaming.sinks import TableSink
 from tests.checkpoints.basis import BASIS
-from tests.streaming.test_read_model import Story, telemetry, write
+from tests.streaming.tables import append, archive, make_tables
+from tests.streaming.test_read_model import Story, log
 
 HISTORY, STATES = "assignment_history", "queue_state"
 DAY = 86_400_000
@@ -220,7 +221,7 @@ def test_an_old_incident_goes_as_a_whole_and_only_once_it_is_over(tmp_path):
             story.incident(end, name, "RESOLVED", opened=10)
     story.queue(10, 1)
     story.queue(99 * DAY, 2)
-    write(tmp_path, story.rows)
+    append(make_tables(tmp_path), story.rows)
 
     dropped = {table: maintain(tmp_path, table, Limits(rows_since=70 * DAY)).rows_dropped for table in TABLES}
 
@@ -231,10 +232,10 @@ def test_an_old_incident_goes_as_a_whole_and_only_once_it_is_over(tmp_path):
 
 
 def test_telemetry_goes_by_the_day_without_being_read(tmp_path):
-    write(tmp_path, [])
-    rows = telemetry()
+    archive(make_tables(tmp_path), log())
+    rows = DeltaTable(tmp_path / "telemetry").to_pyarrow_table()
     day = rows.column("time").to_pylist()[0] // DAY * DAY
-    for shift in (0, 1, 2):
+    for shift in (1, 2):
         dates = pa.array([(day // DAY) + shift] * len(rows), pa.int32()).view(pa.date32())
         shifted = rows.set_column(rows.schema.get_field_index("date"), rows.schema.field("date"), dates)
         write_deltalake(tmp_path / "telemetry", shifted, mode="append")
@@ -280,9 +281,9 @@ def test_what_is_asked_wrongly_is_one_sentence(command, arguments, says):
 
 @pytest.mark.spark
 def test_spark_reads_what_was_merged_and_appends_to_it(spark, tmp_path):
-    write(tmp_path, [])
+    make_tables(tmp_path)
     for _ in range(3):
-        write_deltalake(tmp_path / "telemetry", telemetry(), mode="append")
+        archive(tmp_path, log())
     before = rows_of(tmp_path, "telemetry")
     assert maintain(tmp_path, "telemetry", Limits(replaced_ms=0)).merged
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.errors import UserError
 from streaming.log.files import offset_of
 from streaming.operator import Position, Row, check_order, collect, fold, shard_keys
-from tests.bench.plain import DictStore, Shard
 from tests.bench.telemetry import telemetry
 
 
@@ -52,8 +52,8 @@ def test_what_is_no_event_is_skipped_and_the_rest_folded():
     events = [msgspec.json.encode(event) for event in telemetry(2, 20)]
     good = [Row(2 * index, 2**60, None, value) for index, value in enumerate(events)]
     bad = [Row(2 * index + 1, 2**60, None, value) for index, value in enumerate((b"", b"\xff", b'{"type":"?"}', None))]
-    alone = list(fold(Shard(None, DictStore(), Policy()), good, keyed=False))
-    mixed = list(fold(Shard(None, DictStore(), Policy()), sorted([*good, *bad]), keyed=False))
+    alone = list(fold(Shard(None, GroupsInMemory(), Policy()), good, keyed=False))
+    mixed = list(fold(Shard(None, GroupsInMemory(), Policy()), sorted([*good, *bad]), keyed=False))
     assert alone
     assert mixed == alone
 

@@ -3,14 +3,10 @@
 from pathlib import Path
 
 import duckdb
-import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
-    TABLE_OF,
     AssignmentChange,
     Effect,
     GroupSnapshot,
@@ -19,13 +15,12 @@ from rebalance_model.observe.effects import (
     QueueSnapshot,
     RebalanceSettled,
 )
-from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
-from streaming.archive_rows import LogRow, Transport, archived
+from streaming.archive_rows import LogRow
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from streaming.read_model.catalog import FUNCTIONS, VIEWS
 from streaming.read_model.duckdb_views import register as register_in_duckdb
+from tests.streaming.tables import append, archive, make_tables
 
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
 EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
@@ -115,29 +110,18 @@ def forgotten() -> list[Effect]:
     return before.rows + after.rows
 
 
-def telemetry() -> pa.Table:
+def log() -> list[LogRow]:
     """The real examples in two partitions, so that each event is there twice."""
     lines = (EXAMPLES / "real.jsonl").read_bytes().splitlines()
-    rows = [LogRow(partition, offset, None, line, 1_795_260_000_000) for partition in (1, 0)
+    return [LogRow(partition, offset, None, line, 1_795_260_000_000) for partition in (1, 0)
             for offset, line in enumerate(lines)]  # fmt: skip
-    log = pa.RecordBatch.from_pylist([row._asdict() for row in rows])
-    (batch,) = archived([log], Transport(None))
-    return pa.Table.from_pylist(batch.column("accepted").to_pylist(), arrow_schema("telemetry"))
-
-
-def write(tables: Path, effects: list[Effect]) -> None:
-    for table in TABLES:
-        DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-    for kind, table in TABLE_OF.items():
-        rows = [msgspec.to_builtins(effect) for effect in effects if type(effect) is kind]
-        write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
-    write(folder, orders() + forgotten())
-    write_deltalake(folder / "telemetry", telemetry(), mode="append")
+    append(make_tables(folder), orders() + forgotten())
+    archive(folder, log())
     return folder
 
 
@@ -247,7 +231,7 @@ def test_a_queue_is_its_group_s_while_the_group_tells_of_it(tmp_path):
     live.queue(20 * hour, 7, queue_id=1)
     live.queue(22 * hour + 1, 8, queue_id=2)
     live.group(23 * hour, "OK")
-    write(tmp_path, live.rows + silent.rows)
+    append(make_tables(tmp_path), live.rows + silent.rows)
 
     with ReadModel(tmp_path) as model:
         assert pick(model.queues(), "group", "queue_id") == [("orders", 2), ("silent", 0)]
@@ -290,7 +274,7 @@ def test_no_tables_at_all_is_a_sentence_with_the_next_step(tmp_path):
 
 
 def test_a_missing_table_is_named(tmp_path):
-    write(tmp_path, [])
+    append(make_tables(tmp_path), [])
     (tmp_path / "anomalies").rename(tmp_path / "gone")
 
     with pytest.raises(UserError, match="The table anomalies is missing"):
@@ -298,7 +282,7 @@ def test_a_missing_table_is_named(tmp_path):
 
 
 def test_empty_tables_give_empty_answers(tmp_path):
-    write(tmp_path, [])
+    append(make_tables(tmp_path), [])
 
     with ReadModel(tmp_path) as model:
         assert model.owners() == model.incidents() == model.rebalances() == model.groups() == []

@@ -3,24 +3,21 @@
 import threading
 
 import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from rebalance_model.observe.effects import TABLE_OF, AssignmentChange
-from schemas.arrow import arrow_schema
 from streaming.maintenance import Limits, maintain
 from streaming.read_model import ReadModel, table
-from tests.streaming.test_read_model import Story, orders, write
+from tests.streaming.tables import append, make_tables
+from tests.streaming.test_read_model import Story, orders
 
 HISTORY = TABLE_OF[AssignmentChange]
 
 
-def append(folder, time: int, client: str, queue_id: int = 0) -> None:
+def own(folder, time: int, client: str, queue_id: int = 0) -> None:
     story = Story()
     story.owner(time, queue_id, client, "ASSIGNED")
-    rows = [msgspec.to_builtins(row) | {"seq": time} for row in story.rows]
-    write_deltalake(folder / HISTORY, pa.Table.from_pylist(rows, arrow_schema(HISTORY)), mode="append")
+    append(folder, [msgspec.structs.replace(row, seq=time) for row in story.rows])
 
 
 def times(model: ReadModel) -> list[int]:
@@ -29,7 +26,7 @@ def times(model: ReadModel) -> list[int]:
 
 @pytest.fixture
 def folder(tmp_path):
-    write(tmp_path, orders())
+    append(make_tables(tmp_path), orders())
     return tmp_path
 
 
@@ -37,7 +34,7 @@ def test_it_sees_what_is_appended_once_it_looks(folder):
     with ReadModel(folder) as model:
         assert (model.refresh(), model.version) == (False, 0)
         before = model.owners("orders")
-        append(folder, 2_000, "C")
+        own(folder, 2_000, "C")
 
         assert model.owners("orders") == before
         assert (model.refresh(), model.version, model.refresh()) == (True, 1, False)
@@ -47,11 +44,11 @@ def test_it_sees_what_is_appended_once_it_looks(folder):
 def test_what_is_kept_in_memory_is_what_the_files_say_through_merging_and_more_appends(folder):
     with ReadModel(folder) as model:
         for time in range(2_000, 2_005):
-            append(folder, time, "C")
+            own(folder, time, "C")
             model.refresh()
         assert times(model) == [2_000, 2_001, 2_002, 2_003, 2_004]
         maintain(folder, HISTORY, Limits())
-        append(folder, 2_005, "C")
+        own(folder, 2_005, "C")
 
         assert times(model) == [2_000, 2_001, 2_002, 2_003, 2_004]
         assert model.refresh()
@@ -62,7 +59,7 @@ def test_only_so_many_rows_are_kept_in_memory_and_the_rest_is_read_from_files(fo
     monkeypatch.setattr(table, "KEPT_ROWS", 6)
     with ReadModel(folder) as model:
         for time in range(2_000, 2_020):
-            append(folder, time, "C")
+            own(folder, time, "C")
             model.refresh()
             kept = model.sql(f"SELECT * FROM kept.{HISTORY}").num_rows
             assert kept <= 6
@@ -72,10 +69,10 @@ def test_only_so_many_rows_are_kept_in_memory_and_the_rest_is_read_from_files(fo
 def test_a_look_that_failed_leaves_what_was_and_the_next_one_begins_anew(folder):
     """Its new file is gone: a disk that fails, or somebody who clears up."""
     with ReadModel(folder) as model:
-        append(folder, 2_000, "C")
+        own(folder, 2_000, "C")
         model.refresh()
         before = set((folder / HISTORY).glob("*.parquet"))
-        append(folder, 2_001, "C")
+        own(folder, 2_001, "C")
         [new] = set((folder / HISTORY).glob("*.parquet")) - before
         moved = new.rename(folder / "moved")
         with pytest.raises(Exception, match="No files found"):
@@ -104,7 +101,7 @@ def test_questions_of_many_threads_go_on_while_it_looks(folder):
         for thread in threads:
             thread.start()
         for time in range(2_000, 2_020):
-            append(folder, time, "C")
+            own(folder, time, "C")
             model.refresh()
             if time % 7 == 0:
                 maintain(folder, HISTORY, Limits())

@@ -6,7 +6,8 @@ import pytest
 
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
-from tests.streaming.test_read_model import orders, write
+from tests.streaming.tables import append, make_tables
+from tests.streaming.test_read_model import orders
 
 SECRET = "the-secret-of-the-test"
 
@@ -16,7 +17,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sql")
     (folder / "secret.csv").write_text(SECRET)
     (folder / "secret.json").write_text(f'{{"a": "{SECRET}"}}')
-    write(folder / "tables", orders())
+    append(make_tables(folder / "tables"), orders())
     return folder
 
 

@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.hook import HEARD_FROM_ALL, PULL_SILENCE
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import BrokerView, GroupState
 from rebalance_model.simulation import story
 from rebalance_model.simulation.broker import Broker
@@ -26,7 +26,6 @@ from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.emitter import CLUSTER
 from rebalance_model.simulation.scenario import Scenario
 from rebalance_model.simulation.truth import Fault, Owned
-from tests.core.simulation.run import Groups
 
 CHANNEL_EXPIRED = 120_000
 SCAN_PERIOD = 10_000
@@ -71,7 +70,7 @@ class Comparison:
     """Of each broker and group, the queues that a commit was told of since the broker's start."""
 
     def __post_init__(self) -> None:
-        self.shard = Shard(None, Groups(), Policy())
+        self.shard = Shard(None, GroupsInMemory(), Policy())
         self.cluster = Cluster(self.told, self.seed, self._hear, hook=True, poll=self.poll)
         story.tell(self.cluster)
 

@@ -5,12 +5,12 @@ import pytest
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.turn import CORRECTIONS_MAX
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.emitter import CLUSTER
-from tests.core.simulation.run import Groups, Told, small, tell, transitions
+from tests.core.simulation.run import Told, small, tell, transitions
 from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import Member, holding
 
@@ -113,7 +113,7 @@ def seconds(event: AnyEvent) -> float:
 
 
 def fold(events: list[AnyEvent]) -> tuple[GroupState, list[AnyEffect]]:
-    shard = Shard(None, Groups(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     effects = []
     for event in events:
         effects += shard.fold(event)

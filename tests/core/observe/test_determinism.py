@@ -6,11 +6,11 @@ import sys
 
 TELL = """
 import hashlib, msgspec
-from tests.core.simulation.run import Groups, tell
+from tests.core.simulation.run import tell
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 for story in ("subscription-mistake", "broker-restart"):
-    shard = Shard(None, Groups(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     told = [effect for event in tell(story, hook=True, poll=True).events for effect in shard.fold(event)]
     print(story, len(told), hashlib.sha256(msgspec.json.encode(told)).hexdigest())
 """

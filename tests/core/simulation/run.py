@@ -8,7 +8,7 @@ import msgspec
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import Answer, AnyEvent, BrokerStatus, Tick
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
 from streaming.cli.simulate import read_scenario
@@ -24,16 +24,6 @@ SMALL = {
 }
 
 
-class Groups(dict[str, bytes]):
-    """The groups' blobs, in memory."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        self.pop(key, None)
-
-
 @dataclass
 class Told:
     """A story that has been told."""
@@ -43,7 +33,7 @@ class Told:
 
     def effects(self) -> list[AnyEffect]:
         """What the observer makes of what the poll collector saw."""
-        shard = Shard(None, Groups(), Policy())
+        shard = Shard(None, GroupsInMemory(), Policy())
         polled = [
             one for one in self.events if isinstance(one, Answer | BrokerStatus | Tick) and one.source_id[0] == "p"
         ]

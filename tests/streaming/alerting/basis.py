@@ -3,18 +3,13 @@
 import tomllib
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
-
 from rebalance_model.observe.effects import IncidentTransition
-from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.alerting.channels.channel import ChannelError
 from streaming.alerting.config import AlertsConfig
 from streaming.alerting.render import Texts
 from streaming.alerting.run import Alerting
 from streaming.settings import conf_file
+from tests.streaming.tables import append
 
 NOW = 1_795_280_000_000
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
@@ -43,17 +38,9 @@ def config(**given: object) -> AlertsConfig:
     return AlertsConfig.model_validate(values)
 
 
-def make_tables(folder: Path) -> Path:
-    """Every table, empty."""
-    for table in TABLES:
-        DeltaTable.create(folder / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-    return folder
-
-
 def tell(tables: Path, *transitions: IncidentTransition) -> None:
     """Append to the table of incidents, in one commit, as the job does."""
-    rows = pa.Table.from_pylist([msgspec.to_builtins(one) for one in transitions], arrow_schema("anomalies"))
-    write_deltalake(tables / "anomalies", rows, mode="append")
+    append(tables, transitions)
 
 
 class Clock:

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from streaming.alerting.ledger import Ledger
 from streaming.cli.main import app
 from streaming.errors import UserError
-from tests.streaming.alerting.basis import HOUR, Clock, Listener, config, make_tables, rounds, start, tell, transition
+from tests.streaming.alerting.basis import HOUR, Clock, Listener, config, rounds, start, tell, transition
+from tests.streaming.tables import make_tables
 
 FILE = """
 [[routes]]

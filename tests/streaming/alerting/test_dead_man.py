@@ -18,12 +18,12 @@ from tests.streaming.alerting.basis import (
     Clock,
     Listener,
     config,
-    make_tables,
     rounds,
     start,
     tell,
     transition,
 )
+from tests.streaming.tables import make_tables
 
 SETTINGS = DeadMan(job="3m", sources="2m", forget="1d")
 

@@ -17,13 +17,13 @@ from tests.streaming.alerting.basis import (
     Clock,
     Listener,
     config,
-    make_tables,
     quiet,
     rounds,
     start,
     tell,
     transition,
 )
+from tests.streaming.tables import make_tables
 
 
 @pytest.fixture

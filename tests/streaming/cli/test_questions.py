@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
-from schemas.arrow import arrow_schema
 from streaming.cli import main, options, output, sql
 from streaming.errors import UserError
 from streaming.queries import answers
@@ -32,6 +29,7 @@ from streaming.read_model import ReadModel
 from streaming.times import written
 from tests.scenarios.trace import START
 from tests.streaming.asked import END, INSTANTS, Told, everything, write
+from tests.streaming.tables import append
 
 AMID = INSTANTS[5]
 """Client a is silent, its queues are stuck."""
@@ -325,8 +323,7 @@ def test_watching_shows_what_is_new_and_ends_at_ctrl_c(tmp_path: Path):
     ) as watching:  # fmt: skip
         [first] = json.loads(watching.stdout.readline())
         later = msgspec.structs.replace(Told("g").state(), time=END, health_reason="it is later now")
-        row = pa.Table.from_pylist([msgspec.to_builtins(later)], arrow_schema("group_state"))
-        write_deltalake(tables / "group_state", row, mode="append")
+        append(tables, [later])
         second = first
         while second["time"] == first["time"]:
             [second] = json.loads(watching.stdout.readline())

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.streaming.dashboard.tables import append, archive, fleet, make_tables, shop
+from tests.streaming.dashboard.tables import archive, fleet, shop
+from tests.streaming.tables import append, make_tables
 
 
 class Site(NamedTuple):

@@ -5,13 +5,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
-
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
-    TABLE_OF,
     AnyEffect,
     AssignmentChange,
     GroupSnapshot,
@@ -20,29 +15,13 @@ from rebalance_model.observe.effects import (
     QueueSnapshot,
     RebalanceSettled,
 )
-from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
+from tests.streaming.tables import append_rows
 
 MINUTE = 60_000
 COVERAGE = (
     '{"brokers":1,"hooks":1,"polls":true,"brokers_answering":1,"members":3,"members_answering":3,"offsets":true,'
     '"silent_rules":[]}'
 )
-
-
-def make_tables(folder: Path) -> None:
-    """Every table, empty."""
-    for table in TABLES:
-        DeltaTable.create(folder / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-
-
-def append(folder: Path, effects: Iterable[AnyEffect]) -> None:
-    """What the job does with a batch's effects."""
-    effects = list(effects)
-    for kind, table in TABLE_OF.items():
-        rows = [msgspec.to_builtins(effect) for effect in effects if type(effect) is kind]
-        if rows:
-            write_deltalake(folder / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
 
 
 def archive(folder: Path, now: int) -> None:
@@ -54,7 +33,7 @@ def archive(folder: Path, now: int) -> None:
         "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": None, "key": "prod/orders-group",
         "value": json.dumps(event), "partition": 0, "offset": 0, "ingest_time": time,
     }  # fmt: skip
-    write_deltalake(folder / "telemetry", pa.Table.from_pylist([row], arrow_schema("telemetry")), mode="append")
+    append_rows(folder, "telemetry", [row])
 
 
 class Group:

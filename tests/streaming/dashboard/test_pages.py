@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from streaming.times import written
-from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group, append
+from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group
+from tests.streaming.tables import append
 
 
 def row(page, region: str, text: str):

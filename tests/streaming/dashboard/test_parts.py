@@ -16,7 +16,8 @@ from streaming.queries.answers import Move
 from streaming.queries.lag import lag
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
-from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, Group, append, make_tables, shop
+from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, Group, shop
+from tests.streaming.tables import append, make_tables
 
 NOW = 1_795_300_000_000
 HOUR = 60 * MINUTE
@@ -25,7 +26,6 @@ HOUR = 60 * MINUTE
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
-    make_tables(folder)
     gaps = Group("gaps-group", "Gaps", ("a@1", "a@2"))
     gaps.state(NOW - 2 * HOUR)
     gaps.owner(NOW - 2 * HOUR, 0, "a@1")
@@ -36,7 +36,7 @@ def model(tmp_path_factory):
         gaps.queue(NOW - 40 * MINUTE, queue_id, None, lag=5)
     gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)  # the other one is not told again, and holds
     gaps.queue(NOW - 34 * MINUTE, 1, None, lag=None)
-    append(folder, [row for group in [*shop(NOW), gaps] for row in group.taken()])
+    append(make_tables(folder), [row for group in [*shop(NOW), gaps] for row in group.taken()])
     with ReadModel(folder) as opened:
         yield opened
 

@@ -13,7 +13,7 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
+from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.demo.play import CAPTURE, FAULT_LOG
 from streaming.lab.state import FaultRecord
 from streaming.log.recording import recorded_rows
@@ -31,19 +31,9 @@ class Line(msgspec.Struct, frozen=True):
     why: str
 
 
-class Groups(dict[str, bytes]):
-    """The groups' blobs, in memory."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        self.pop(key, None)
-
-
 def effects() -> list[AnyEffect]:
     """Every conclusion, by a plain loop over the core, without Spark."""
-    shard = Shard(None, Groups(), Policy())
+    shard = Shard(None, GroupsInMemory(), Policy())
     rows = recorded_rows(CAPTURE, 1)
     events = (decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for line in rows for row in line)
     return [effect for event in events for effect in shard.fold(event)]

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
-    TABLE_OF,
     AnyEffect,
     AssignmentChange,
     GroupSnapshot,
@@ -18,9 +16,8 @@ from rebalance_model.observe.effects import (
     QueueSnapshot,
     RebalanceSettled,
 )
-from schemas.arrow import arrow_schema
 from schemas.rows import QualityResult, RejectedRow, TelemetryRow
-from schemas.tables import PARTITIONED_BY, TABLES
+from tests.streaming.tables import append, append_rows, make_tables
 
 NOON = 1_795_262_400_000
 """2026-11-21 12:00 UTC."""
@@ -114,16 +111,12 @@ class World:
 
     def write(self, tables: Path) -> Path:
         """Append everything that was said since the last time; the first time make the tables."""
-        for table in TABLES:
-            if not (tables / table).exists():
-                DeltaTable.create(tables / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
-        told = {
-            table: [msgspec.to_builtins(one) for one in self.effects if type(one) is kind]
-            for kind, table in TABLE_OF.items()
-        }
-        for table, rows in {**told, **self.rows}.items():
+        if not tables.exists():
+            make_tables(tables)
+        append(tables, self.effects)
+        for table, rows in self.rows.items():
             if rows:
-                write_deltalake(tables / table, pa.Table.from_pylist(rows, arrow_schema(table)), mode="append")
+                append_rows(tables, table, rows)
         self.seq += len(self.effects)
         self.effects, self.rows = [], {table: [] for table in self.rows}
         return tables

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from deltalake import write_deltalake
 
 from streaming.queries.incidents import incident
 from streaming.read_model import ReadModel
-from tests.streaming.test_read_model import Story, telemetry, write
+from tests.streaming.tables import accepted, append, archive, make_tables
+from tests.streaming.test_read_model import Story, log
 
-EVENT = telemetry().to_pylist()[3]
+EVENT = accepted(log())[3]
 HOUR = 3_600_000
 
 
@@ -17,8 +17,8 @@ HOUR = 3_600_000
 def test_the_cause_is_found_near_its_incident_or_anywhere(tmp_path, apart):
     story = Story(cause=f"{EVENT['source_id']}|{EVENT['key']}|{EVENT['seq']}")
     story.incident(EVENT["time"] + apart, "one", "OPENED")
-    write(tmp_path, story.rows)
-    write_deltalake(tmp_path / "telemetry", telemetry(), mode="append")
+    append(make_tables(tmp_path), story.rows)
+    archive(tmp_path, log())
 
     with ReadModel(tmp_path) as model:
         assert incident(model, "one").cause_event == json.loads(EVENT["value"])
@@ -27,7 +27,7 @@ def test_the_cause_is_found_near_its_incident_or_anywhere(tmp_path, apart):
 def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
     story = Story()
     story.incident(500, "one", "OPENED")
-    write(tmp_path, story.rows)
+    append(make_tables(tmp_path), story.rows)
 
     with ReadModel(tmp_path) as model:
         assert incident(model, "one").cause_event is None
