@@ -2,7 +2,7 @@
 
 Who has a queue, by the broker's own word: of an ordered queue the client whose lock was granted last; of another the
 client that last asked where to begin (QUERY_CONSUMER_OFFSET), since that is what making a process queue begins with.
-Pulls alone name a holder only where none is known, or where the known one has not pulled for long: two clients pull one
+Pulls alone name a holder only where none is known (of an ordered queue: who still has its lock), or where the known one has not pulled for long: two clients pull one
 queue in turn until both have rebalanced, and the sum of the former owner's last second comes after the heir's question.
 
 Slaves are heartbeaten too, but hand out neither locks nor member lists: of what their hooks tell only the pulls count.
@@ -269,7 +269,12 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
     told = turn.hook_queue(mq)
     if told.left is not None and told.left.client_id == client_id != told.holder:
         commits.note_late(told.left, event, turn.policy)
-    if client_id != told.holder and not _is_locked(turn, hook, mq):
+    if client_id != told.holder and _is_locked(turn, hook, mq):
+        if told.holder is None and _has_living_lock(turn, hook, mq, client_id, event.first_time):
+            _hold(turn, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and is back
+        elif turn.state.orderly:
+            _doubt_order(turn, _note_rival(turn, mq, client_id, event))
+    elif client_id != told.holder:
         if told.holder is not None and event.last_time - told.pull_time <= PULL_SILENCE:
             _note_rival(turn, mq, client_id, event)
             return
@@ -278,7 +283,7 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
         commits.note_pull(turn, mq, told, event)
 
 
-def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
+def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage) -> Rival:
     """Two clients pull one queue: so they do for a moment at each hand-over."""
     told = turn.hook_queue(mq)
     rival = told.rival
@@ -286,6 +291,20 @@ def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage
         rival = told.rival = Rival(client_id, event.first_time, event.last_time)
     rival.pull_time = event.last_time
     turn.queues_to_judge[mq] = None
+    return rival
+
+
+def _doubt_order(turn: Turn, rival: Rival) -> None:
+    """An ordered client renews its locks every 20 s: if nobody has, and one goes on pulling, the group is so no more."""
+    lives = turn.policy.client_lock_max_live_time
+    hooks = [view.hook for view in turn.state.views.values() if view.hook is not None]
+    renewed = (hook.time - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
+    if rival.pull_time - rival.since > lives and not any(renewed):
+        turn.state.orderly = None
+        turn.group_to_judge = True
+        turn.queues_to_judge |= dict.fromkeys(turn.state.queues)
+        for hook in hooks:
+            hook.locks = {}
 
 
 def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:
@@ -323,6 +342,14 @@ def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue
 
 def _is_locked(turn: Turn, hook: HookView, mq: MessageQueue) -> bool:
     return mq in hook.locks or bool(turn.state.orderly)
+
+
+def _has_living_lock(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, now: int) -> bool:
+    """Whether the client's lock, the last that was granted, lives by its own reckoning."""
+    entry = hook.locks.get(mq)
+    if entry is None or entry.client_id != client_id:
+        return False
+    return now - entry.last_update_timestamp <= turn.policy.client_lock_max_live_time
 
 
 def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[MessageQueue], evidence: str) -> None:

@@ -80,6 +80,53 @@ def test_pulls_and_questions_of_an_ordered_group_prove_no_lock():
     assert trace.owners()[0] == "a"
 
 
+def cut_off() -> HookTrace:
+    """The members of an ordered group without a, whose locks are 29 s old when it is back on another channel."""
+    return ordered().heart_beat(20, "a", "b").locks(21, "b", 2, 3).lists(25, "b").heart_beat(29, "a", number=1)
+
+
+def test_who_is_back_and_pulls_under_a_lock_that_lives_has_its_ordered_queue_again_and_its_lock_expires():
+    trace = cut_off()
+    assert trace.owners()[0] is None
+    trace.pulls(1 + LOCK_LIVES, "a", 0, number=1)
+    assert trace.owners()[0] == "a"
+    assert trace.evidence()[-1] == (0, "ASSIGNED a", "PULLED")
+    trace.passes(40)
+    assert [at for at, *_ in expiries(trace)] == [(trace.clock(0) - START) / 1000 + 1 + LOCK_LIVES + 0.001]
+
+
+def test_a_pull_under_a_lock_that_ran_out_or_that_another_has_by_now_gives_no_ordered_queue_back():
+    trace = cut_off().pulls(1 + LOCK_LIVES + 0.001, "a", 0, number=1).locks(33, "b", 1)
+    trace.pulls(34, "a", 1, number=1)
+    assert (trace.owners()[0], trace.owners()[1]) == (None, "b")
+
+
+def test_a_group_that_is_started_anew_without_order_is_concurrent_once_its_locks_are_gone():
+    """b replaces the ordered a: it asks where to begin, and pulls, but for no lock."""
+    trace = ordered().leaves(10, "a").leaves(10, "b").heart_beat(12, "c").asks(13, "c", 0, 1)
+    for at in range(14, 44):
+        trace.pulls(at, "c", 0, 1)
+    assert trace.state.orderly
+    assert trace.owners()[0] is None
+    trace.pulls(44.001, "c", 0, 1).pulls(45, "c", 0)
+    assert trace.state.orderly is None
+    assert (trace.owners()[0], trace.owners()[1]) == ("c", "c")
+    trace.heart_beat(60, "c")
+    for at in range(46, 200, 10):
+        trace.heart_beat(at, "c").pulls(at, "c", 0, 1)
+    assert trace.incidents("LOCK_EXPIRED", "ORDERED_QUEUE_STUCK") == []
+
+
+def test_a_group_stays_ordered_while_any_lock_of_it_is_renewed():
+    trace = ordered()
+    for at in range(2, 200):
+        trace.pulls(at, "a", 2)
+        if at % 20 == 0:
+            trace.heart_beat(at, "a", "b").locks(at, "b", 2, 3)
+    assert trace.state.orderly
+    assert trace.owners()[2] == "b"
+
+
 # Channels that nobody has named
 
 
