@@ -2,8 +2,9 @@
 
 Who has a queue, by the broker's own word: of an ordered queue the client whose lock was granted last; of another the
 client that last asked where to begin (QUERY_CONSUMER_OFFSET), since that is what making a process queue begins with.
-Pulls alone name a holder only where none is known (of an ordered queue: who still has its lock), or where the known one has not pulled for long: two clients pull one
-queue in turn until both have rebalanced, and the sum of the former owner's last second comes after the heir's question.
+Pulls alone name a holder only where none is known (of an ordered queue: who still has its lock), or where the known
+one has not pulled for long: two clients pull one queue in turn until both have rebalanced, and the sum of the former
+owner's last second comes after the heir's question.
 
 Slaves are heartbeaten too, but hand out neither locks nor member lists: of what their hooks tell only the pulls count.
 """
@@ -295,7 +296,7 @@ def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage
 
 
 def _doubt_order(turn: Turn, rival: Rival) -> None:
-    """An ordered client renews its locks every 20 s: if nobody has, and one goes on pulling, the group is so no more."""
+    """Ordered clients renew their locks every 20 s: if none has, and one goes on pulling, the group is so no more."""
     lives = turn.policy.client_lock_max_live_time
     hooks = [view.hook for view in turn.state.views.values() if view.hook is not None]
     renewed = (hook.time - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
