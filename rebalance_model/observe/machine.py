@@ -23,8 +23,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from rebalance_model.observe import causes, hook, rebalances, snapshots
-from rebalance_model.observe.answers import fold_running_info
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
     Answer,
@@ -41,13 +39,17 @@ from rebalance_model.observe.events import (
     instance_of,
     key_of,
 )
-from rebalance_model.observe.judgement import judge, judge_all
-from rebalance_model.observe.membership import fold_connections, fold_route
-from rebalance_model.observe.offsets import fold_stats
+from rebalance_model.observe.group import causes, rebalances
+from rebalance_model.observe.group.membership import fold_connections, fold_route
+from rebalance_model.observe.hooks import hook
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.polled_restart import await_members, stop_waiting
+from rebalance_model.observe.polls.answers import fold_running_info
+from rebalance_model.observe.polls.offsets import fold_stats
+from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts import snapshots
+from rebalance_model.observe.verdicts.judgement import judge, judge_all
 
 Clocks: TypeAlias = Mapping[str, int]
 NEVER = 2**63 - 1

@@ -12,7 +12,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.process_queue_view import ProcessQueueView
+from rebalance_model.observe.polls.process_queue_view import ProcessQueueView
 
 STATE_VERSION = 1
 UNANSWERED_POLLS = 2

@@ -9,7 +9,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState, HookQueue, HookView, QueueState
 
 if TYPE_CHECKING:
-    from rebalance_model.observe.ages import Ages
+    from rebalance_model.observe.verdicts.ages import Ages
 
 CORRECTIONS_MAX = 64
 LARGE, LARGE_LOOKS_EVERY = 256, 1_000

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from rebalance_model.observe.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
+from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
 from streaming.errors import UserError
 from streaming.settings import conf_file
 from streaming.times import duration_ms

@@ -21,7 +21,7 @@ def as_json(answer: object, *, indent: int | None = None) -> bytes:
 
 
 class Coverage(Answer):
-    """What telemetry there was to judge a group by; see `rebalance_model.observe.coverage`.
+    """What telemetry there was to judge a group by; see `rebalance_model.observe.verdicts.coverage`.
 
     Rows of an earlier release may say less of it, those of a later one more.
     """

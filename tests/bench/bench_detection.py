@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rebalance_model.observe import judgement
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
+from rebalance_model.observe.verdicts import judgement
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import Scenario

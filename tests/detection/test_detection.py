@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_model.observe.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
+from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
 from tests.detection.chunks import resume
 from tests.detection.generator import is_healthy
 from tests.detection.proof import Proof, of_seed

@@ -5,8 +5,8 @@ import pytest
 
 from rebalance_model.observe.effects import QueueSnapshot
 from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, TopicRoute
+from rebalance_model.observe.group.rebalances import CAUSES_MAX
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rebalances import CAUSES_MAX
 from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import InvariantError
 from tests.scenarios.test_incidents import healthy, stuck_rounds

@@ -4,11 +4,13 @@ import msgspec
 import pytest
 
 from rebalance_model.observe import machine
-from rebalance_model.observe.coverage import NEED_COMMITS, NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost, Tick
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import (
+from rebalance_model.observe.shard import GroupsInMemory, Shard
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.coverage import NEED_COMMITS, NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
+from rebalance_model.observe.verdicts.rules import (
     BROKER_RULES,
     CLIENT_RULES,
     GROUP_RULES,
@@ -17,8 +19,6 @@ from rebalance_model.observe.rules import (
     clock_skew,
     telemetry_gap,
 )
-from rebalance_model.observe.shard import GroupsInMemory, Shard
-from rebalance_model.observe.turn import Turn
 from tests.core.simulation.run import Told, small, tell, transitions
 from tests.scenarios import trace as traces
 from tests.scenarios.hook_trace import A, HookTrace

@@ -16,7 +16,7 @@ from rebalance_model.observe.events import (
     Tick,
     UpdateConsumerOffset,
 )
-from rebalance_model.observe.hook import HEARD_FROM_ALL, PULL_SILENCE
+from rebalance_model.observe.hooks.hook import HEARD_FROM_ALL, PULL_SILENCE
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import BrokerView, GroupState

@@ -1,0 +1,82 @@
+"""Polls against the view that a hook tells: one truth, not two.
+
+Both show the same table of the broker, by different clocks and ways: an answer may be older or younger than the last
+event heard. So what differs is first a doubt. If the next answer differs in the same way, and the hook has said
+nothing of it in between, the answer is right: the channel was closed (no event tells that), or its heartbeat or
+subscription was not told. The view is corrected, and the group's next row says how.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
+from rebalance_model.observe.hooks.broker_view import name_channel
+from rebalance_model.observe.state import BrokerView, HookView
+from rebalance_model.observe.turn import Turn
+
+
+class Difference(NamedTuple):
+    """One thing that an answer shows otherwise than the view."""
+
+    kind: Literal["CHANNEL_CLOSED", "CHANNEL_MISSED", "SUBSCRIPTION_GONE", "SUBSCRIPTION_MISSED"]
+    name: str
+    """The channel, or the topic."""
+    of: str
+    """The client, or the expression."""
+    since: int
+    """The stamp of what the view has: a later event makes it another difference."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} {self.of}".rstrip()
+
+
+def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo) -> None:
+    """Compare the view with an answer, and correct what two answers in a row saw otherwise."""
+    for info in polled.channel_info_table.values():
+        name_channel(view, info.client_id, info.channel)
+    seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
+    for difference in seen:
+        if f"{difference} {difference.since}" in hook.doubts:
+            _correct(view.info, polled, difference, hook.time)
+            turn.correct(str(difference))
+    hook.doubts = tuple(f"{difference} {difference.since}" for difference in seen)
+    if not view.info.channel_info_table:
+        view.info = ConsumerGroupInfo()
+
+
+def _channels(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:
+    theirs = polled.channel_info_table
+    for channel, info in ours.channel_info_table.items():
+        if channel not in theirs or theirs[channel].client_id != info.client_id:
+            yield Difference("CHANNEL_CLOSED", channel, info.client_id, info.last_update_timestamp)
+    for channel, info in theirs.items():
+        if channel not in ours.channel_info_table:
+            yield Difference("CHANNEL_MISSED", channel, info.client_id, 0)
+
+
+def _subscriptions(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:
+    if not (ours.channel_info_table and polled.channel_info_table):
+        return  # without members there is no table to compare
+    for topic in sorted(ours.subscription_table.keys() - polled.subscription_table.keys()):
+        yield Difference("SUBSCRIPTION_GONE", topic, "", ours.last_update_timestamp)
+    for topic, one in polled.subscription_table.items():
+        known = ours.subscription_table.get(topic)
+        if known != one:
+            yield Difference("SUBSCRIPTION_MISSED", topic, one.sub_string, known.sub_version if known else 0)
+
+
+def _correct(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo, difference: Difference, now: int) -> None:
+    name = difference.name
+    if difference.kind == "CHANNEL_CLOSED":
+        del ours.channel_info_table[name]
+    elif difference.kind == "SUBSCRIPTION_GONE":
+        ours.subscription_table.pop(name, None)
+    elif difference.kind == "SUBSCRIPTION_MISSED":
+        ours.subscription_table[name] = polled.subscription_table[name]
+    else:
+        told = polled.channel_info_table[name]
+        ours.channel_info_table[name] = ClientChannelInfo(name, told.client_id, told.language, told.version, now)
+        if len(ours.channel_info_table) == 1:  # the first that is known: nobody else has said what the group wants
+            ours.subscription_table = dict(polled.subscription_table)
+            ours.consume_type, ours.message_model = polled.consume_type, polled.message_model
+            ours.consume_from_where = polled.consume_from_where

@@ -1,0 +1,1 @@
+"""What the brokers' hooks tell of a group, call by call."""

@@ -1,0 +1,1 @@
+"""What brokers and clients answer when they are asked."""

@@ -1,0 +1,146 @@
+"""What a client says of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or its silence."""
+
+from collections.abc import Iterable
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    SYSTEM_ERROR,
+    UNREACHABLE,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    Subscription,
+)
+from rebalance_model.observe.group import ownership, rebalances
+from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.polls import clock_skew, rounds
+from rebalance_model.observe.polls.process_queue_view import ProcessQueueView, Stamp
+from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.turn import Turn
+
+DECLARED = 2
+"""A client that has declared the same in so many answers in a row means it."""
+
+
+_NOT_ONLINE = "not online"
+"""The broker knows no such client (AdminBrokerProcessor.callConsumer). With another remark the same code says that it
+could not reach the client on the channel that it took: where a broker that restarts keeps a channel that was closed
+while it registered, that is so for 120 s, though the client is well on another one."""
+
+
+def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
+    """Replace the client's view by its answer; an answer older than what is known changes nothing."""
+    state = turn.state
+    client = state.clients.get(event.client_id)
+    if client is not None and event.asked < client.asked:
+        return
+    if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
+        return  # the broker has said since then that it is no member
+    if event.error is not None:
+        _fold_silence(turn, event, client)
+        return
+    if client is not None and client.answered and event.start_time != client.start_time:
+        rebalances.open_or_extend(turn, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
+    if client is not None and client.strategy and event.strategy != client.strategy:
+        rebalances.open_or_extend(turn, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
+    answer = _view(event, client)
+    asked_before = client.asked if client is not None else 0
+    known = ownership.known_of(state, event.client_id) if client is not None else {}
+    state.clients[event.client_id] = answer
+    state.orderly = answer.orderly
+    turn.clients_to_judge[event.client_id] = None
+    if client is None or answer.declared < DECLARED or client.declared < DECLARED:
+        turn.group_to_judge = True
+    if client is None or client.strategy != answer.strategy:
+        expect(turn)
+    affected = dict.fromkeys(answer.queues) | known  # those, too, that a hook holds for it and it denies
+    discovered = client is not None and client.discovered and not client.answered
+    ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
+    _note_claims(turn, event.client_id, answer, affected)
+    rounds.note(turn, event.asked, asked_before)
+
+
+def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | None) -> None:
+    """An error is no data: it says that the client is gone, or is silent, or that its broker is."""
+    if client is None or event.error is None:
+        return
+    asked_before, client.asked = client.asked, event.asked
+    rounds.note(turn, event.asked, asked_before)
+    if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
+        ownership.void(turn, event.client_id, evidence="GONE")
+        return
+    view = turn.state.views.get(event.broker)
+    broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
+    if not broker_is_silent:
+        client.unanswered_since = client.unanswered_since if client.unanswered else event.asked
+        client.unanswered += 1
+        turn.touched |= dict.fromkeys(client.queues)
+        turn.queues_to_judge |= dict.fromkeys(client.queues)
+        turn.clients_to_judge[event.client_id] = None
+
+
+def _note_claims(turn: Turn, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
+    """Keep what two clients say of one queue, and who keeps one that it has dropped."""
+    for mq in affected:
+        queue, held = turn.queue(mq), answer.queues.get(mq)
+        if held is not None and held.dropped:
+            queue.dropped_by = client_id
+        elif queue.dropped_by == client_id:
+            queue.dropped_by = None
+        if held is not None and not held.dropped and queue.owner not in (None, client_id):
+            queue.rival = client_id
+        elif queue.rival == client_id:
+            queue.rival = None
+
+
+def _declared(event: ConsumerRunningInfo, client: ClientView | None) -> int:
+    """In how many answers in a row the client has declared what members must agree on."""
+    if client is None or (client.orderly, client.strategy) != (event.orderly, event.strategy):
+        return 1
+    return min(client.declared + 1, DECLARED) if client.subscriptions == _subscriptions(event) else 1
+
+
+def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:
+    return tuple(sorted(event.subscriptions, key=lambda s: s.topic))
+
+
+def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
+    queues = event.queues or ()
+    known = client.queues if client is not None else {}
+    newest = max((max(q.lock_time, q.pull_time, q.consume_time) for q in queues), default=0)
+    return ClientView(
+        asked=event.asked,
+        answered=event.time,
+        asked_at_answer=event.asked,
+        client_now=newest,
+        orderly=event.orderly,
+        strategy=event.strategy,
+        start_time=event.start_time,
+        subscriptions=_subscriptions(event),
+        asked_before=client.asked_at_answer if client is not None else 0,
+        declared=_declared(event, client),
+        pops=bool(event.pop_queues),
+        skew=clock_skew.bounds(client, newest, event.time),
+        heard=client.heard if client is not None else (),
+        heard_at=client.heard_at if client is not None else 0,
+        queues={q.mq: _process_queue(q, known.get(q.mq), event) for q in queues},
+    )
+
+
+def _process_queue(
+    info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
+) -> ProcessQueueView:
+    same = known is not None and known.dropped == info.dropped
+    tried = known.first_unlock_attempts if known is not None and same else 0
+    return ProcessQueueView(
+        commit_offset=info.commit_offset,
+        cached_count=info.cached_count,
+        transaction_count=info.transaction_count,
+        locked=info.locked,
+        dropped=info.dropped,
+        unlock_attempts=info.unlock_attempts,
+        lock=Stamp.seen_in(info.lock_time, event.time, known.lock if known else None),
+        pull=Stamp.seen_in(info.pull_time, event.time, known.pull if known else None),
+        consume=Stamp.seen_in(info.consume_time, event.time, known.consume if known else None),
+        claimed_since=known.claimed_since if known and same else event.asked,
+        first_unlock_attempts=tried or info.unlock_attempts,
+    )

@@ -1,0 +1,50 @@
+"""Which rules are judged when: those of what the turn has touched; on a deadline, all.
+
+Every rule gets its say on what it is about as soon as something is learnt of it. What time alone changes a rule asks
+for (`Turn.look_again`), and then everything of the group is judged anew: simpler than an index by rule and subject, and
+rare (a group is looked at again about every 30 s; one of many queues, each with its own moment, each second at most).
+"""
+
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.incidents import apply
+from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
+
+
+def judge(turn: Turn) -> None:
+    """Judge what the turn has touched; broad causes first, so that their children find them open."""
+    for broker in turn.brokers_to_judge:
+        apply(turn, BROKER_RULES, broker)
+    if turn.group_to_judge:
+        _look_at_open(turn)
+        apply(turn, GROUP_RULES, "")
+    for client_id in turn.clients_to_judge:
+        apply(turn, CLIENT_RULES, client_id)
+    for mq in turn.queues_to_judge:
+        turn.judged, turn.ages = mq, None
+        apply(turn, QUEUE_RULES, mq)
+    turn.judged = None
+
+
+def judge_all(turn: Turn) -> None:
+    """Judge everything that the group has, as when a deadline has come."""
+    state = turn.state
+    turn.group_to_judge = True
+    turn.brokers_to_judge |= dict.fromkeys(state.views)
+    turn.clients_to_judge |= dict.fromkeys(state.clients)
+    turn.queues_to_judge |= dict.fromkeys(state.queues)
+    judge(turn)
+
+
+def _look_at_open(turn: Turn) -> None:
+    """Members, owners or routes have changed: what is open may be about somebody who is gone."""
+    for incident in turn.state.incidents.values():
+        if incident.queue is not None:
+            turn.queues_to_judge[incident.queue] = None
+        elif incident.subject in turn.state.views:
+            turn.brokers_to_judge[incident.subject] = None
+        elif any(rule.code == incident.code for rule in CLIENT_RULES):
+            turn.clients_to_judge[incident.subject] = None
+    for name in turn.state.pending:
+        code, _, subject = name.partition(" ")
+        if any(rule.code == code for rule in CLIENT_RULES) and subject not in turn.state.views:
+            turn.clients_to_judge[subject] = None

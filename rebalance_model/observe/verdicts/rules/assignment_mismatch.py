@@ -1,0 +1,54 @@
+"""ASSIGNMENT_MISMATCH: a queue stays with a member that, by the strategy, should not have it.
+
+Judged by an answer of the owner to a question from later than 60 s after the last change of anything: by then every
+client has rebalanced three times. Where brokers name different members each client works from one of the lists, and
+nothing can be expected (CID_VIEW_SPLIT tells that); a strategy that was only inferred is given up instead.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+
+
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By owner and expected owner."""
+    state = turn.state
+    queue = state.queues[mq]
+    if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
+        return CLEAR
+    if state.strategy_basis == "INFERRED":
+        return CLEAR
+    owner = state.clients[queue.owner]
+    settled = max(state.expected_at, state.moved_at) + turn.policy.assignment_settled_after
+    if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
+        return None
+    return Holds("warning", client_id=queue.owner)
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Who has it, who should, and by what strategy."""
+    state = turn.state
+    queue = state.queues[mq]
+    return {
+        "owner": queue.owner,
+        "expected_owner": queue.expected,
+        "strategy": state.strategy,
+        "strategy_basis": state.strategy_basis,
+        "settled_ms": turn.now - max(state.expected_at, state.moved_at),
+        "limit_ms": turn.policy.assignment_settled_after,
+    }
+
+
+def _lists_differ(state: GroupState) -> bool:
+    """A broker that names nobody is not asked again by its clients: they stay as they are."""
+    lists = {tuple(ids) for view in state.views.values() if not view.failing and (ids := view.info.client_ids())}
+    return len(lists) > 1
+
+
+RULE = Rule(
+    "ASSIGNMENT_MISMATCH",
+    judge,
+    evidence,
+    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+)

@@ -1,0 +1,122 @@
+"""QUEUE_DOUBLE_OWNED: two members hold one queue at the same time.
+
+Answers are pictures of two instants: in a hand-over one may still show what the next one does not. So each of the two
+must show the queue in two answers in a row, and the rows must overlap. Of an ordered queue a client consumes only what
+it believes to have locked: both locks must live by their owner's own stamps, and the later one must have been there
+when the other client answered.
+
+Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
+(Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
+
+ROUTE_GROWTH: the topic has got more queues, one client has seen that and the other not yet. Two owners they are, and
+messages are consumed twice, but it ends by itself: every client has looked at the name server within 30 s, and
+rebalances within 20 s after. So until then it is a warning (`Policy.unassigned_after_new`).
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
+from rebalance_model.observe.polls.process_queue_view import ProcessQueueView
+from rebalance_model.observe.state import ClientView, HookQueue
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.verdict import CLEAR, Clear, Evidence, Holds, Rule, Verdict
+
+
+def judge(turn: Turn, mq: MessageQueue) -> Verdict:
+    """By the last two answers of both, or by the pulls of both."""
+    queue = turn.state.queues[mq]
+    pulled = queue.hook is not None and queue.hook.rival is not None
+    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(turn.state):
+        return CLEAR
+    by_pulls = _by_pulls(turn, mq, queue.hook) if queue.hook is not None else None
+    rival = by_pulls if by_pulls is not None else _by_answers(turn, mq, queue.owner, queue.rival)
+    if not isinstance(rival, str):
+        return rival
+    return Holds("warning", "ROUTE_GROWTH", rival) if _has_just_grown(turn, mq) else Holds("critical", client_id=rival)
+
+
+def _has_just_grown(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether some clients may not have seen yet how many queues the topic has."""
+    route = turn.state.routes.get(mq.topic)
+    if route is None or not 0 < len(route.former) < len(route.queues):
+        return False
+    until = route.changed_at + turn.policy.unassigned_after_new
+    if turn.now > until:
+        return False
+    turn.look_again(turn.state.clock, until + 1)
+    return True
+
+
+def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> str | None:
+    """Who pulls it beside its owner."""
+    hook, rival = turn.live_hook(turn.state.views.get(mq.broker)), told.rival
+    if hook is None or rival is None or rival.client_id not in turn.state.members or turn.state.orderly:
+        return None
+    last = min(rival.pull_time, told.pull_time)
+    if turn.clock_of(hook) - last > turn.policy.pull_suspended_max:
+        return None  # one of them has stopped
+    together = last - max(rival.since, told.holder_since)
+    if rival.client_id == told.holder or together <= turn.policy.rebalance_wait_interval:
+        return None
+    turn.look_again(hook.clock, last + turn.policy.pull_suspended_max + 1)
+    return rival.client_id
+
+
+def _by_answers(turn: Turn, mq: MessageQueue, owner: str, rival: str | None) -> str | Clear | None:
+    """Who says, as its owner does, that it has it."""
+    if rival is None or rival == owner:
+        return CLEAR
+    one, other = turn.state.clients[owner], turn.state.clients.get(rival)
+    if other is None:
+        return CLEAR
+    if one.silent or other.silent:
+        return None
+    return rival if _overlap(turn.policy, mq, one, other) else CLEAR
+
+
+def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Both of them, since when each has shown it, and what they say of the lock."""
+    queue = turn.state.queues[mq]
+    found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
+    for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
+        client = turn.state.clients.get(client_id or "")
+        held = client.queues.get(mq) if client is not None else None
+        if client is not None and held is not None:
+            found[f"{role}_since"] = held.claimed_since
+            found[f"{role}_answered"] = client.answered
+            found[f"{role}_locked"] = held.locked if client.orderly else None
+    if queue.hook is not None and queue.hook.rival is not None:
+        found["pulled_by"] = queue.hook.rival.client_id
+        found["pulled_since"] = queue.hook.rival.since
+        found["pulled_at"] = queue.hook.rival.pull_time
+    return found
+
+
+def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientView) -> bool:
+    mine, theirs = one.queues.get(mq), other.queues.get(mq)
+    if mine is None or theirs is None or mine.dropped or theirs.dropped:
+        return False
+    began = max(mine.claimed_since, theirs.claimed_since)
+    pairs = ((one, mine, other), (other, theirs, one))
+    return all(
+        client.asked_at_answer > began
+        and client.asked_at_answer - client.asked_before <= COVERED_INTERVALS * policy.poll_interval
+        and (not client.orderly or _was_locked(policy, held, client, beside.asked_at_answer))
+        for client, held, beside in pairs
+    )
+
+
+def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
+    """Whether the client believes in its lock, and did so when the other one was asked."""
+    age = held.lock.age(client.client_now, client.asked_at_answer)
+    return held.locked and age <= policy.client_lock_max_live_time and client.answered - age <= at
+
+
+RULE = Rule(
+    "QUEUE_DOUBLE_OWNED",
+    judge,
+    evidence,
+    clear_after=lambda policy: policy.rebalance_wait_interval,
+    absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM"),
+)

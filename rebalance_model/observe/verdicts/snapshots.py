@@ -1,0 +1,169 @@
+"""State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
+from rebalance_model.observe.group.expectation import declared_strategy, group_info
+from rebalance_model.observe.polls.offsets import committed, lag_of
+from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
+from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.ages import Ages, hook_lock
+from rebalance_model.observe.verdicts.coverage import coverage, hooks_of, is_polled
+
+_OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
+"""What is open of each queue that it is open of."""
+_RANK = {"critical": 0, "warning": 1, "info": 2}
+_HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
+
+
+def snapshot_changes(turn: Turn) -> None:
+    """Tell what changed materially in this turn."""
+    incidents = _by_queue(turn.state)
+    for mq in turn.touched:
+        _snapshot_queue(turn, mq, incidents, always=False)
+    _snapshot_group(turn, always=False)
+
+
+def snapshot_all(turn: Turn) -> None:
+    """Tell the whole state, at the snapshot interval."""
+    incidents = _by_queue(turn.state)
+    for mq in sorted(turn.state.queues, key=queue_order):
+        _snapshot_queue(turn, mq, incidents, always=True)
+    _snapshot_group(turn, always=True)
+
+
+def _by_queue(state: GroupState) -> _OfQueues:
+    found: _OfQueues = {}
+    for incident in state.incidents.values():
+        if incident.queue is not None:
+            found.setdefault(incident.queue, []).append(incident)
+    return found
+
+
+def _worst(state: GroupState, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
+    """The most important of them, each by what explains it where that is open: a parent counts for its children."""
+    own = {incident.incident_id: incident for incident in incidents}
+    if any(incident.parent is not None for incident in own.values()):
+        every = {incident.incident_id: incident for incident in state.incidents.values()}
+        own = {(top := every.get(i.parent or "", i)).incident_id: top for i in own.values()}
+    worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
+    return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
+
+
+def _group_health(state: GroupState) -> tuple[Health, str]:
+    worst = _worst(state, state.incidents.values())
+    if worst is not None:
+        return worst
+    if not is_polled(state) and not hooks_of(state):
+        return "UNKNOWN", "no source tells of it"
+    if group_info(state) is None:
+        return "UNKNOWN", "no broker answers"
+    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
+    if silent:
+        return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+    return "OK", ""
+
+
+def _queue_health(
+    state: GroupState, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
+) -> tuple[Health, str]:
+    """Of a queue, its broker and its owner."""
+    if state.incidents:
+        down = state.incidents.get(f"BROKER_UNREACHABLE {mq.broker}")
+        worst = _worst(state, [*incidents.get(mq, ()), *([down] if down is not None else ())])
+        if worst is not None:
+            return worst
+    view = state.views.get(mq.broker)
+    if not is_polled(state) and (view is None or view.hook is None or view.told_by in state.silent):
+        return "UNKNOWN", f"no source tells of {mq.broker}"
+    if owner is None:
+        return "UNKNOWN", "nobody is known to own it"
+    if owner.silent:
+        return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
+    return "OK", ""
+
+
+def _snapshot_group(turn: Turn, *, always: bool) -> None:
+    state = turn.state
+    info = group_info(state) or ConsumerGroupInfo()
+    health, reason = _group_health(state)
+    told = GroupTold(
+        members=state.members,
+        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
+        consume_type=info.consume_type,
+        message_model=info.message_model,
+        consume_from_where=info.consume_from_where,
+        orderly=state.orderly,
+        strategy=declared_strategy(state),
+        health=health,
+        health_reason=reason,
+        coverage=coverage(state),
+    )
+    if not always and told == state.told and not state.corrections:
+        return
+    state.told = told
+    corrections, state.corrections = state.corrections, ()
+    turn.emit(
+        GroupSnapshot(
+            cluster=state.cluster,
+            group=state.group,
+            time=turn.time,
+            seq=turn.next_seq(),
+            cause=turn.cause,
+            corrections=corrections,
+            **msgspec.structs.asdict(told),
+        )
+    )
+
+
+def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:
+    state = turn.state
+    queue = state.queues[mq]
+    client = state.clients.get(queue.owner) if queue.owner is not None else None
+    status, reason = _queue_health(state, mq, client, incidents)
+    told = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
+    if always or told != queue.told:
+        queue.told = told
+        turn.emit(_queue_row(turn, mq, queue, told))
+
+
+def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
+    """Whether the owner of an ordered queue has its lock: by its own word, else by the broker's."""
+    held = owner.queues.get(mq) if owner is not None else None
+    if owner is not None and held is not None:
+        return held.locked if owner.orderly else None
+    entry = hook_lock(state, mq)
+    return entry.client_id == state.queues[mq].owner if entry is not None and owner is not None else None
+
+
+def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold) -> QueueSnapshot:
+    ages = Ages.of(turn, mq)
+    held = ages.queue if ages is not None else None
+    owner, expected, locked, status, reason = told
+    return QueueSnapshot(
+        cluster=turn.state.cluster,
+        group=turn.state.group,
+        time=turn.time,
+        seq=turn.next_seq(),
+        cause=turn.cause,
+        topic=mq.topic,
+        broker=mq.broker,
+        queue_id=mq.queue_id,
+        owner=owner,
+        expected_owner=expected,
+        locked=locked,
+        lock_age_ms=ages.lock if ages is not None and locked else None,
+        commit_offset=committed(turn, mq, queue),
+        broker_offset=queue.broker_offset,
+        lag=lag_of(queue),
+        cached_count=held.cached_count if held is not None else None,
+        pull_age_ms=ages.pull if ages is not None else None,
+        consume_age_ms=ages.consume if ages is not None else None,
+        status=status,
+        status_reason=reason,
+    )
