@@ -18,18 +18,13 @@ def dashboard(
 
     Only this machine can reach it, unless there is a token: see [web] in conf/default.toml.
     """
-    from streaming.web.access import access
-    from streaming.web.server import address, dashboard_application, listen, serve
-    from streaming.web.store import Store
+    from streaming.web.server import dashboard_application, serve
 
-    settings = load_settings()
-    host = host or settings.web.host
-    who = access(host, settings.web)
-    with (
-        listen(host, settings.web.port if port is None else port) as listening,
-        Store(settings.runtime.tables) as store,
-    ):
-        app = dashboard_application(settings, store, who)
-        console = Console(stderr=True, highlight=False)
-        console.print(f"The dashboard is at [bold]{address(listening)}[/]; Ctrl-C ends it.", soft_wrap=True)
-        serve(app, listening)
+    settings, console = load_settings(), Console(stderr=True, highlight=False)
+    serve(
+        dashboard_application,
+        settings,
+        host or settings.web.host,
+        settings.web.port if port is None else port,
+        lambda where: console.print(f"The dashboard is at [bold]{where}[/]; Ctrl-C ends it.", soft_wrap=True),
+    )

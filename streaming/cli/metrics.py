@@ -18,16 +18,13 @@ def metrics(
 
     Only this machine can reach them, unless there is a token: see [web] in conf/default.toml.
     """
-    from streaming.web.access import access
-    from streaming.web.server import address, listen, metrics_application, serve
-    from streaming.web.store import Store
+    from streaming.web.server import metrics_application, serve
 
-    settings = load_settings()
-    host = host or settings.web.host
-    who = access(host, settings.web)
-    port = settings.metrics.port if port is None else port
-    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
-        app = metrics_application(settings, store, who)
-        console = Console(stderr=True, highlight=False)
-        console.print(f"The metrics are at [bold]{address(listening)}/metrics[/]; Ctrl-C ends it.", soft_wrap=True)
-        serve(app, listening)
+    settings, console = load_settings(), Console(stderr=True, highlight=False)
+    serve(
+        metrics_application,
+        settings,
+        host or settings.web.host,
+        settings.metrics.port if port is None else port,
+        lambda where: console.print(f"The metrics are at [bold]{where}/metrics[/]; Ctrl-C ends it.", soft_wrap=True),
+    )

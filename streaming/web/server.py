@@ -10,6 +10,7 @@ middleware around it all, websocket included: pages need do nothing.
 
 import os
 import socket
+from collections.abc import Callable
 from importlib.metadata import version
 
 import uvicorn
@@ -22,7 +23,7 @@ from streaming.metrics.collector import registry
 from streaming.metrics.sources import Sources
 from streaming.settings import Settings
 from streaming.web import api
-from streaming.web.access import Access
+from streaming.web.access import Access, access
 from streaming.web.api.errors import tell_errors
 from streaming.web.gate import Gate
 from streaming.web.login import login_routes
@@ -37,27 +38,27 @@ _SHUTDOWN_SECONDS = 3
 """What a browser's open connection may delay the end."""
 
 
-def metrics_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+def metrics_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     """Metrics and health alone."""
-    app = _application(settings, store, access, openapi_url=None)
+    app = _application(settings, store, who, openapi_url=None)
     app.include_router(api.health.router, prefix=api.PREFIX)
     return app
 
 
-def api_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     """The REST API and the metrics."""
-    app = _application(settings, store, access, openapi_url=f"{api.PREFIX}/openapi.json")
-    app.include_router(login_routes(access))
+    app = _application(settings, store, who, openapi_url=f"{api.PREFIX}/openapi.json")
+    app.include_router(login_routes(who))
     app.include_router(api.router)
     return app
 
 
-def dashboard_application(settings: Settings, store: Store, access: Access) -> FastAPI:
+def dashboard_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     """Everything: pages, REST API, metrics."""
-    app = api_application(settings, store, access)
+    app = api_application(settings, store, who)
     # NiceGUI reads it when it is imported, and would keep its files in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
-    from nicegui import ui  # noqa: PLC0415
+    from nicegui import ui  # noqa: PLC0415  see above
 
     from streaming.dashboard import pages  # noqa: PLC0415  rests on nicegui
 
@@ -66,7 +67,7 @@ def dashboard_application(settings: Settings, store: Store, access: Access) -> F
     return app
 
 
-def _application(settings: Settings, store: Store, access: Access, *, openapi_url: str | None) -> FastAPI:
+def _application(settings: Settings, store: Store, who: Access, *, openapi_url: str | None) -> FastAPI:
     app = FastAPI(
         title=TITLE,
         description=_DESCRIPTION,
@@ -77,7 +78,7 @@ def _application(settings: Settings, store: Store, access: Access, *, openapi_ur
     )
     app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
     tell_errors(app)
-    app.add_middleware(Gate, access=access)  # the last one that is added is the outermost
+    app.add_middleware(Gate, access=who)  # the last one that is added is the outermost
     exported = registry(store, app.state.sources, settings)
 
     @app.get("/metrics", include_in_schema=False)
@@ -109,9 +110,23 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(app: FastAPI, listening: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+def serve(
+    application: Callable[[Settings, Store, Access], FastAPI],
+    settings: Settings,
+    host: str,
+    port: int,
+    say: Callable[[str], None],
+) -> None:
+    """Serve an application until Ctrl-C or SIGTERM; its address is said as soon as it can be called.
+
+    Raises:
+        UserError: it may not listen there without a token, can't, or there are no tables.
+    """
+    who = access(host, settings.web)
+    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
+        app = application(settings, store, who)
+        say(address(listening))
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
+        )
+        uvicorn.Server(config).run(sockets=[listening])

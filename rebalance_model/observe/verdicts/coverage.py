@@ -74,11 +74,11 @@ def coverage(state: GroupState) -> str:
 def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked for at every event
     brokers: int,
     hooks: int,
-    polls: bool,  # noqa: FBT001
+    polls: bool,  # noqa: FBT001  in the order of the fields
     answering: int,
     members: int,
     heard: int,
-    offsets: bool,  # noqa: FBT001
+    offsets: bool,  # noqa: FBT001  in the order of the fields
 ) -> str:
     silent = (
         (NEED_POLLS if not polls else ()) + (NEED_OFFSETS if not offsets else ()) + (NEED_HOOKS if not hooks else ())

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -181,8 +182,6 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
     ],
 )  # fmt: skip
 def test_what_a_person_sees(ask, command, shows):
-    import shlex  # noqa: PLC0415
-
     shown = ask(*shlex.split(command)).out
     assert [text for text in shows if text not in shown] == []
 
