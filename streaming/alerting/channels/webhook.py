@@ -47,8 +47,8 @@ class Webhook:
 def _template(path: str) -> Template:
     try:
         template = sandbox().from_string(Path(path).read_text("utf-8"))
-        sample = Texts("", "http://127.0.0.1").message(Delivery("sample", "sample", (SAMPLE,), summary=False, attempt=1))
-        _made(template, sample)
+        sample = Delivery("sample", "sample", (SAMPLE,), summary=False, attempt=1)
+        _made(template, Texts("", "http://127.0.0.1").message(sample))
     except (OSError, UnicodeDecodeError):
         raise UserError(f"The webhook template {path} can't be read: correct the channel's `template`.") from None
     except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
