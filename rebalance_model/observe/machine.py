@@ -42,6 +42,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import causes, rebalances
 from rebalance_model.observe.group.membership import fold_connections, fold_route
 from rebalance_model.observe.hooks import hook
+from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.offsets import fold_stats
@@ -71,7 +72,7 @@ def step(state: GroupState, event: PollEvent | HookEvent, policy: Policy, clocks
     turn = Turn(state, policy, clocks, cause=f"{event.source_id}|{key_of(event)}|{event.seq}")
     now = state.last_seen = turn.now
     if state.next_snapshot == 0:
-        state.next_snapshot = _next_snapshot(now, policy)
+        state.next_snapshot = _next_snapshot(state, now, policy)
     if isinstance(event, Answer):
         if news != "NEXT":
             state.covered_since = now
@@ -179,7 +180,7 @@ def _keep_house(turn: Turn, due: int) -> None:
     """What is due by the group's own clock beside the rules."""
     rebalances.give_up(turn, due)
     if turn.state.next_snapshot <= due:
-        turn.state.next_snapshot = _next_snapshot(due, turn.policy)
+        turn.state.next_snapshot = _next_snapshot(turn.state, due, turn.policy)
         snapshots.snapshot_all(turn)
 
 
@@ -191,9 +192,14 @@ def _concluded(turn: Turn) -> list[AnyEffect]:
     return turn.effects
 
 
-def _next_snapshot(now: int, policy: Policy) -> int:
-    """The next multiple of the interval, so that it does not depend on when a batch ran."""
-    return (now // policy.snapshot_interval + 1) * policy.snapshot_interval
+def _next_snapshot(state: GroupState, now: int, policy: Policy) -> int:
+    """The next of the group's moments, one in each interval, so that it does not depend on when a batch ran.
+
+    Each group has its own: a cluster's thousands would else tell their whole states in one batch, all others waiting.
+    """
+    interval = policy.snapshot_interval
+    own = int(stable_id(state.cluster, state.group), 16) % interval
+    return ((now - own) // interval + 1) * interval + own
 
 
 def _fold_answer(turn: Turn, event: PollEvent) -> None:
@@ -249,7 +255,7 @@ def _live_by(state: GroupState, clock: str, policy: Policy, clocks: Clocks, *, i
     state.dues[clock] = now + 1  # what was waiting for the former clock is looked at by this one
     state.covered_since, state.lost_at = now, 0
     state.silent = dict.fromkeys(state.silent, now)
-    state.next_snapshot = _next_snapshot(now, policy)
+    state.next_snapshot = _next_snapshot(state, now, policy)
     if state.last_event - now > FAR_AHEAD:
         state.last_event = now
         if state.episode is not None:

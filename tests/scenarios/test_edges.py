@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from rebalance_model.observe.effects import QueueSnapshot
+from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
 from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, TopicRoute
 from rebalance_model.observe.group.rebalances import CAUSES_MAX
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
-from rebalance_model.observe.state import InvariantError
+from rebalance_model.observe.state import GroupState, InvariantError
 from tests.scenarios.test_incidents import healthy, stuck_rounds
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
 
@@ -112,14 +112,23 @@ def test_an_episode_lists_its_first_causes_only():
     assert len(trace.state.episode.causes) == CAUSES_MAX
 
 
-def test_snapshots_come_at_the_interval_although_nothing_changes():
-    trace = Trace(policy=Policy(snapshot_interval=60_000)).poll(0, TWO)
+def told_alone(group: str) -> list[int]:
+    """When, of two intervals, the whole state of a group was told although nothing changed."""
+    trace = Trace(policy=Policy(snapshot_interval=60_000), state=GroupState("c", group)).poll(0, TWO)
     told = len(trace.effects)
-    trace.tick(59.999)
-    assert len(trace.effects) == told
-    trace.tick(60)
-    assert {e.queue_id for e in trace.effects[told:] if isinstance(e, QueueSnapshot)} == {0, 1, 2, 3}
-    assert {e.time for e in trace.effects[told:]} == {START + 60_000}
+    for second in range(1, 121):
+        trace.tick(second)
+    times = [e.time for e in trace.effects[told:] if isinstance(e, GroupSnapshot)]
+    queues = [(e.time, e.queue_id) for e in trace.effects[told:] if isinstance(e, QueueSnapshot)]
+    assert queues == [(time, queue_id) for time in times for queue_id in range(4)]
+    return times
+
+
+def test_snapshots_come_once_an_interval_although_nothing_changes_and_each_group_has_its_own_moment():
+    moments = [told_alone(group) for group in ("g", "h", "i", "j")]
+    assert all(second - first == 60_000 for first, second in moments)
+    assert len({first for first, _ in moments}) == 4
+    assert moments[0] == told_alone("g")
 
 
 def test_a_broadcast_that_is_no_tick_lets_no_time_pass():

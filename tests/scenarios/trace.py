@@ -161,7 +161,7 @@ class Trace:
             "time": now,
             "asked": now,
             "cluster": "c",
-            "group": "g",
+            "group": self.state.group,
             "broker": "broker-a",
             "source": "poll",
             "source_id": self.source_id,
