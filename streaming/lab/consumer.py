@@ -5,6 +5,7 @@ Started by the lab as ``python -m streaming.lab.consumer ORDERS.json`` (`streami
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Condition
 
@@ -13,6 +14,7 @@ import jpype
 from streaming.lab import jvm
 from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, Queue, Report, Told, report
 from streaming.lab.jvm import JavaObject
+from streaming.lab.network import Relay
 
 _CONSUME_THREADS = 16  # a hung queue keeps a thread: there must be one for each queue that a test hangs
 _STARTS_MAX = 3  # start() asks every broker of the topic, each to answer within 3 s; a busy or starting one does not
@@ -92,21 +94,24 @@ class ConcurrentListener:
         return self._status.CONSUME_SUCCESS if accepted else self._status.RECONSUME_LATER
 
 
-def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
+def start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
     """A started DefaultMQPushConsumer. One that was refused its start is of no more use: then another is tried."""
     for _ in range(_STARTS_MAX - 1):
         try:
-            return _start_consumer(orders, behaviour)
+            return _start_consumer(orders, behaviour, relay)
         except jpype.JException as error:
             report(Report("not started", remark=str(error)))
-    return _start_consumer(orders, behaviour)
+    return _start_consumer(orders, behaviour, relay)
 
 
-def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
+def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
     consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
     consumer.setNamesrvAddr(orders.name_server)
     consumer.setClientIP("127.0.0.1")
     consumer.setInstanceName(orders.instance)
+    consumer.setSocksProxyConfig(relay.socks_proxy_config)
+    events = ThreadPoolExecutor(1)  # one after the other, as RocketMQ's own thread for them has it
+    relay.connected = lambda address: events.submit(_channel_active, consumer, address).add_done_callback(Future.result)
     strategy = jpype.JClass(f"org.apache.rocketmq.client.consumer.rebalance.{orders.strategy}")
     consumer.setAllocateMessageQueueStrategy(strategy())
     consumer.setConsumeThreadMin(_CONSUME_THREADS)
@@ -117,6 +122,16 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
     consumer.start()
     consumer.setPullInterval(orders.pull_interval_ms)  # start() refuses more than 65535, a running client doesn't
     return consumer
+
+
+def _channel_active(consumer: JavaObject, address: str) -> None:
+    """Let the client send a heartbeat on its new channel and rebalance at once.
+
+    It does so itself where a channel's address is a broker's (MQClientInstance's ChannelEventListener). Through the
+    relay each channel has the relay's address, so it is told the broker's.
+    """
+    client = consumer.getDefaultMQPushConsumerImpl().getmQClientFactory()
+    client.getMQClientAPIImpl().getRemotingClient().getChannelEventListener().onChannelActive(address, None)
 
 
 def owned(consumer: JavaObject) -> list[Queue]:
@@ -131,17 +146,29 @@ def main(path: Path) -> None:
     told = Told(path, ConsumerOrders)
     asked_to_end = jvm.start_jvm(told.orders.jars, path.parent / told.orders.name)
     behaviour = Behaviour(told.orders)
-    consumer = start_consumer(told.orders, behaviour)
-    report(Report("started"))
-    known: list[Queue] = []
-    while not asked_to_end.wait(LOOK_SECONDS):
-        if (orders := told.news()) is not None:
-            behaviour.change(orders)
-        if (now := owned(consumer)) != known:
-            known = now
-            report(Report("owns", queues=now))
-    consumer.shutdown()
+    with Relay() as relay:
+        _obey(relay, told.orders)
+        consumer = start_consumer(told.orders, behaviour, relay)
+        report(Report("started"))
+        known: list[Queue] = []
+        while not asked_to_end.wait(LOOK_SECONDS):
+            if (orders := told.news()) is not None:
+                _obey(relay, orders)
+                behaviour.change(orders)
+            if (now := owned(consumer)) != known:
+                known = now
+                report(Report("owns", queues=now))
+        consumer.shutdown()
     report(Report("ended"))
+
+
+def _obey(relay: Relay, orders: ConsumerOrders) -> None:
+    if orders.cut and not relay.is_cut:
+        relay.cut()
+        report(Report("cut"))
+    elif relay.is_cut and not orders.cut:
+        relay.heal()
+        report(Report("healed"))
 
 
 if __name__ == "__main__":

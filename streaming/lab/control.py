@@ -51,6 +51,8 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     """Where it hangs or is poisoned; None: everywhere, or wherever the first message comes from."""
     broker: str = ""
     """Only on this broker's queues; empty: on every broker's."""
+    cut: bool = False
+    """The network between it and every server is cut, until this is false again."""
 
 
 class ProducerOrders(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ SLOW_PULL_MS = 150_000  # over pullMaxIdleTime (120 s): between two pulls the cl
 NEW_QUEUES = 4
 OTHER_STRATEGY = "AllocateMessageQueueAveragelyByCircle"
 OTHER_EXPRESSION = TAGS[-1]
+_OBEY_SECONDS_MAX = 20.0  # a process looks for its orders five times a second, if it gets to run
 _MESSAGE_SECONDS_MAX = 20.0  # how long a client that owns queues may have to wait for its next message
 
 
@@ -145,6 +146,27 @@ def freeze(cluster: Cluster, aim: Aim) -> Hit:
 def thaw(cluster: Cluster, active: ActiveFault) -> None:
     """SIGCONT."""
     send(cluster.state.members[active.client].process, signal.SIGCONT)
+
+
+def partition(cluster: Cluster, aim: Aim) -> Hit:
+    """Nothing passes between it and the servers, and no connection is closed."""
+    try:
+        _network(cluster, aim.client, cut=True)
+    except UserError:
+        cluster.tell_consumer(replace(cluster.consumer(aim.client), cut=False))
+        raise
+    return Hit()
+
+
+def heal(cluster: Cluster, active: ActiveFault) -> None:
+    """What waited goes through."""
+    _network(cluster, active.client, cut=False)
+
+
+def _network(cluster: Cluster, client: str, *, cut: bool) -> None:
+    cluster.tell_consumer(replace(cluster.consumer(client), cut=cut))
+    event = "cut" if cut else "healed"
+    cluster.await_report(client, lambda said: said.event == event or None, _OBEY_SECONDS_MAX)
 
 
 def hang(cluster: Cluster, aim: Aim) -> Hit:

@@ -68,6 +68,18 @@ FAULTS: dict[str, Fault] = {
         inject=deeds.freeze,
         cure=deeds.thaw,
     ),
+    "partition": Fault(
+        target="consumer",
+        does="the network between a consumer and every server is cut: nothing passes either way, new connections hang, "
+        "and none is closed",
+        expect="{client} stays a member and can renew nothing: its locks expire after 30 s (LOCK_EXPIRED), its queues "
+        "stand (ORDERED_QUEUE_STUCK, OWNER_UNRESPONSIVE) until the brokers drop it after 120 to 130 s",
+        cure_does="it is healed, and what waited goes through",
+        cure_expect="{client} comes back on new channels, for it gave up each that kept it waiting: it sends a "
+        "heartbeat and renews its locks, or asks for those of its queues if the brokers had dropped it",
+        inject=deeds.partition,
+        cure=deeds.heal,
+    ),
     "hang": Fault(
         target="consumer",
         does="a consumer's listener blocks (--queue, --broker: there only)",

@@ -39,6 +39,8 @@ class Case:
     """Further codes, and why, in the comment beside it."""
     may_after: frozenset[str] = frozenset()
     """The same, once the cure has begun; by hook alone it need not resolve."""
+    alone: bool = False
+    """Whether every incident is of the client that the fault was put on."""
     alerts_max: int | None = None
     """How many may alert beside ORDERED_QUEUE_STUCK, which nothing absorbs; None: as many as are named."""
 
@@ -72,6 +74,7 @@ FREEZE = Case(
         due("ORDERED_QUEUE_STUCK", "OWNER_UNRESPONSIVE"),
     ),
 )
+PARTITION = Case("partition", held=90, heal=60, due=FREEZE.due, alone=True)
 KILL = Case(
     "kill",
     held=95,
@@ -195,11 +198,13 @@ QUICK = {
     "poisoned": Group(True, 4, 1, (Case("poison", held=85, heal=25, due=POISON.due),)),
     "nobody": Group(True, 4, 1, (Case("leave", held=90, heal=20, due=NOBODY.due),)),
     "mixed": Group(True, 4, 1, (Case("mixed", held=45, heal=30, due=MIXED.due, may=MIXED.may),)),
+    "parted": Group(True, 4, 2, (replace(PARTITION, heal=25),)),
 }
 ALL = {
     "orders": Group(True, 6, 3, HAND_OVERS),
     "audit": Group(False, 4, 2, (STALL,)),
     "frozen": Group(True, 4, 2, (FREEZE,)),
+    "parted": Group(True, 4, 2, (PARTITION,)),
     "killed": Group(True, 4, 2, (KILL, MIXED)),
     "hung": Group(True, 4, 2, (HANG, POISON)),
     "slow": Group(True, 4, 1, (SLOW_PULL,)),
@@ -254,6 +259,7 @@ def hectic(times):
 
 STORIES = {
     "quick": QUICK,
+    "partition": {"parted": ALL["parted"]},
     "all": ALL,
     "brokers": BROKERS,
     "rollout": ROLLOUTS,

@@ -149,6 +149,8 @@ def wrong(case, played, told, former=frozenset()):
             late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
             if not (one.code in named or late or absorbed or _is_reread(one)):
                 yield f"{source}: {show(one, played)} is a false alarm"
+            if case.alone and one.client_id != played.client_id and not _is_reread(one):
+                yield f"{source}: {show(one, played)} is of {one.client_id}, and not of {played.client_id}"
             if one.resolved is None and not (late and source == HOOK):
                 yield f"{source}: {show(one, played)} is not resolved"
         alerts = {
@@ -220,6 +222,7 @@ _NAMES = {
     "join": "a consumer joins",
     "leave": "a consumer leaves",
     "freeze": "SIGSTOP",
+    "partition": "the network of a consumer is cut",
     "kill": "SIGKILL",
     "hang": "the listener hangs",
     "poison": "the listener returns SUSPEND",

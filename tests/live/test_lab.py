@@ -102,6 +102,32 @@ def test_a_frozen_consumer_stays_a_member_and_does_not_answer(lab, watch, eventu
     eventually(lambda: watch.running(GROUP, frozen.client_id))
 
 
+def test_a_consumer_that_is_cut_off_stays_a_member_and_nothing_reaches_it_or_comes_from_it_until_it_is_healed(
+    lab, watch, eventually
+):
+    connections = watch.connections(GROUP)
+    mine = {queue for queue, owner in watch.owners(GROUP, TOPIC).items() if owner == _id("orders-2")}
+    cut = lab.fault("partition", client="orders-2")
+    try:
+        before = watch.offsets(GROUP, TOPIC)
+        assert cut.client_id in watch.members(GROUP)
+        with pytest.raises(RpcFailedError):
+            watch.running(GROUP, cut.client_id, seconds=1)
+
+        def others_moved():
+            now = watch.offsets(GROUP, TOPIC)
+            assert all(now[queue][1] == before[queue][1] for queue in mine)
+            return all(now[queue][1] > before[queue][1] for queue in now.keys() - mine)
+
+        eventually(others_moved)
+        assert {one.state for one in lab.status()} == {"running"}
+    finally:
+        lab.cure("partition")
+    eventually(lambda: watch.connections(GROUP) == connections)
+    eventually(lambda: all(watch.offsets(GROUP, TOPIC)[queue][1] > before[queue][1] for queue in mine))
+    assert {watch.owners(GROUP, TOPIC)[queue] for queue in mine} == {cut.client_id}
+
+
 def test_hung_and_poisoned_queues_stand_alone_and_only_the_poisoned_listener_is_at_work(lab, watch, eventually):
     hung = lab.fault("hang", client="orders-2", broker="broker-b", queue_id=1)
     poisoned = lab.fault("poison", client="orders-1")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from streaming.cli.main import app
 from streaming.errors import UserError
-from streaming.lab import processes
+from streaming.lab import deeds, processes
 from streaming.lab.consumer import Behaviour
-from streaming.lab.control import ConsumerOrders, Queue, Report, Told, reports, tell
+from streaming.lab.control import ConsumerOrders, Queue, Report, Told, reports, tell, told
 from streaming.lab.faults import CURES, FAULTS
 from streaming.lab.lab import Lab
 from streaming.lab.processes import ProcessId
@@ -179,6 +179,15 @@ def test_what_a_fault_can_not_be_put_on_is_a_sentence(lab):
         with pytest.raises(UserError, match=sentence):
             lab.fault(kind, client=client)
     assert lab.fault_log.exists() is False
+
+
+def test_a_consumer_that_does_not_obey_is_not_left_with_an_order_to_cut_its_network(lab, settings, monkeypatch):
+    monkeypatch.setattr(deeds, "_OBEY_SECONDS_MAX", 0.1)
+    tell(path := Home(settings.runtime.lab).orders("orders-1"), ORDERS)
+    with pytest.raises(UserError, match="orders-1 was not ready"):
+        lab.fault("partition")
+    assert told(path, ConsumerOrders) == ORDERS
+    assert {one.fault for one in lab.status()} == {""}
 
 
 def test_every_fault_and_cure_is_a_line_that_says_what_to_expect(lab):
