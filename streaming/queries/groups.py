@@ -1,6 +1,8 @@
 """The groups, and how they are."""
 
 import json
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
 from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
@@ -19,7 +21,7 @@ SELECT
     -- Who reads which queue is not known of clients that pull by themselves; of broadcasting ones each reads them all.
     CASE WHEN g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING'
         THEN coalesce(q.unowned, 0) END AS unowned,
-    q.lag, coalesce(q.lag_unknown, 0) AS lag_unknown,
+    q.lag, coalesce(q.lag_unknown, 0) AS lag_unknown, q.owned,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
     r.last_rebalance
 FROM groups_at($instant) g
@@ -29,7 +31,8 @@ LEFT JOIN (
         count(*) AS queues,
         count(*) FILTER (s.owner IS NULL) AS unowned,
         CAST(sum(s.lag) AS BIGINT) AS lag,
-        count(*) FILTER (s.lag IS NULL) AS lag_unknown
+        count(*) FILTER (s.lag IS NULL) AS lag_unknown,
+        histogram(s.owner) AS owned
     FROM queues_at($instant) s
     WHERE NOT starts_with(s.topic, '%RETRY%')
     GROUP BY s.cluster, s.group
@@ -56,12 +59,13 @@ ORDER BY
     critical DESC, warning DESC, g.cluster, g.group
 """
 
-_OWNED = """
-SELECT s.owner AS client_id, count(*) AS queues
-FROM queues_at($instant) s
-WHERE s.cluster = $cluster AND s.group = $group AND s.owner IS NOT NULL AND NOT starts_with(s.topic, '%RETRY%')
-GROUP BY s.owner
-"""
+
+class LastTold(NamedTuple):
+    """What a group told of itself last."""
+
+    members: Sequence[str]
+    message_model: str
+    strategy: str | None
 
 
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:
@@ -94,8 +98,8 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
         UserError: see `subject`.
     """
     of = subject(model, name, cluster, at)
-    shown = group_of(model, of)
-    owned = {row["client_id"]: row["queues"] for row in model.rows(_OWNED, of._asdict())}
+    row = _row_of(model, of)
+    shown, owned = _group(row), dict(row["owned"] or ())
     clients = in_java_order([*shown.members, *(client for client in owned if client not in shown.members)])
     return Overview(
         group=shown,
@@ -112,8 +116,22 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
 
 def group_of(model: ReadModel, of: Subject) -> Group:
     """The group that was found."""
-    [row] = model.rows(_GROUPS, {"instant": of.instant, "cluster": of.cluster, "group": of.group})
-    return _group(row)
+    return _group(_row_of(model, of))
+
+
+def last_told(model: ReadModel, of: Subject) -> LastTold:
+    """What is said of the group alone: for a question that needs to know nothing of its queues and incidents."""
+    query = """
+        SELECT t.members, t.message_model, t.strategy FROM groups_at($instant) t
+        WHERE t.cluster = $cluster AND t.group = $group
+    """
+    [row] = model.rows(query, of._asdict())
+    return LastTold(**row)
+
+
+def _row_of(model: ReadModel, of: Subject) -> Row:
+    [row] = model.rows(_GROUPS, of._asdict())
+    return row
 
 
 def _group(row: Row) -> Group:

@@ -2,8 +2,8 @@
 
 from rebalance_model.entities import MessageQueue
 from streaming.errors import NotFoundError, UserError
-from streaming.queries.answers import Group, Interval, OwnerChange, Queue
-from streaming.queries.groups import group_of
+from streaming.queries.answers import Interval, OwnerChange, Queue
+from streaming.queries.groups import last_told
 from streaming.queries.subject import Subject, instant_of, subject
 from streaming.read_model.reader import ReadModel
 
@@ -69,7 +69,7 @@ def who_owned(  # noqa: PLR0913  a queue has four names
         UserError: its clients don't divide their queues; or see `subject`.
     """
     of = subject(model, group, cluster, at)
-    refuse_broadcasting(group_of(model, of))
+    refuse_broadcasting(last_told(model, of).message_model, of)
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
@@ -94,14 +94,14 @@ def last_owner(model: ReadModel, of: Subject, queue: MessageQueue) -> Interval |
     return Interval(**found[0]) if found else None
 
 
-def refuse_broadcasting(group: Group) -> None:
+def refuse_broadcasting(message_model: str, of: Subject) -> None:
     """Of who has which queue nothing can be said where each client reads all.
 
     Raises:
         UserError: it is so.
     """
-    if group.message_model == "BROADCASTING":
-        raise UserError(f"{group.group} is broadcasting: each of its clients reads every queue, none owns one.")
+    if message_model == "BROADCASTING":
+        raise UserError(f"{of.group} is broadcasting: each of its clients reads every queue, none owns one.")
 
 
 def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue | None = None) -> None:
@@ -167,7 +167,7 @@ def diff(  # noqa: PLR0913  filters
         UserError: the later one is earlier; its clients don't divide their queues; or see `subject`.
     """
     of = subject(model, group, cluster, earlier)
-    refuse_broadcasting(group_of(model, of))
+    refuse_broadcasting(last_told(model, of).message_model, of)
     if instant_of(later) < earlier:
         raise UserError("The first of the two times must be the earlier one: swap --from and --to.")
     query = f"""

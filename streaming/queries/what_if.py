@@ -10,7 +10,7 @@ from rebalance_model.allocation import AllocationError, strategy, strategy_of_cl
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.errors import UserError
 from streaming.queries.answers import Plan, Share
-from streaming.queries.groups import group_of
+from streaming.queries.groups import last_told
 from streaming.queries.ownership import queues_of, refuse_broadcasting
 from streaming.queries.subject import subject
 from streaming.read_model.reader import ReadModel
@@ -48,8 +48,8 @@ def what_if(  # noqa: PLR0913  what may change
         UserError: see `subject`; or who leaves is no member, who joins is one, or nobody or no queue is left.
     """
     of = subject(model, group, cluster, at)
-    now = group_of(model, of)
-    refuse_broadcasting(now)
+    now = last_told(model, of)
+    refuse_broadcasting(now.message_model, of)
     members = _members(group, now.members if clients is None else clients, leave, join)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
     for queue in queues_of(model, of, topic):

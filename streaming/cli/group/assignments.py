@@ -43,7 +43,7 @@ def assignments(  # noqa: PLR0913  a command line
     every: EveryOption = 2.0,
 ) -> None:
     """Who has each queue of a group, who should have it, and how it goes. Ages are of when the queue was last told."""
-    from streaming.queries.groups import group_of
+    from streaming.queries.groups import last_told
     from streaming.queries.ownership import queues_of
     from streaming.queries.subject import subject
     from streaming.read_model import ReadModel
@@ -54,7 +54,7 @@ def assignments(  # noqa: PLR0913  a command line
     def ask(model: ReadModel) -> list[Queue]:
         nonlocal broadcasting
         of = subject(model, name, cluster, instant(at))
-        broadcasting = group_of(model, of).message_model == "BROADCASTING"
+        broadcasting = last_told(model, of).message_model == "BROADCASTING"
         found = queues_of(model, of, topic, retry=retry)
         return [queue for queue in found if not problems or _is_problem(queue)]
 
