@@ -24,6 +24,10 @@ import msgspec
 
 _LOOPBACK, _LOOPBACK_NET = "127.0.0.1", "127.0.0.0/8"
 _CHUNK = 65_536
+_ENDS_SECONDS = 1.0
+"""How long after the healing the ends of streams still wait. TCP starts slowly again, a segment and a round trip at a
+time, with the FIN last. With all in one instant a broker closes the channel while it is at work on what came over it,
+and a heartbeat among that makes the dead channel a member again."""
 
 _VERSION, _NO_AUTHENTICATION, _NO_METHOD, _CONNECT, _IPV4, _DOMAIN = 5, 0, 0xFF, 1, 1, 3
 _SUCCEEDED, _NOT_ALLOWED, _UNREACHABLE, _REFUSED, _NO_SUCH_COMMAND, _NO_SUCH_ADDRESS_TYPE = 0, 2, 4, 5, 7, 8
@@ -43,6 +47,7 @@ class Relay:
         self._listener.settimeout(0)
         self._passes = asyncio.Event()
         self._passes.set()
+        self._ends_pass = 0.0
         self._loop: AbstractEventLoop = asyncio.new_event_loop()
         self._serving = self._loop.create_task(self._serve())
         self._thread = Thread(target=self._run, name="relay", daemon=True)
@@ -79,14 +84,18 @@ class Relay:
         self._do(self._passes.clear)
 
     def heal(self) -> None:
-        """Everything passes again, and first what waited."""
-        self._do(self._passes.set)
+        """Everything passes again, and first what waited; ends of streams a second later."""
+        self._do(self._pass)
 
     def _do(self, change: Callable[[], None]) -> None:
         async def done() -> None:
             change()
 
         asyncio.run_coroutine_threadsafe(done(), self._loop).result()
+
+    def _pass(self) -> None:
+        self._ends_pass = self._loop.time() + _ENDS_SECONDS
+        self._passes.set()
 
     def _run(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):
@@ -121,11 +130,17 @@ class Relay:
             while data := await self._loop.sock_recv(source, _CHUNK):
                 await self._passes.wait()
                 await self._loop.sock_sendall(sink, data)
-            await self._passes.wait()
+            await self._end()
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            await self._passes.wait()  # a reset does not get through either
+            await self._end()  # a reset does not get through either
             raise
+
+    async def _end(self) -> None:
+        await self._passes.wait()
+        while (left := self._ends_pass - self._loop.time()) > 0:
+            await asyncio.sleep(left)
+            await self._passes.wait()
 
     async def _agree(self, client: socket.socket) -> None:
         version, count = await self._hear(client, 2)

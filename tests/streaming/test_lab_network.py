@@ -189,6 +189,7 @@ def test_the_end_of_a_stream_and_a_reset_wait_for_the_healing_behind_what_was_se
     assert is_quiet(left, alone, deaf)
     net.relay.heal()
     assert take(left, 4) == b"last"
+    assert is_quiet(left, alone, deaf)  # a broker gets to work on what waited before its channel is closed
     assert left.recv(1) == b""
     assert alone.recv(1) == b""
     assert deaf.recv(1) == b""
