@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from streaming.dashboard.moment import SILENT_AFTER_MS, Ends, Window, ends
+from streaming.dashboard.moment import Ends, Window, ends
 from streaming.errors import UserError
 from streaming.queries.answers import Group, Incident, Interval, LagPoint, Queue, Rebalance
 from streaming.queries.groups import group_of, groups
@@ -10,6 +10,7 @@ from streaming.queries.incidents import incidents
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of
 from streaming.queries.rebalances import rebalances_of
+from streaming.queries.retold import retold_ms
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
 from streaming.times import written
@@ -77,7 +78,7 @@ def worst_first(found: list[Incident]) -> list[Incident]:
 
 def _as_known(group: Group, told: Ends, at: int | None) -> Group:
     """The group, whose health is not known now if nothing of it has been told for long while others were."""
-    if at is not None or told.live - group.time < SILENT_AFTER_MS:
+    if at is not None or not told.is_silent(group.time):
         return group
     reason = f"nothing told since {written(group.time)}; it was {group.health}"
     return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
@@ -93,7 +94,8 @@ def told_ends(model: ReadModel) -> Ends:
     if told["first"] is None:
         raise UserError("No group has been seen yet: they appear here as soon as the job has told of one.")
     [since] = model.rows(_TOLD_SINCE, {"last": told["last"]})
-    return ends(told["first"], since["last"] if since["last"] is not None else told["last"])
+    last = since["last"] if since["last"] is not None else told["last"]
+    return ends(told["first"], last, retold_ms(model))
 
 
 def overview(model: ReadModel, at: int | None = None) -> Overview:

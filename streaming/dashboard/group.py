@@ -170,7 +170,7 @@ class GroupPage:
     def _time_has_passed(self) -> bool:
         """Whether now has moved on by as much as can be seen on the timeline."""
         told = self._state.ends
-        passed = ends(told.first, told.last).live - self._window.until
+        passed = ends(told.first, told.last, told.retold).live - self._window.until
         return self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
 
     def _now(self) -> int:

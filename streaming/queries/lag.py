@@ -1,7 +1,7 @@
 """How the lag of a group went."""
 
-from rebalance_model.observe.policy import Policy
 from streaming.queries.answers import LagPoint
+from streaming.queries.retold import retold_ms
 from streaming.queries.subject import Subject
 from streaming.read_model.reader import ReadModel
 
@@ -50,9 +50,9 @@ FROM (
 ORDER BY r.time, r.topic
 """
 
-_KEPT_MS = 2 * Policy().snapshot_interval
+_KEPT = 2
 """A queue's lag is told when something else about it changes, and every snapshot interval: until it is told again, what
-was told last holds. A queue that is told no more is gone."""
+was told last holds. A queue that is told no more, after so many of them, is gone."""
 
 
 def lag(model: ReadModel, of: Subject, since: int, until: int, slices: int = 120) -> list[LagPoint]:
@@ -64,6 +64,6 @@ def lag(model: ReadModel, of: Subject, since: int, until: int, slices: int = 120
         "since": since,
         "until": until,
         "step": step,
-        "kept": max(_KEPT_MS, step),
+        "kept": max(_KEPT * retold_ms(model), step),
     }
     return [LagPoint(**row) for row in model.rows(_LAG, wanted)]

@@ -60,6 +60,8 @@ class ReadModel:
         """
         self.version = 0
         """Rises with each `refresh` that found something new: what a live page compares."""
+        self.checkpoints = tables.parent / "checkpoints"
+        """Where the job that writes the tables keeps what it goes on from, if it runs on this machine."""
         tables = tables.resolve()
         self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()

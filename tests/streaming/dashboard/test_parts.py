@@ -4,11 +4,13 @@ from collections import Counter
 
 import pytest
 
+from checkpoints.generation import Basis, claimed
+from rebalance_model.observe.policy import Policy
 from streaming.dashboard import group_state
 from streaming.dashboard.facts import history, overview, state
 from streaming.dashboard.links import group_link, incident_link
 from streaming.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
-from streaming.dashboard.moment import SILENT_AFTER_MS, Ends, Window, ends, until, window
+from streaming.dashboard.moment import SILENT_AFTER, Ends, Window, ends, until, window
 from streaming.dashboard.ownership_timeline import timeline_data
 from streaming.dashboard.paging import page_of
 from streaming.dashboard.palette import COLOURS, colours, short_names
@@ -21,11 +23,18 @@ from tests.streaming.tables import append, make_tables
 
 NOW = 1_795_300_000_000
 HOUR = 60 * MINUTE
+RETOLD = 5 * MINUTE
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tables")
+    folder = make_tables(tmp_path_factory.mktemp("tables"))
+    append(folder, told())
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def told():
     gaps = Group("gaps-group", "Gaps", ("a@1", "a@2"))
     gaps.state(NOW - 2 * HOUR)
     gaps.owner(NOW - 2 * HOUR, 0, "a@1")
@@ -36,9 +45,7 @@ def model(tmp_path_factory):
         gaps.queue(NOW - 40 * MINUTE, queue_id, None, lag=5)
     gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)  # the other one is not told again, and holds
     gaps.queue(NOW - 34 * MINUTE, 1, None, lag=None)
-    append(make_tables(folder), [row for group in [*shop(NOW), gaps] for row in group.taken()])
-    with ReadModel(folder) as opened:
-        yield opened
+    return [row for group in [*shop(NOW), gaps] for row in group.taken()]
 
 
 def test_a_client_keeps_its_colour_and_few_clients_share_none():
@@ -62,13 +69,14 @@ def test_names_are_short_only_where_they_stay_different(ids, short):
 
 
 def test_now_is_the_clocks_unless_the_tables_are_silent():
-    assert ends(0, NOW, NOW + MINUTE) == Ends(0, NOW, NOW + MINUTE, silent=False)
-    assert ends(0, NOW, NOW + SILENT_AFTER_MS) == Ends(0, NOW, NOW, silent=True)
-    assert ends(0, NOW, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False)  # a source's clock is ahead
+    assert ends(0, NOW, RETOLD, NOW + MINUTE) == Ends(0, NOW, NOW + MINUTE, silent=False, retold=RETOLD)
+    assert ends(0, NOW, RETOLD, NOW + SILENT_AFTER * RETOLD) == Ends(0, NOW, NOW, silent=True, retold=RETOLD)
+    # A source's clock is ahead.
+    assert ends(0, NOW, RETOLD, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False, retold=RETOLD)
 
 
 def test_a_span_ends_now_or_has_the_instant_in_its_middle():
-    told = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False)
+    told = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, retold=RETOLD)
 
     assert window(told, "1h", None) == Window(NOW - HOUR, NOW)
     assert window(told, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
@@ -100,7 +108,9 @@ def test_what_is_not_known_is_never_a_number():
 
 def test_a_page_over_silent_tables_says_so():
     def head(*, silent: bool) -> str:
-        return rendered("home_head", at=None, ends=Ends(0, NOW, NOW, silent=silent), incidents=[], counts=Counter())
+        return rendered(
+            "home_head", at=None, ends=Ends(0, NOW, NOW, silent=silent, retold=RETOLD), incidents=[], counts=Counter()
+        )
 
     assert "Nothing has been told since" in head(silent=True)
     assert "Nothing has been told since" not in head(silent=False)
@@ -144,7 +154,7 @@ def test_a_page_beyond_the_last_is_the_last():
 
 
 def test_the_timeline_has_a_span_for_each_owner_and_for_nobody(model):
-    told = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False)
+    told = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, retold=RETOLD)
     past = history(model, "gaps-group", None, window(told, "1h", None))
     data = timeline_data(past, [], told, {"a@2": 0}, lambda place: place[2] == 0)
 
@@ -187,3 +197,16 @@ def test_a_queues_lag_holds_until_it_is_told_again_or_no_more(model):
         (-24, None, 1),
         (-24, None, 0),
     ]
+
+
+def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+    hourly = Policy(group=({"pattern": "gaps-*", "snapshot_interval": HOUR},))
+    basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=hourly)
+    with claimed(tmp_path / "checkpoints", tmp_path / "tables", basis):
+        append(tmp_path / "tables", told())
+
+    with ReadModel(tmp_path / "tables") as model:
+        assert {group.group: group.health for group in overview(model).groups}["gaps-group"] == "OK"
+        points = lag(model, subject(model, "gaps-group"), NOW - HOUR, NOW)
+        assert [(p.lag, p.lag_unknown) for p in points] == [(10, 0), (12, 0), (7, 1)]
