@@ -262,11 +262,13 @@ def _bins(files: Sequence[File]) -> Iterator[list[File]]:
     small = sorted((file for file in files if file.rows < FILE_ROWS), key=lambda f: (f.partition, f.begins, f.path))
     for _, of_partition in groupby(small, key=lambda file: file.partition):
         together: list[File] = []
+        rows = 0
         for file in of_partition:
             together.append(file)
-            if sum(one.rows for one in together) >= FILE_ROWS:
+            rows += file.rows
+            if rows >= FILE_ROWS:
                 yield together
-                together = []
+                together, rows = [], 0
         if len(together) > 1:
             yield together
 
