@@ -219,7 +219,7 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
     instance, start = instance_of(event.source_id)
     name = f"{event.source}/{instance}"
     last = state.sequences.get(name)
-    if last is not None and (start < last.start or (start == last.start and seq <= last.seq)):
+    if last is not None and last.covers(start, seq):
         return None
     state.sequences[name] = Sequence(start, seq)
     if last is None:

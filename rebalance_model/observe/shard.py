@@ -97,7 +97,7 @@ class Shard:
             return effects
         if event.time - self._state.clocks.get(clock, event.time) > self._policy.source_silent_after:
             for key in self._told_by(clock):
-                self._note_absence(self._group(*key.split("/", 1)), clock, event.time)
+                self._note_absence(self._known(key), clock, event.time)
         self._state.clocks[clock] = max(self._state.clocks.get(clock, 0), event.time)
         if isinstance(event, Tick):
             return self._hear(event, clock) + self._advance(event, clock)
@@ -112,6 +112,9 @@ class Shard:
         self._groups.clear()
         self._policies.clear()
         return _ENCODER.encode(self._state)
+
+    def _known(self, key: str) -> GroupState:
+        return self._groups.get(key) or self._group(*key.split("/", 1))
 
     def _group(self, cluster: str, group: str) -> GroupState:
         key = f"{cluster}/{group}"
@@ -152,7 +155,7 @@ class Shard:
     def _tell(self, keys: Iterable[str], fact: _Fact) -> list[AnyEffect]:
         effects: list[AnyEffect] = []
         for key in keys:
-            state = self._group(*key.split("/", 1))
+            state = self._known(key)
             effects += fact(state, policy=self._policy_of(state), clocks=self._clocks_of(state))
             self._schedule(state)
         return effects
@@ -189,7 +192,7 @@ class Shard:
             due, key = heapq.heappop(heap)
             if self._state.deadlines.get(clock, {}).get(key) != due:
                 continue  # rescheduled since
-            state = self._group(*key.split("/", 1))
+            state = self._known(key)
             effects += machine.advance(state, tick, self._policy_of(state), self._clocks_of(state))
             if clock == state.clock and machine.is_forgotten(state, tick.time, self._policy_of(state)):
                 self._forget(state)

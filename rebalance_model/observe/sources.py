@@ -45,11 +45,10 @@ class Sources(msgspec.Struct, array_like=True):
         source = self.known.get(clock)
         if source is None:
             return False
-        last, source.last = source.last, Sequence(start, seq)
-        if last is None or (start, seq) > (last.start, last.seq):
-            return False
-        source.last = last
-        return True
+        if source.last is not None and source.last.covers(start, seq):
+            return True
+        source.last = Sequence(start, seq)
+        return False
 
     def hear(self, clock: str, time: int, silent_after: int) -> bool:
         """A source has ticked; returns whether it had been silent."""

@@ -24,6 +24,10 @@ class Sequence(msgspec.Struct, array_like=True):
     start: int
     seq: int
 
+    def covers(self, start: int, seq: int) -> bool:
+        """Whether an event of this incarnation and number was folded before."""
+        return (start, seq) <= (self.start, self.seq)
+
 
 class ChannelBeats(msgspec.Struct, array_like=True):
     """A client's heartbeats on one channel, by the broker's clock; see `heartbeats`."""
@@ -79,7 +83,7 @@ class HookView(msgspec.Struct, array_like=True):
     returning: dict[str, int] = {}
     """Members from before the broker's restart that have not come back, and until when that is waited for."""
     doubts: tuple[str, ...] = ()
-    """What the last poll saw otherwise; see `correction`."""
+    """What the last poll saw otherwise; see `corrections`."""
     heartbeats: dict[str, Heartbeats] = {}
     """Of each member, by client id."""
     lost_locks: dict[MessageQueue, LostLock] = {}

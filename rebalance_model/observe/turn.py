@@ -42,7 +42,7 @@ class Turn:
         """Of that queue, if any rule has asked for them (`Ages.of`)."""
 
     def look_again(self, clock: str, at: int) -> None:
-        """Have everything judged again at that time of that clock, or before."""
+        """Have everything judged again at that time of that clock, or before; a large group's up to a second later."""
         at = max(at, self.clocks.get(clock, 0) + 1)
         if len(self.state.queues) >= LARGE:
             at = -(-at // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY

@@ -8,11 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.detection.chunks import resume
+from tests.detection.chunks import KEPT, resume
 from tests.detection.proof import Proof, table
-
-KEPT = Path(".rebalance-watch/detection")
-"""Where the results of whole chunks are kept."""
 
 
 def main(

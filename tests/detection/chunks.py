@@ -13,6 +13,8 @@ from tests.detection.proof import Proof, prove
 
 CODE = Path(__file__).parents[2]
 CHUNK = 16
+KEPT = Path(".rebalance-watch/detection")
+"""Where the results of whole chunks are kept, unless another folder is named."""
 _DECODER = msgspec.msgpack.Decoder(Proof)
 
 

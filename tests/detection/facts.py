@@ -11,7 +11,7 @@ from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
-from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
+from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Life
 
@@ -53,7 +53,6 @@ class Fallen:
 
     time: int
     mark: int
-    to: int
 
 
 class RecordedOffsets(ConsumerOffsetManager):
@@ -89,8 +88,8 @@ class Record:
     went_back: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """When a commit last went back."""
     advanced: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
-    lost_locks: dict[str, dict[tuple[str, MessageQueue], tuple[str, int]]] = field(default_factory=dict)
-    """By broker: who held which lock when it stopped, and how old that was."""
+    lost_locks: dict[str, dict[tuple[str, MessageQueue], str]] = field(default_factory=dict)
+    """By broker: who held which lock when it stopped."""
     committed_to: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     """The highest commit ever."""
     consumed_to: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
@@ -135,7 +134,7 @@ class Record:
             self.consumed_to[key] = max(offsets.stop, self.consumed_to.get(key, 0))
             consumes(who, queue, offsets, times)
 
-        truth.consumes = consumed  # type: ignore[method-assign]
+        truth.consumes = consumed
 
     def look(self) -> None:
         """See which sources are there."""
@@ -164,12 +163,10 @@ class Record:
             self.advanced[key] = now
         if offset < former:
             self.went_back[key] = now
-            self.fallen.setdefault(key, Fallen(now, former, offset))
+            self.fallen.setdefault(key, Fallen(now, former))
         known = self.fallen.get(key)
-        if known is not None:
-            known.to = min(known.to, offset)
-            if offset >= known.mark:
-                del self.fallen[key]
+        if known is not None and offset >= known.mark:
+            del self.fallen[key]
 
     def _listen(self, broker: Broker) -> None:
         lock, stop = broker.lock_batch_mq, broker.stop
@@ -187,14 +184,14 @@ class Record:
 
         def stopped() -> None:
             self.lost_locks[broker.name] = {
-                (group, mq): (entry.client_id, self.cluster.world.true_ms)
+                (group, mq): entry.client_id
                 for group, locks in broker.locks.mq_lock_table.items()
                 for mq, entry in locks.items()
             }
             stop()
 
-        broker.lock_batch_mq = lock_batch_mq  # type: ignore[method-assign]
-        broker.stop = stopped  # type: ignore[method-assign]
+        broker.lock_batch_mq = lock_batch_mq
+        broker.stop = stopped
 
     def _answered(self, group: str, mq: MessageQueue, client_id: str, holder: str | None, *, granted: bool) -> None:
         now, asked = self.cluster.world.true_ms, self.asked[group, mq]
@@ -203,11 +200,11 @@ class Record:
         if gone and not granted:
             self.orphaned[group, mq] = now
         self._contends(group, mq, client_id, holder, granted=granted)
-        self.lost_locks.get(mq.broker, {}).pop((group, mq), None) if granted else None
         if not granted:
             known = asked.setdefault(client_id, Asked(now, now, 0))
             known.last, known.count = now, known.count + 1
             return
+        self.lost_locks.get(mq.broker, {}).pop((group, mq), None)
         asked.pop(client_id, None)
         taken = self.takers[group, mq]
         if not taken or taken[-1][0] != client_id:
@@ -318,9 +315,6 @@ class Facts:
 
     def is_cut(self, client: Client, broker: str) -> bool:
         return self.cluster.world.network.is_cut(client.name, broker)
-
-    def has_route(self, client: Client) -> bool:
-        return not self.is_cut(client, NAME_SERVER)
 
     @cached_property
     def all_answer(self) -> bool:

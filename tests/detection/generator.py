@@ -385,7 +385,7 @@ def _of(t: Telling, who: str) -> list[str]:
 
 
 def _topics(group: dict[str, object]) -> list[str]:
-    return list(group["topics"])  # type: ignore[call-overload]  # a list of names
+    return list(group["topics"])
 
 
 def _queues(t: Telling, group: dict[str, object]) -> int:

@@ -12,18 +12,14 @@ from tests.detection.spans import Condition
 def declarations(facts: Facts, _: Memory) -> Looks:
     """STRATEGY_MISMATCH, MIXED_CONSUME_MODE, SUBSCRIPTION_INCONSISTENT: what members declare."""
     members = [c for c in facts.clients if c.consumer.config.client_id in facts.members]
-    said = [(c.consumer.config.strategy.java_class, c.consumer.config.orderly, _subscribed(c)) for c in members]
-    sure = [
-        (c.consumer.config.strategy.java_class, c.consumer.config.orderly, _subscribed(c))
-        for c in members
-        if facts.answers(c)
-    ]
+    said = [(c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, _subscribed(c))) for c in members]
+    sure = [declared for c, declared in said if facts.answers(c)]
     codes = {"STRATEGY_MISMATCH": POLL, "MIXED_CONSUME_MODE": POLL, "SUBSCRIPTION_INCONSISTENT": BOTH}
     telling = frozenset(
         t for t, so in (("poll", facts.polls), ("hook", any(facts.hooked(b.name) for b in facts.up))) if so
     )
     for place, (code, telemetry) in enumerate(codes.items()):
-        if len({one[place] for one in said}) > 1:
+        if len({declared[place] for _, declared in said}) > 1:
             surely = len({one[place] for one in sure}) > 1 and facts.all_answer
             yield Condition(code, "", telemetry & telling if surely else NONE)
 

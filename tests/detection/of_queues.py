@@ -177,7 +177,7 @@ def locks_lost(facts: Facts, _: Memory) -> Looks:
         since_boot = broker.clock.now() - broker.boot_time
         if since_boot < 40 * S and (lost or since_boot < 3 * S) and facts.ordered:
             down_for = facts.now - facts.record.down.get(broker.name, 0)
-            alive = [cid for cid, _ in lost.values() if cid in facts.by_id and facts.answers(facts.by_id[cid])]
+            alive = [cid for cid in lost.values() if cid in facts.by_id and facts.answers(facts.by_id[cid])]
             sure = bool(alive) and down_for < 35 * S and facts.record.was_hooked(broker.name)
             yield Condition("BROKER_LOCKS_LOST", broker.name, HOOK if sure else NONE)
 

@@ -40,9 +40,7 @@ class Run:
     """All that scoring needs of one seed."""
 
     seed: int
-    scenario: Scenario
     healthy: bool
-    end: int
     spans: dict[str, Spans]
     """By group."""
     found: dict[str, list[Found]] = field(default_factory=dict)
@@ -70,7 +68,7 @@ def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
         for group, memory in memories.items():
             spans[group].look(now, before, conditions(Facts(cluster, record, group), memory))
         before, seconds = now, seconds + 1
-    made = Run(seed, told, healthy, before, spans)
+    made = Run(seed, healthy, spans)
     for telemetry in TELEMETRY:
         made.found[telemetry] = incidents(events, telemetry)
     return made

@@ -145,7 +145,7 @@ def _judge(run: Run, telemetry: str, one: Found, into: Score) -> None:
 
 
 def _recall(run: Run, telemetry: str, scores: Scores) -> None:
-    levels = ("hook", "poll", "both") if telemetry == "both" else (telemetry,)
+    levels = TELEMETRY if telemetry == "both" else (telemetry,)
     for group, spans in run.spans.items():
         for level in levels:
             for code, subject, span in spans.all_of(level):

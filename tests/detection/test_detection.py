@@ -1,12 +1,11 @@
 """Every rule against what really is so in seeded runs of the simulated cluster, on each kind of telemetry."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
-from tests.detection.chunks import resume
+from tests.detection.chunks import KEPT, resume
 from tests.detection.generator import is_healthy
 from tests.detection.proof import Proof, of_seed
 from tests.detection.scoring import BOUNDS
@@ -46,7 +45,6 @@ SEEDS = {
 }
 """Chosen so that together they provoke every rule and make every fault; what each is there for."""
 PROVED = 2_000
-KEPT = Path(".rebalance-watch/detection")
 
 
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():

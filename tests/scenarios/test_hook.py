@@ -127,6 +127,18 @@ def test_a_group_stays_ordered_while_any_lock_of_it_is_renewed():
     assert trace.owners()[2] == "b"
 
 
+def test_of_more_askers_than_are_kept_the_one_of_longest_ago_is_forgotten_even_if_it_is_the_last():
+    """A broker's clock may be set back: the ninth to ask is then the oldest."""
+    askers = "cdefghij"
+    trace = ordered()
+    for number, client in enumerate(askers):
+        trace.locks(20 + number, client, 0, granted=())
+    trace.locks(10, "k", 0, granted=())
+    told = trace.state.queues[trace._mqs((0,))[0]].hook
+    assert told is not None
+    assert sorted(told.refusals) == list(askers)
+
+
 # Channels that nobody has named
 
 

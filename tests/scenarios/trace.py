@@ -71,7 +71,7 @@ class Member:
 
 def holding(*queue_ids: int, **fields: object) -> Member:
     """A healthy member that holds these queues; ``fields`` are those of every `Held`."""
-    return Member(tuple(replace(Held(q), **fields) for q in queue_ids))  # type: ignore[arg-type]
+    return Member(tuple(replace(Held(q), **fields) for q in queue_ids))
 
 
 SILENT = Member(error=207)

@@ -99,7 +99,9 @@ def note_retaken(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None
 def settle(turn: Turn) -> None:
     """Close the episode if the owners are where they belong and every member has had its say."""
     state, episode = turn.state, turn.state.episode
-    if episode is None or _keeps_open(turn, episode, episode.waits_for) or not _all_have_answered(state, episode):
+    if episode is None or (episode.waits_for is not None and _keeps_open(turn, episode, episode.waits_for)):
+        return
+    if not _all_have_answered(state, episode):
         return
     if state.members and not state.strategy:
         return
@@ -108,11 +110,9 @@ def settle(turn: Turn) -> None:
         _close(turn, episode, converged=True)
 
 
-def _keeps_open(turn: Turn, episode: Episode, mq: MessageQueue | None) -> bool:
+def _keeps_open(turn: Turn, episode: Episode, mq: MessageQueue) -> bool:
     """Whether the queue's owner is not the expected one, or has not begun."""
-    queue = turn.state.queues.get(mq) if mq is not None else None
-    if mq is None or queue is None:
-        return False
+    queue = turn.state.queues[mq]
     if queue.owner != queue.expected and not mq.is_retry:
         return True
     move = episode.moves.get(mq)

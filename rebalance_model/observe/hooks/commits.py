@@ -93,7 +93,8 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
         told.advanced_at = time
     _note_waiting(told, time, advanced=offset > before)
     _note_regression(turn, told, commit, max(before, told.commit_at_restart), before_time)
-    if told.reread is not None and offset >= told.reread.mark and _is_reader(told, client_id) and not carried:
+    reread = told.reread
+    if reread is not None and offset >= reread.mark and _is_reader(told, reread, client_id) and not carried:
         told.reread = None
     if _shows_reread(told, commit, before) and _has_just_moved(turn, told, time):
         _note_reread(turn, told)
@@ -174,10 +175,9 @@ def _worth(told: HookQueue, mark: int, marked_at: int, messages: int) -> int | N
     return messages * (marked_at - since) // consumed
 
 
-def _is_reader(told: HookQueue, client_id: str | None) -> bool:
+def _is_reader(told: HookQueue, reread: Reread, client_id: str | None) -> bool:
     """Whether it is for this client to say that the messages have been read again."""
-    reader = told.reread.client_id if told.reread is not None else None
-    return client_id in (reader, None) or reader != told.holder
+    return client_id in (reread.client_id, None) or reread.client_id != told.holder
 
 
 def _shows_reread(told: HookQueue, commit: Commit, before: int) -> bool:

@@ -62,9 +62,8 @@ def _refuse(turn: Turn, hook: HookView, mq: MessageQueue, event: LockBatchMq) ->
     if asked is not None and event.time - asked.last <= IN_A_ROW:
         asked.last, asked.count = event.time, asked.count + 1
     else:
-        _keep(told, event.client_id, event.time)
+        asked = _keep(told, event.client_id, event.time)
     entry = hook.locks.get(mq)
-    asked = told.refusals[event.client_id]
     if entry is not None and entry.client_id not in turn.state.members:
         asked.orphaned, asked.kept = event.time, 0
     else:
@@ -72,7 +71,8 @@ def _refuse(turn: Turn, hook: HookView, mq: MessageQueue, event: LockBatchMq) ->
     turn.queues_to_judge[mq] = None
 
 
-def _keep(told: HookQueue, client_id: str, now: int) -> None:
-    told.refusals[client_id] = Refusals(now, now)
+def _keep(told: HookQueue, client_id: str, now: int) -> Refusals:
+    asked = told.refusals[client_id] = Refusals(now, now)
     if len(told.refusals) > ASKERS_MAX:
         del told.refusals[min(told.refusals, key=lambda c: told.refusals[c].last)]
+    return asked

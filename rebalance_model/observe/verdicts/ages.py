@@ -36,7 +36,7 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, turn: Turn, mq: MessageQueue) -> "Ages | None":
-        """The ages for the queue's believed owner; None where nobody is, or nothing shows that it has the queue."""
+        """The ages for the queue's believed owner; None where nobody is."""
         if turn.judged is not mq:
             return cls._of(turn, mq)
         if turn.ages is None:

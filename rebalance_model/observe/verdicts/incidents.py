@@ -129,7 +129,7 @@ def _change(turn: Turn, rule: Rule[Subject], subject: Subject, incident: Inciden
 def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evidence) -> None:
     explanation, first_step = advice(incident.code, incident.sub_cause)
     queue = incident.queue
-    if queue is not None and queue in turn.state.queues:
+    if queue is not None:
         turn.touched[queue] = None
     elif incident.code in _SOURCES:  # what its queues show changes with it
         turn.touched |= dict.fromkeys(mq for mq in turn.state.queues if incident.subject in (mq.broker, ""))

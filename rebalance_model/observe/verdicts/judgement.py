@@ -9,6 +9,8 @@ from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.incidents import apply
 from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
 
+_OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
+
 
 def judge(turn: Turn) -> None:
     """Judge what the turn has touched; broad causes first, so that their children find them open."""
@@ -37,14 +39,8 @@ def judge_all(turn: Turn) -> None:
 
 def _look_at_open(turn: Turn) -> None:
     """Members, owners or routes have changed: what is open may be about somebody who is gone."""
-    for incident in turn.state.incidents.values():
-        if incident.queue is not None:
-            turn.queues_to_judge[incident.queue] = None
-        elif incident.subject in turn.state.views:
-            turn.brokers_to_judge[incident.subject] = None
-        elif any(rule.code == incident.code for rule in CLIENT_RULES):
-            turn.clients_to_judge[incident.subject] = None
-    for name in turn.state.pending:
+    turn.queues_to_judge |= {one.queue: None for one in turn.state.incidents.values() if one.queue is not None}
+    for name in (*turn.state.incidents, *turn.state.pending):
         code, _, subject = name.partition(" ")
-        if any(rule.code == code for rule in CLIENT_RULES) and subject not in turn.state.views:
+        if code in _OF_CLIENTS and subject not in turn.state.views:  # CLOCK_SKEW is of brokers, too
             turn.clients_to_judge[subject] = None

@@ -23,7 +23,7 @@ _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"
 
 def snapshot_changes(turn: Turn) -> None:
     """Tell what changed materially in this turn."""
-    incidents = _by_queue(turn.state)
+    incidents = _by_queue(turn.state) if turn.touched else {}
     for mq in turn.touched:
         _snapshot_queue(turn, mq, incidents, always=False)
     _snapshot_group(turn, always=False)

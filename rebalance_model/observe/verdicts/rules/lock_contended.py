@@ -5,7 +5,7 @@ other and back, twice, while the members stay the same: in a rollout a queue goe
 the shares are others. At start-up every queue is asked for by two clients and refused once or twice, and a client that
 thaws asks six times within milliseconds: neither is contention.
 
-How long a refusal must last is measured: after 5 s, as detection.md had it, a rollout of 50 clients in the lab showed
+How long a refusal must last is measured: after 5 s, as first designed, a rollout of 50 clients in the lab showed
 12 contentions that were none. Heirs were refused for up to 15 s until their predecessors' turn, and for up to 25 s
 where a topic's queues change (tests/PROVED.md). So it is 50 s (`Policy.lock_contended_after`).
 """

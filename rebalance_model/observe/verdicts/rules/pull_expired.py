@@ -13,14 +13,12 @@ answer's stamp is as old as the hook says, give or take two intervals, the hook'
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.group.expectation import group_info
+from rebalance_model.observe.group.expectation import PUSH, group_info
 from rebalance_model.observe.hooks import given_up
 from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.ages import Ages, told_pull
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
-
-PUSH = "CONSUME_PASSIVELY"
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
