@@ -11,7 +11,7 @@ from streaming.alerting.decide import Desk
 from streaming.alerting.follow import Follower
 from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted, is_claimed
 from streaming.errors import UserError
-from streaming.queries.incidents import incident
+from streaming.queries.incidents import incident_of
 from streaming.read_model.reader import ReadModel
 from streaming.times import written
 
@@ -112,7 +112,7 @@ def open_incident(tables: Path, config: AlertsConfig, beginning: str) -> Inciden
     with ReadModel(tables) as model:
         if len(known) == 1 and not known[0].group:
             return known[0]  # of the dead-man check, which the table of incidents has not
-        found = incident(model, beginning).incident
+        found = incident_of(model, beginning)
         if found.resolved_at is not None:
             raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
         return msgspec.convert(model.transitions(found.incident_id)[-1], IncidentTransition)

@@ -11,7 +11,7 @@ from streaming.dashboard.live import Live
 from streaming.dashboard.markup import UNKNOWN, LiveMarkup, count, duration
 from streaming.dashboard.moment import Ends
 from streaming.queries.answers import Incident, IncidentStory
-from streaming.queries.incidents import incident
+from streaming.queries.incidents import incident, incident_of
 from streaming.read_model import ReadModel
 from streaming.web.store import Store
 
@@ -27,7 +27,7 @@ _Facts = tuple[IncidentStory, Incident | None, Ends]
 def _asked(model: ReadModel, incident_id: str) -> _Facts:
     story = incident(model, incident_id)
     parent = story.incident.parent
-    return story, incident(model, parent).incident if parent else None, told_ends(model)
+    return story, incident_of(model, parent) if parent else None, told_ends(model)
 
 
 class IncidentPage:

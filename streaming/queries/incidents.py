@@ -60,11 +60,12 @@ def incidents(  # noqa: PLR0913  filters
     return found
 
 
-def incident(model: ReadModel, incident_id: str) -> IncidentStory:
-    """One incident, by its id or a beginning of it that fits no other.
+def incident_of(model: ReadModel, incident_id: str) -> Incident:
+    """One incident without its story, by its id or a beginning of it that fits no other.
 
     Raises:
-        UserError: no incident has that id, or several.
+        NotFoundError: no incident has that id.
+        UserError: several have.
     """
     found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
     if len(found) != 1:
@@ -72,7 +73,16 @@ def incident(model: ReadModel, incident_id: str) -> IncidentStory:
         raise (UserError if found else NotFoundError)(
             f"{how} an id that begins with {incident_id!r}: `rebalance-watch incident list --all` shows them."
         )
-    shown = _incident(found[0])
+    return _incident(found[0])
+
+
+def incident(model: ReadModel, incident_id: str) -> IncidentStory:
+    """One incident with its story.
+
+    Raises:
+        UserError: see `incident_of`.
+    """
+    shown = incident_of(model, incident_id)
     life = model.transitions(shown.incident_id)
     absorbed = model.rows(
         "SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject",
