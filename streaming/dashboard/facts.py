@@ -6,7 +6,7 @@ from streaming.dashboard.moment import Ends, Window, ends
 from streaming.errors import UserError
 from streaming.queries.answers import Group, Incident, Interval, LagPoint, Queue, Rebalance
 from streaming.queries.groups import group_of, groups
-from streaming.queries.incidents import incidents
+from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of
 from streaming.queries.rebalances import rebalances_of
@@ -117,7 +117,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
         UserError: see `streaming.queries.subject.subject`.
     """
     of = subject(model, name, cluster, at)
-    found = incidents(model, cluster=of.cluster, group=of.group, only_open=True, at=at)
+    found = incidents_of(model, of, only_open=True)
     told = told_ends(model)
     return State(told, _as_known(group_of(model, of), told, at), queues_of(model, of), worst_first(found))
 
@@ -139,7 +139,7 @@ def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> H
         rebalances=rebalances_of(model, of, *span),
         incidents=[
             i
-            for i in incidents(model, cluster=of.cluster, group=of.group, since=span.since, at=span.until)
+            for i in incidents_of(model, of._replace(instant=span.until), since=span.since)
             if i.opened_at <= span.until
         ],
         lag=lag(model, of, *span),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
 from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
-from streaming.queries.incidents import incidents
+from streaming.queries.incidents import incidents_of
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.subject import Subject, explain_nothing, instant_of, subject
 from streaming.read_model.reader import ReadModel, Row
@@ -107,7 +107,7 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
             Member(client_id=client, queues=owned.get(client, 0), is_member=client in shown.members)
             for client in clients
         ),
-        incidents=tuple(incidents(model, cluster=of.cluster, group=of.group, only_open=True, at=at)),
+        incidents=tuple(incidents_of(model, of, only_open=True)),
         rebalances=tuple(
             one.model_copy(update={"moves": ()}) for one in rebalances_of(model, of, until=at, last=LAST_REBALANCES)
         ),

@@ -1,13 +1,13 @@
 """What is wrong, and was."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
 from rebalance_model.entities import INT64_MAX
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Incident, IncidentStory, Transition
-from streaming.queries.subject import explain_nothing, instant_of
+from streaming.queries.subject import Subject, explain_nothing, instant_of
 from streaming.read_model.reader import ReadModel, Row
 
 _INCIDENTS = """
@@ -54,10 +54,16 @@ def incidents(  # noqa: PLR0913  filters
         "since": since,
         "instant": instant_of(at),
     }
-    found = [_incident(row) for row in model.rows(_INCIDENTS, wanted)]
+    found = _found(model, wanted)
     if not found:
         explain_nothing(model, cluster, at, group)
     return found
+
+
+def incidents_of(model: ReadModel, of: Subject, *, only_open: bool = False, since: int = 0) -> list[Incident]:
+    """The incidents of the group that was found."""
+    wanted = {**of._asdict(), "code": None, "severity": None, "only_open": only_open, "since": since}
+    return _found(model, wanted)
 
 
 def incident_of(model: ReadModel, incident_id: str) -> Incident:
@@ -94,6 +100,10 @@ def incident(model: ReadModel, incident_id: str) -> IncidentStory:
         absorbed=tuple(_incident(row) for row in absorbed),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
     )
+
+
+def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
+    return [_incident(row) for row in model.rows(_INCIDENTS, wanted)]
 
 
 def _incident(row: Row) -> Incident:

@@ -58,6 +58,8 @@ def explain_nothing(
     if group is not None:
         subject(model, group, cluster, at)
         return
+    if cluster is None and at is None:
+        return
     begins = {row["cluster"]: row["begins"] for row in model.rows(_BEGINS)}
     if cluster is not None and cluster not in begins:
         known = ", ".join(sorted(begins)) or "none yet"
