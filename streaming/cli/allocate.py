@@ -53,28 +53,27 @@ def allocate(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """What if: who gets which queue, and how many move, under each strategy, if these clients go or come."""
-    from streaming.queries.groups import group as ask_group
-    from streaming.queries.what_if import STRATEGIES, newcomers, what_if
+    from streaming.queries.groups import last_told
+    from streaming.queries.subject import subject
+    from streaming.queries.what_if import STRATEGIES, coming, what_if
 
     name = named(group, group_option)
     if strategy is not None and strategy.upper() not in STRATEGIES:
         raise typer.BadParameter(f"There is no strategy {strategy} to plan with: {', '.join(STRATEGIES)}.")
     given = None if clients is None else [client.strip() for client in clients.split(",") if client.strip()]
-    coming: list[str] = []
+    joined: list[str] = []
     own = ""
 
     def ask(model: "ReadModel") -> list[Plan]:
-        nonlocal own
-        now = ask_group(model, name, cluster, instant(at))
-        own, members = words.strategy_name(now.strategy), now.members if given is None else given
-        for one in join or ():
-            coming.extend(newcomers([*members, *coming], int(one)) if one.isdecimal() else [one])
+        nonlocal own, joined
+        now = last_told(model, subject(model, name, cluster, instant(at)))
+        own, joined = words.strategy_name(now.strategy), coming(now.members if given is None else given, join or ())
         return what_if(
             model,
             name,
             clients=given,
             leave=leave or (),
-            join=coming,
+            join=joined,
             topic=topic,
             cluster=cluster,
             at=instant(at),
@@ -83,7 +82,7 @@ def allocate(  # noqa: PLR0913  a command line
     def draw(plans: Sequence[Plan], _: int) -> RenderableType:
         change = [
             *([f"without {', '.join(leave)}"] if leave else []),
-            *([f"with {', '.join(coming)}"] if coming else []),
+            *([f"with {', '.join(joined)}"] if joined else []),
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
         notes = []

@@ -82,15 +82,6 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
     return found
 
 
-def group(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Group:
-    """One group.
-
-    Raises:
-        UserError: see `subject`.
-    """
-    return group_of(model, subject(model, name, cluster, at))
-
-
 def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Overview:
     """One group with its members, what is wrong with it, and its last rebalances.
 

@@ -61,6 +61,14 @@ def what_if(  # noqa: PLR0913  what may change
     return [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
 
 
+def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
+    """Clients that come to these, each said by its name, or several by their number."""
+    found: list[str] = []
+    for one in join:
+        found += newcomers([*members, *found], int(one)) if one.isdecimal() else [one]
+    return found
+
+
 def newcomers(members: Sequence[str], number: int) -> list[str]:
     """Names for clients that come: the last member's, counted on, so that they sort as one more of its kind would."""
     last = members[-1] if members else "client-0"

@@ -148,19 +148,14 @@ class Change(NamedTuple):
 def _plans(  # noqa: PLR0913  what may change
     model: ReadModel, name: str, change: Change, *, topic: str | None, cluster: str | None, at: int | None
 ) -> list[Plan]:
+    if any(one.isdecimal() and int(one) > _NEWCOMERS_MAX for one in change.join):
+        raise UserError(f"join: at most {_NEWCOMERS_MAX} clients can come.")
     members = change.clients
     if members is None:
-        members = of_groups.group(model, name, cluster, at).members
-    coming: list[str] = []
-    for one in change.join:
-        if not one.isdecimal():
-            coming.append(one)
-        elif int(one) <= _NEWCOMERS_MAX:
-            coming += what_if.newcomers([*members, *coming], int(one))
-        else:
-            raise UserError(f"join: at most {_NEWCOMERS_MAX} clients can come.")
+        members = of_groups.last_told(model, subject(model, name, cluster, at)).members
+    join = what_if.coming(members, change.join)
     return what_if.what_if(
-        model, name, clients=change.clients, leave=change.leave, join=coming, topic=topic, cluster=cluster, at=at
+        model, name, clients=change.clients, leave=change.leave, join=join, topic=topic, cluster=cluster, at=at
     )
 
 

@@ -7,7 +7,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import as_json
-from streaming.queries.groups import LAST_REBALANCES, group, groups, overview
+from streaming.queries.groups import LAST_REBALANCES, group_of, groups, overview
 from streaming.queries.incidents import incident, incidents
 from streaming.queries.ownership import diff, intervals, last_owner, queues, who_owned
 from streaming.queries.rebalances import rebalance, rebalances
@@ -154,7 +154,7 @@ def test_an_overview_has_members_open_incidents_and_last_rebalances(model, insta
     }
     assert {one.client_id for one in found.members if one.is_member} == set(told.state().members)
     assert {one.incident_id for one in found.incidents} == set(told.open())
-    assert found.group == group(model, "g", at=instant)
+    assert found.group == group_of(model, subject(model, "g", at=instant))
     assert len(found.rebalances) <= LAST_REBALANCES
     assert all(one.moves == () for one in found.rebalances)
 
@@ -229,8 +229,8 @@ def test_incident_ids_that_fit_none_or_several_are_refused(model):
 
 def test_a_name_in_two_clusters_wants_the_cluster(model):
     with pytest.raises(UserError, match="a group twin in each of the clusters c, d: name one with --cluster"):
-        group(model, "twin")
-    assert group(model, "twin", "d").cluster == "d"
+        subject(model, "twin")
+    assert subject(model, "twin", "d").cluster == "d"
 
 
 ASKED_OF_A_GROUP = {
@@ -258,7 +258,7 @@ def test_what_is_not_known_is_not_told_as_nothing(model):
     with pytest.raises(NotFoundError, match="knows no group x: "):
         incidents(model, group="x")
     with pytest.raises(NotFoundError, match="knows no group g in the cluster d"):
-        group(model, "g", "d")
+        subject(model, "g", "d")
     with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
         groups(model, START - 1)
     with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
@@ -302,7 +302,7 @@ def test_sql_gives_what_json_has(model):
 
 
 def test_an_answer_is_json_that_says_null_for_what_is_not_known(model):
-    one = group(model, "everyone")
+    one = group_of(model, subject(model, "everyone"))
     told = msgspec.json.decode(as_json(one))
     assert told["unowned"] is None
     assert told["coverage"]["brokers"] == one.coverage.brokers
