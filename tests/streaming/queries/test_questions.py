@@ -234,7 +234,7 @@ def test_a_name_in_two_clusters_wants_the_cluster(model):
 
 
 ASKED_OF_A_GROUP = {
-    "group": group,
+    "group": subject,
     "overview": overview,
     "queues": queues,
     "who_owned": lambda model, name, at=None: who_owned(model, name, "Orders", "broker-a", 0, at=at),
