@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from prometheus_client import Metric
 
@@ -13,6 +11,7 @@ from checkpoints.generation import ARCHIVE, OPERATOR
 from schemas.tables import TABLES
 from streaming.metrics.facts import Facts
 from streaming.metrics.family import family
+from streaming.read_model.files import files_of
 
 
 def telemetry_families(facts: Facts) -> Iterator[Metric]:
@@ -77,9 +76,9 @@ class Sizes:
         table.update_incremental()
         known = self._known.get(name)
         if known is None or known.version != table.version():
-            actions = pa.table(table.get_add_actions(flatten=True))
-            rows, size = (pc.sum(actions.column(column)).as_py() or 0 for column in ("num_records", "size_bytes"))
-            known = self._known[name] = Size(table.version(), rows, size, len(actions))
+            files = files_of(name, table)
+            rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+            known = self._known[name] = Size(table.version(), rows, size, len(files))
         return known
 
 
