@@ -6,9 +6,9 @@ and that a file of an older release may lack a column.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -38,13 +38,12 @@ def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     actions = pa.table(snapshot.get_add_actions(flatten=True))
     count = len(actions)
 
-    def column(name: str) -> Sequence[object]:
-        found: Sequence[object] = actions.column(name).to_pylist() if name in actions.column_names else [None] * count
-        return found
+    def column(name: str) -> list[Any]:
+        return actions.column(name).to_pylist() if name in actions.column_names else [None] * count
 
     partitions = zip(*(map(str, column(f"partition.{name}")) for name in PARTITIONED_BY.get(table, ())), strict=True)
     return [
-        File(str(path), int(str(size)), int(str(rows or 0)), int(str(begins or 0)), partition)
+        File(path, size, rows or 0, begins or 0, partition)
         for path, size, rows, begins, partition in zip(
             column("path"), column("size_bytes"), column("num_records"), column("min.time"),
             partitions if table in PARTITIONED_BY else [()] * count, strict=True,
