@@ -1,5 +1,8 @@
 """What brokers' hooks tell of a group: members, locks, holders, and what is wrong, call by call."""
 
+import pytest
+
+from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.state import decode_group, encode_group
 from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, holding, mq
@@ -404,6 +407,32 @@ def test_an_owner_that_died_stuck_is_known_by_the_lock_that_the_broker_keeps():
 
 
 # Hook and poll
+
+
+def test_a_pull_of_what_has_waited_ends_no_stall_and_a_commit_does():
+    """Healed, a client that was cut off pulls at once; only later it commits."""
+    two = {"a": holding(0, 1), "b": holding(2, 3)}
+    trace = ordered().pulls(1, "a", 0, offset=50, commit=50).poll(2, two, {0: (50, 50)})
+    for at in range(10, 110, 10):
+        trace.heart_beat(at, "a", "b").locks(at, "a", 0, 1).locks(at, "b", 2, 3).poll(at, two, {0: (60 + at, 50)})
+    trace.tick(104).pulls(105, "a", 0, offset=130).passes(106)
+    trace.poll(110, two, {0: (170, 50)})
+    assert [how for _, how, what in trace.incidents() if "STUCK" in what] == ["OPENED"]
+    trace.tick(111).pulls(112, "a", 0, offset=160, commit=130)
+    assert [how for _, how, what in trace.incidents() if "STUCK" in what] == ["OPENED", "RESOLVED"]
+
+
+@pytest.mark.parametrize(("pulls", "expired"), [(True, []), (False, [0, 1])])
+def test_who_is_asked_in_vain_and_pulls_all_the_same_has_not_ceased_to_pull(pulls, expired):
+    """A client that was cut off stands twice in the broker's list, and the broker asks it over the dead channel."""
+    trace = ordered().pulls(1, "a", 0, 1).poll(2, {"a": holding(0, 1), "b": holding(2, 3)})
+    for at in range(10, 200, 10):
+        trace.heart_beat(at, "a", "b").locks(at, "a", 0, 1).locks(at, "b", 2, 3).pulls(at, "b", 2, 3)
+        trace.poll(at, {"a": SILENT, "b": holding(2, 3)})
+        if pulls:
+            trace.pulls(at, "a", 0, 1)
+    told = [effect for effect in trace.effects if isinstance(effect, IncidentTransition)]
+    assert [one.queue_id for one in told if one.code == "PULL_EXPIRED"] == expired
 
 
 def test_what_the_holder_denies_when_it_is_asked_is_not_its_queue_whoever_answered_first():

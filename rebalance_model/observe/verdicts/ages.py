@@ -6,7 +6,8 @@ By polls: while a client goes on answering, its ages are those of its last answe
 a client that is silent (two questions in a row unanswered, though its broker answers) nothing is known since its last
 answer: it may have renewed and pulled until it was first asked in vain, so its ages are counted from then, by the
 collector's clock. (detection.md carries the last ages forward; in the capture of the demo a client that renewed its
-locks between its last answer and its freeze was called expired for the broker 20 s too early by that.)
+locks between its last answer and its freeze was called expired for the broker 20 s too early by that.) Its pulls, where
+the hook tells of them, count all the same: a broker may ask it over a dead channel while it goes on over another.
 """
 
 import msgspec
@@ -54,8 +55,8 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else of a former process queue
         exact = _hook_age(turn, mq, known.owner)
         lock, pull, consume = _polled(client, queue, turn.now)
-        if pull is None:
-            pull = told_pull(turn, mq)
+        if pull is None or client.silent:
+            pull = min((age for age in (pull, told_pull(turn, mq)) if age is not None), default=None)
         if exact is not None:
             return cls(client, queue, exact[0], lock_is_exact=True, clock=exact[1], pull=pull, consume=consume)
         ageing = turn.state.clock if client.silent else None

@@ -10,7 +10,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.polls.offsets import lag_of
-from rebalance_model.observe.state import HookQueue, HookView
+from rebalance_model.observe.state import HookQueue, HookView, QueueState
 from rebalance_model.observe.turn import Turn
 
 
@@ -30,6 +30,8 @@ def of(turn: Turn, mq: MessageQueue, limit: int) -> Stall | None:
     """By whichever shows the longer wait; looked at again when that reaches the limit. None: not known, or no news."""
     queue, told = turn.state.queues[mq], by_hook(turn, mq)
     lag, ms = lag_of(queue), queue.stalled_ms
+    if told is not None and ms and _is_as_polled(queue):
+        told = msgspec.structs.replace(told, moved=False)  # that it was pulled just now says nothing of what waited
     asked = lag is not None and queue.stats_at == turn.now  # judged at the answer: only then it still stands
     polled = Stall(ms, lag, turn.state.clock, moved=ms == 0) if asked else None
     if told is None or (told.lag is None and lag is not None and not turn.state.hook_clock):
@@ -37,6 +39,12 @@ def of(turn: Turn, mq: MessageQueue, limit: int) -> Stall | None:
     if 0 < told.ms <= limit:
         turn.look_again(told.clock, turn.clocks[told.clock] + limit + 1 - told.ms)
     return told if polled is None or told.ms >= polled.ms else polled
+
+
+def _is_as_polled(queue: QueueState) -> bool:
+    """Whether the hook has told of no commit beyond what the broker last answered."""
+    told = queue.hook
+    return told is not None and queue.commit_offset is not None and told.commit_offset <= queue.commit_offset
 
 
 def by_hook(turn: Turn, mq: MessageQueue) -> Stall | None:
