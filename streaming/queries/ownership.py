@@ -71,14 +71,19 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     of = subject(model, group, cluster, at)
     refuse_broadcasting(last_told(model, of).message_model, of)
     query = f"""
-        SELECT t.* FROM ownership_intervals t
+        SELECT t.* FROM who_owned_at($instant) t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
-            AND t.from_time <= $instant AND (t.to_time IS NULL OR $instant < t.to_time)
     """  # noqa: S608  parts of ours
     found = model.rows(query, {**of._asdict(), "topic": topic, "broker": broker, "queue_id": queue_id})
     if not found:
         _check_known(model, of, topic, MessageQueue(topic, broker, queue_id))
     return Interval(**found[0]) if found else None
+
+
+def owners_of(model: ReadModel, of: Subject, topic: str | None = None, *, retry: bool = False) -> list[Interval]:
+    """Who owned each queue of the group that was found, from when to when; a queue that nobody owned is left out."""
+    query = f"SELECT t.* FROM who_owned_at($instant) t WHERE {_OF_GROUP} AND {_OF_TOPIC} {_IN_ORDER}"  # noqa: S608  ours
+    return [Interval(**row) for row in model.rows(query, {**of._asdict(), "topic": topic, "retry": retry})]
 
 
 def last_owner(model: ReadModel, of: Subject, queue: MessageQueue) -> Interval | None:

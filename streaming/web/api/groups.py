@@ -12,7 +12,7 @@ from streaming.queries import lag as of_lag
 from streaming.queries import ownership, what_if
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries.answers import Group, Interval, LagPoint, Overview, OwnerChange, Plan, Queue, Rebalance
-from streaming.queries.subject import instant_of, subject
+from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
 from streaming.times import instant_ms
 from streaming.web.api.parameters import (
@@ -161,9 +161,7 @@ def _plans(  # noqa: PLR0913  what may change
 
 def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:
     of = subject(model, which.group, which.cluster, at)
-    then = instant_of(at)
-    found = ownership.intervals(model, of, then, then, which.topic, which.retry)
-    return [interval for interval in found if interval.to_time is None or then < interval.to_time]
+    return ownership.owners_of(model, of, which.topic, retry=which.retry)
 
 
 def _intervals(model: ReadModel, which: Which, span: Span) -> list[Interval]:
