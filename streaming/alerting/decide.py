@@ -111,21 +111,25 @@ class Desk:
             self._queue(transition, channel, "RESOLVED", now, wait(self._config, transition, channel), last.severity)
 
     def _tell(self, transition: IncidentTransition, now: int) -> None:
-        silence = self.controls.silenced(transition, now)
-        found = targets(self._config, transition)
         if transition.parent is not None:
             self._hold(transition, f"ABSORBED by {transition.parent}", now)
-        elif silence is not None:
+            return
+        silence = self.controls.silenced(transition, now)
+        if silence is not None:
             self._hold(transition, f"{SILENCED} by {silence}", now)
-        elif not found:
+            return
+        found = targets(self._config, transition)
+        if not found:
             self._hold(transition, "NO_ROUTE", now)
-        for channel, wait_ms in found if transition.parent is None and silence is None else ():
-            known = self.book.known.get(transition.incident_id)
-            told = known.told.get(channel) if known is not None else None
-            if told is None:
+            return
+        known = self.book.known.get(transition.incident_id)
+        told = dict(known.told) if known is not None else {}
+        for channel, wait_ms in found:
+            before = told.get(channel)
+            if before is None:
                 self._queue(transition, channel, "OPENED", now, wait_ms, None)
             else:
-                self._queue(transition, channel, "ESCALATED", now, wait_ms, told.severity)
+                self._queue(transition, channel, "ESCALATED", now, wait_ms, before.severity)
 
     def _remind(self, known: Known, now: int) -> None:
         transition = known.last
