@@ -6,6 +6,7 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
+from streaming.alerting.book import Book
 from streaming.alerting.config import AlertsConfig
 from streaming.alerting.decide import Desk
 from streaming.alerting.follow import Follower
@@ -102,16 +103,19 @@ def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
     )
 
 
-def open_incident(tables: Path, config: AlertsConfig, beginning: str) -> IncidentTransition:
+def open_incident(tables: Path, beginning: str) -> IncidentTransition:
     """The open incident whose id begins so, as it was told last: one that the alerts know, or one of the tables.
 
     Raises:
         UserError: there is none, or there are several, or it is over.
     """
-    known = [one.last for name, one in _opened(tables, config)[0].book.known.items() if name.startswith(beginning)]
+    book = Book()
+    for row in Ledger(tables).rows():
+        book.apply(row)
+    known = [one.last for name, one in book.known.items() if name.startswith(beginning)]
+    if len(known) == 1 and not known[0].group:
+        return known[0]  # of the dead-man check, which the table of incidents has not
     with ReadModel(tables) as model:
-        if len(known) == 1 and not known[0].group:
-            return known[0]  # of the dead-man check, which the table of incidents has not
         found = incident_of(model, beginning)
         if found.resolved_at is not None:
             raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")

@@ -146,13 +146,11 @@ def ack(
     reason: Annotated[str, typer.Option(help="For those who look later.")] = "",
 ) -> None:
     """Say that an incident is known: no more reminders of it. When it gets worse and when it is over is told."""
-    from streaming.alerting.config import load_alerts
     from streaming.alerting.ledger import tell
     from streaming.alerting.status import open_incident
 
-    settings = load_settings()
-    tables = settings.runtime.tables
-    found = open_incident(tables, load_alerts(settings.alerts.file), incident)
+    tables = load_settings().runtime.tables
+    found = open_incident(tables, incident)
     tell(tables, AlertControl(time=_now(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
                               code=None, until=None, reason=reason, author=_author()))  # fmt: skip
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
