@@ -130,6 +130,20 @@ def test_a_group_stays_ordered_while_any_lock_of_it_is_renewed():
     assert trace.owners()[2] == "b"
 
 
+def test_when_the_ordered_one_of_a_mixed_group_leaves_who_pulls_has_each_queue():
+    """While c locks, the hook believes locks alone: that b pulls 1 now is news, and that a pulls it no more."""
+    trace = concurrent().heart_beat(4, "c").locks(5, "c", 3)
+    for at in range(10, 150, 10):
+        trace.heart_beat(at, "a", "b", "c").pulls(at, "a", 0).pulls(at, "b", 1, 2).pulls(at, "c", 3)
+        trace.locks(at, "c", 3)
+    trace.unlocks(150, "c", 3).leaves(150, "c")
+    for at in range(151, 260, 5):
+        trace.heart_beat(at, "a", "b").pulls(at, "a", 0).pulls(at, "b", 1, 2, 3).passes(at + 1)
+    assert trace.state.orderly is None
+    assert trace.owners() == {0: "a", 1: "b", 2: "b", 3: "b"}
+    assert trace.incidents("PULL_EXPIRED", "QUEUE_DOUBLE_OWNED") == []
+
+
 def test_of_more_askers_than_are_kept_the_one_of_longest_ago_is_forgotten_even_if_it_is_the_last():
     """A broker's clock may be set back: the ninth to ask is then the oldest."""
     askers = "cdefghij"

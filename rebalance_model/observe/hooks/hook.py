@@ -292,11 +292,22 @@ def _doubt_order(turn: Turn, rival: Rival) -> None:
     hooks = [view.hook for view in turn.state.views.values() if view.hook is not None]
     renewed = (hook.time - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
     if rival.pull_time - rival.since > lives and not any(renewed):
-        turn.state.orderly = None
-        turn.group_to_judge = True
-        turn.queues_to_judge |= dict.fromkeys(turn.state.queues)
-        for hook in hooks:
-            hook.locks = {}
+        _end_order(turn)
+
+
+def _end_order(turn: Turn) -> None:
+    """Locks named the owners so far, whoever pulled: now who pulls has the queue."""
+    turn.state.orderly = None
+    turn.group_to_judge = True
+    turn.queues_to_judge |= dict.fromkeys(turn.state.queues)
+    for view in turn.state.views.values():
+        if view.hook is not None:
+            view.hook.locks = {}
+    for mq, queue in turn.state.queues.items():
+        hook = turn.live_hook(turn.state.views.get(mq.broker))
+        if hook is not None and queue.hook is not None and queue.hook.rival is not None:
+            rival, queue.hook.rival = queue.hook.rival, None
+            _hold(turn, hook, rival.client_id, [mq], "PULLED")
 
 
 def _commit(turn: Turn, view: BrokerView, hook: HookView, event: UpdateConsumerOffset) -> None:
