@@ -8,7 +8,7 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
-from streaming.alerting.alert import Alert, Delivery
+from streaming.alerting.alert import Alert, Delivery, key_of
 
 SILENCED = "SILENCED"
 """How `AlertDelivery.detail` begins where a silence holds an alert back: it is told when the silence is over."""
@@ -122,7 +122,7 @@ class Book:
             told = known.told.get(channel)
             if told is not None and incident_id in lane.heard:
                 yield Alert(
-                    key=f"{incident_id}:{known.last.seq}:{channel}",
+                    key=key_of(known.last, channel),
                     kind="OPENED",
                     told_severity=told.severity,
                     transition=msgspec.structs.replace(known.last, severity=told.severity),

@@ -70,6 +70,11 @@ def converted(rows: pa.Table, kind: type[_Row]) -> Iterator[_Row]:
     return (msgspec.convert(row, kind) for row in rows.to_pylist())
 
 
+def controls_of(rows: pa.Table) -> list[AlertControl]:
+    """What people told the alerts, oldest first."""
+    return sorted(converted(rows, AlertControl), key=lambda row: row.time)
+
+
 @contextmanager
 def claimed(root: Path) -> Iterator[None]:
     """Be the only alert process of a root.

@@ -18,6 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.alerting.alert import Alert, Delivery
+from streaming.dashboard.links import incident_link
 from streaming.errors import UserError
 from streaming.times import written
 
@@ -108,7 +109,7 @@ class Texts:
             "told_severity": alert.told_severity,
             "evidence": json.loads(alert.transition.evidence),
             "where": " ".join(part for part in (alert.transition.group, alert.transition.subject) if part),
-            "link": f"{self._address}/incident/{alert.transition.incident_id}",
+            "link": self._address + incident_link(alert.transition.incident_id),
         }
 
     def _try(self, path: Path) -> None:

@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-import msgspec
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from rebalance_model.observe.effects import IncidentTransition
-from schemas.rows import AlertControl
 from streaming.alerting.alert import Delivery
 from streaming.alerting.book import Lane
 from streaming.alerting.channels import Channel
@@ -23,7 +21,7 @@ from streaming.alerting.dead_man import Watch
 from streaming.alerting.decide import Desk
 from streaming.alerting.deliver import Clock, Result, Sender
 from streaming.alerting.follow import Follower, LostError
-from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted
+from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
 from streaming.alerting.pack import pack
 from streaming.alerting.render import Texts
 from streaming.errors import UserError
@@ -58,7 +56,7 @@ class Alerting:
         self._desk = Desk(config, self._ledger.rows())
         self._incidents = Follower(tables / _ANOMALIES, columns_of(_ANOMALIES))
         self._controls = Follower(tables / CONTROLS, columns_of(CONTROLS))
-        self._desk.controls.take(_controls(self._controls.whole().read_all()))
+        self._desk.controls.take(controls_of(self._controls.whole().read_all()))
         self._position = self._ledger.position(self._incidents.table_id)
         if self._position is not None:
             self._incidents.version = self._position
@@ -105,9 +103,9 @@ class Alerting:
         """Take in what people said, what was found, and what fell silent."""
         try:
             for commit in self._controls.new():
-                self._desk.controls.take(_controls(commit.rows))
+                self._desk.controls.take(controls_of(commit.rows))
         except LostError:
-            self._desk.controls.take(_controls(self._controls.whole().read_all()))
+            self._desk.controls.take(controls_of(self._controls.whole().read_all()))
         try:
             if self._position is None:
                 self._catch_up(now)
@@ -182,12 +180,7 @@ class Alerting:
 
 def _transitions(rows: pa.Table) -> list[IncidentTransition]:
     """In the order in which they were told, of each incident."""
-    found = (msgspec.convert(row, IncidentTransition) for row in rows.to_pylist())
-    return sorted(found, key=lambda one: one.seq)
-
-
-def _controls(rows: pa.Table) -> list[AlertControl]:
-    return sorted(converted(rows, AlertControl), key=lambda row: row.time)
+    return sorted(converted(rows, IncidentTransition), key=lambda one: one.seq)
 
 
 def _said(delivery: Delivery) -> str:

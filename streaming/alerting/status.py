@@ -8,9 +8,10 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.alerting.book import Book
 from streaming.alerting.config import AlertsConfig
+from streaming.alerting.controls import Controls
 from streaming.alerting.decide import Desk
 from streaming.alerting.follow import Follower
-from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, converted, is_claimed
+from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, is_claimed
 from streaming.errors import UserError
 from streaming.queries.incidents import incident_of
 from streaming.read_model.reader import ReadModel
@@ -125,17 +126,18 @@ def open_incident(tables: Path, beginning: str) -> IncidentTransition:
 def _opened(tables: Path, config: AlertsConfig) -> tuple[Desk, int | None]:
     ledger = Ledger(tables)
     desk = Desk(config, ledger.rows())
-    desk.controls.take(controls(tables))
+    desk.controls = controls(tables)
     incidents = Follower(tables / "anomalies")
     position = ledger.position(incidents.table_id)
     return desk, None if position is None else incidents.version - position
 
 
-def controls(tables: Path) -> list[AlertControl]:
-    """What people told the alerts, oldest first.
+def controls(tables: Path) -> Controls:
+    """What people told the alerts.
 
     Raises:
         UserError: there are no tables.
     """
-    rows = converted(Follower(tables / CONTROLS, columns_of(CONTROLS)).whole().read_all(), AlertControl)
-    return sorted(rows, key=lambda row: row.time)
+    held = Controls()
+    held.take(controls_of(Follower(tables / CONTROLS, columns_of(CONTROLS)).whole().read_all()))
+    return held

@@ -188,12 +188,9 @@ def add(
 @silence_app.command(name="list")
 def list_silences(*, output: Output = "table") -> None:
     """The silences that hold now."""
-    from streaming.alerting.controls import Controls
     from streaming.alerting.status import controls
 
-    held = Controls()
-    held.take(controls(load_settings().runtime.tables))
-    active = held.active(_now())
+    active = controls(load_settings().runtime.tables).active(_now())
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(active)).decode())
     else:
@@ -203,14 +200,11 @@ def list_silences(*, output: Output = "table") -> None:
 @silence_app.command()
 def end(name: Annotated[str, typer.Argument(metavar="ID", help="The silence's id.")]) -> None:
     """End a silence now."""
-    from streaming.alerting.controls import Controls
     from streaming.alerting.ledger import tell
     from streaming.alerting.status import controls
 
     tables, now = load_settings().runtime.tables, _now()
-    held = Controls()
-    held.take(controls(tables))
-    found = next((silence for silence in held.active(now) if silence.control_id == name), None)
+    found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
     if found is None:
         raise UserError(f"No silence {name} holds now: `rebalance-watch alert silence list` shows those that do.")
     tell(tables, msgspec.structs.replace(found, time=now, control="END", author=_author()))
