@@ -22,6 +22,8 @@ from streaming.dashboard.links import incident_link
 from streaming.errors import UserError
 from streaming.times import written
 
+TEMPLATE_ERRORS = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What a template may raise: its own errors, and those of what it works out."""
 NAMES = ("opened", "escalated", "reminder", "resolved", "summary")
 _GROUPS_NAMED = 3
 """A line of a summary names so many groups, and counts the rest."""
@@ -81,7 +83,7 @@ class Texts:
         """The message of a delivery; the same for every attempt."""
         try:
             return self._message(self._theirs, delivery)
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except TEMPLATE_ERRORS as error:
             structlog.get_logger().warning("a template failed, ours is used", reason=str(error), key=delivery.key)
             return self._message(self._ours, delivery)
 
@@ -119,7 +121,7 @@ class Texts:
             try:
                 variables = _summary([sample]) | {"address": self._address} if name == "summary" else sample
                 _parts(self._theirs, name, variables)
-            except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            except TEMPLATE_ERRORS as error:
                 raise UserError(f"The alert template {path / name}.txt can't be used: {error}.") from None
 
 

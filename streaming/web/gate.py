@@ -11,13 +11,14 @@ So the first answer to it is a page that loads the same address again, from here
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from streaming.web.access import Access
+from streaming.web.api.errors import failure
 
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
@@ -75,13 +76,13 @@ class Gate:
         """The answer to who must not come in."""
         hosts = self._access.hosts
         if hosts is not None and _name(connection.headers.get("host", "")) not in hosts:
-            return _error(HTTPStatus.BAD_REQUEST, "That is not this server's name: ask for 127.0.0.1, or set web.url.")
+            return failure(HTTPStatus.BAD_REQUEST, "That is not this server's name: ask for 127.0.0.1, or set web.url.")
         if self._is_foreign(connection):
-            return _error(HTTPStatus.FORBIDDEN, "A page of another site asked: open this one itself.")
+            return failure(HTTPStatus.FORBIDDEN, "A page of another site asked: open this one itself.")
         if self._access.token is None or connection.scope["path"] == LOGIN_PATH or self._is_known(connection):
             return None
         if "text/html" not in connection.headers.get("accept", ""):
-            answer = _error(HTTPStatus.UNAUTHORIZED, "A token is needed: send it as Authorization: Bearer TOKEN.")
+            answer = failure(HTTPStatus.UNAUTHORIZED, "A token is needed: send it as Authorization: Bearer TOKEN.")
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
         if connection.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
@@ -110,7 +111,3 @@ def _name(host: str) -> str:
     """A Host header without its port."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdigit() else host.lower()
-
-
-def _error(status: HTTPStatus, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status)

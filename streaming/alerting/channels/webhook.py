@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import msgspec
-from jinja2 import Template, TemplateError
+from jinja2 import Template
 
 from streaming.alerting.alert import Delivery
 from streaming.alerting.channels.channel import ChannelError, HttpClient
 from streaming.alerting.config import WebhookConfig
-from streaming.alerting.render import SAMPLE, Message, Texts, sandbox
+from streaming.alerting.render import SAMPLE, TEMPLATE_ERRORS, Message, Texts, sandbox
 from streaming.errors import UserError
 
 
@@ -32,7 +32,7 @@ class Webhook:
         del now
         try:
             body = msgspec.json.encode(message) if self._template is None else _made(self._template, message)
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except TEMPLATE_ERRORS as error:
             raise ChannelError(f"the template failed: {error}", rejected=True) from None
         self._http.post(body, message.key)
 
@@ -51,7 +51,7 @@ def _template(path: str) -> Template:
         _made(template, Texts("", "http://127.0.0.1").message(sample))
     except (OSError, UnicodeDecodeError):
         raise UserError(f"The webhook template {path} can't be read: correct the channel's `template`.") from None
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except TEMPLATE_ERRORS as error:
         raise UserError(f"The webhook template {path} can't be used: {error}.") from None
     return template
 
