@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from streaming.dashboard.facts import History, State
 from streaming.queries.answers import Coverage, Group, Queue
+from streaming.queries.words import queue_name
 
 _RANK = {"BAD": 0, "WARN": 1, "UNKNOWN": 2, "OK": 3}
 
@@ -25,19 +26,9 @@ class Member(NamedTuple):
     """How many of its queues are not OK."""
 
 
-def differs(queue: Queue) -> bool:
-    """Whether it has another owner than the strategy says, or none."""
-    return queue.expected_owner is not None and queue.expected_owner != queue.owner
-
-
 def needs_a_look(queue: Queue) -> bool:
     """Whether there is anything about it that is not as it should be."""
-    return queue.status != "OK" or differs(queue) or queue.owner is None
-
-
-def name_of(queue: Queue) -> str:
-    """As it is called on the page."""
-    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+    return queue.status != "OK" or queue.is_elsewhere or queue.owner is None
 
 
 def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
@@ -64,7 +55,7 @@ def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
 def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
     """Queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first)."""
     keys = {
-        "status": lambda q: (_RANK[q.status], not differs(q), q.topic, q.broker, q.queue_id),
+        "status": lambda q: (_RANK[q.status], not q.is_elsewhere, q.topic, q.broker, q.queue_id),
         "name": lambda q: (q.topic, q.broker, q.queue_id),
         "lag": lambda q: (-(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
     }
@@ -75,7 +66,8 @@ def matches(queue: Queue, text: str, *, only_differing: bool) -> bool:
     """Whether it is one of those that the user wants to see."""
     if only_differing and not needs_a_look(queue):
         return False
-    return text in f"{name_of(queue)} {queue.owner or 'nobody'} {queue.expected_owner or ''}".lower()
+    name = queue_name(queue.topic, queue.broker, queue.queue_id)
+    return text in f"{name} {queue.owner or 'nobody'} {queue.expected_owner or ''}".lower()
 
 
 def changes(history: History) -> list[int]:
@@ -114,7 +106,7 @@ def coverage_of(coverage: Coverage) -> str:
 def facts(state: State) -> dict[str, int]:
     """The counts of the page's head."""
     return {
-        "differing": sum(map(differs, state.queues)),
+        "differing": sum(queue.is_elsewhere for queue in state.queues),
         "unpredicted": sum(queue.expected_owner is None for queue in state.queues),
     }
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from nicegui import ui
 
 from streaming.dashboard import links
+from streaming.queries.words import queue_name
 from streaming.times import written
 
 UNKNOWN = Markup('<span class="unknown" title="not known">not known</span>')
@@ -59,7 +60,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )  # fmt: skip
 _TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count, "iso": written}
-_TEMPLATES.globals |= {"links": links, "UNKNOWN": UNKNOWN}
+_TEMPLATES.globals |= {"links": links, "queue_name": queue_name, "UNKNOWN": UNKNOWN}
 
 
 def rendered(template: str, **facts: object) -> str:

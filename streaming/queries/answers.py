@@ -92,6 +92,11 @@ class Queue(Answer):
     status_reason: str
     time: int = Field(description="When the queue's state was last told; the ages are of then.")
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it has another owner than the strategy says, or none."""
+        return self.expected_owner is not None and self.expected_owner != self.owner
+
 
 class Member(Answer):
     """A client and how many queues it has, retry queues left out."""

@@ -65,11 +65,7 @@ def assignments(  # noqa: PLR0913  a command line
 
 
 def _is_problem(queue: Queue) -> bool:
-    return queue.status != "OK" or _is_elsewhere(queue)
-
-
-def _is_elsewhere(queue: Queue) -> bool:
-    return queue.expected_owner is not None and queue.expected_owner != queue.owner
+    return queue.status != "OK" or queue.is_elsewhere
 
 
 def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> RenderableType:
@@ -95,7 +91,7 @@ def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> Renderabl
             words.queue_name(queue.topic, queue.broker, queue.queue_id),
             owner if queue.owner is None else queue.owner,
             words.moment(queue.since, now),
-            expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if _is_elsewhere(queue) else ""),
+            expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
             words.number(queue.lag),
             "none" if queue.locked is False else words.duration(queue.lock_age_ms),
             words.duration(queue.pull_age_ms),
