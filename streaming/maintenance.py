@@ -31,6 +31,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.errors import UserError
 from streaming.read_model.files import File, files_of, literal, select
+from streaming.times import now_ms
 
 DAY_MS = 86_400_000
 FILE_ROWS = 250_000
@@ -212,7 +213,7 @@ class _Rewriter:
                 "replaced; restore the table from a backup, or rebuild it from the archive."
             )
         added = AddAction(
-            relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), _now(), data_change,
+            relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), now_ms(), data_change,
             json.dumps(stats),
         )  # fmt: skip
         self._replace(files, [added], data_change=data_change)
@@ -239,7 +240,7 @@ class _Rewriter:
             raise UserError(_MEANWHILE.format(self._table))
         names = PARTITIONED_BY.get(self._table, ())
         removed = [
-            RemoveAction(file.path, data_change, _now(), file.size, dict(zip(names, file.partition, strict=True)))
+            RemoveAction(file.path, data_change, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))
             for file in files
         ]
         application = f"maintain/{self._table}"
@@ -271,7 +272,3 @@ def _bins(files: Sequence[File]) -> Iterator[list[File]]:
                 together, rows = [], 0
         if len(together) > 1:
             yield together
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

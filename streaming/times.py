@@ -1,6 +1,7 @@
 """Times as people write them on a command line or in an address."""
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from streaming.errors import UserError
@@ -15,6 +16,11 @@ _DAY = re.compile(r"(yesterday|today) (\d{1,2}:\d\d(?::\d\d)?)", re.ASCII | re.I
 _SECONDS_FROM, _MILLISECONDS_FROM, _END = 100_000_000, 100_000_000_000, 253_402_300_800_000
 """A number from 1973 on, to the year 5138, is seconds; a larger one, to the year 9999, milliseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now_ms() -> int:
+    """This machine's clock, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 def duration_ms(text: str) -> int:

@@ -3,7 +3,6 @@
 import getpass
 import secrets
 import signal
-import time
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -17,7 +16,7 @@ from schemas.rows import AlertControl
 from streaming.cli.grid import visible
 from streaming.errors import UserError
 from streaming.settings import load_settings
-from streaming.times import duration_ms, written
+from streaming.times import duration_ms, now_ms, written
 
 app = typer.Typer(help="Tell people what is wrong, and when it is over.")
 silence_app = typer.Typer(help="Silences: nobody is told of what they cover while they last.", no_args_is_help=True)
@@ -62,8 +61,8 @@ def run() -> None:
             config=config,
             channels=channels,
             texts=texts,
-            clock=_now,
-            report=lambda line: console.print(f"{written(_now())} {escape(visible(line))}", soft_wrap=True),
+            clock=now_ms,
+            report=lambda line: console.print(f"{written(now_ms())} {escape(visible(line))}", soft_wrap=True),
         )
 
         def stop(number: int, _frame: object) -> None:
@@ -92,7 +91,7 @@ def test(channel: Annotated[str, typer.Argument(help="Its name in [channels].")]
     if channel not in config.channels:
         there = ", ".join(config.channels) or "none at all"
         raise UserError(f"There is no channel {channel}: the alerts file has {there}.")
-    now = _now()
+    now = now_ms()
     alert = sample(now)
     message = Texts(config.templates, settings.web.address).message(
         Delivery(alert.key, channel, (alert,), summary=False, attempt=1)
@@ -114,7 +113,7 @@ def status(*, output: Output = "table") -> None:
     from streaming.alerting.status import status as ask
 
     settings = load_settings()
-    told = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), _now())
+    told = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now_ms())
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(told)).decode())
     else:
@@ -151,7 +150,7 @@ def ack(
 
     tables = load_settings().runtime.tables
     found = open_incident(tables, incident)
-    tell(tables, AlertControl(time=_now(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
+    tell(tables, AlertControl(time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
                               code=None, until=None, reason=reason, author=_author()))  # fmt: skip
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
@@ -175,7 +174,7 @@ def add(
         raise UserError("That would silence everything: name a --group, --code or --cluster ('*' if you mean it).")
     if code is not None and not any(fnmatchcase(one, code) for one in CODES):
         raise UserError(f"No incident has a code like {code!r}: the README lists them.")
-    now, name = _now(), secrets.token_hex(4)
+    now, name = now_ms(), secrets.token_hex(4)
     if not (lasts := duration_ms(span)):
         raise UserError("A silence needs an end that lies ahead: give a span with --for.")
     tell(load_settings().runtime.tables, AlertControl(
@@ -190,7 +189,7 @@ def list_silences(*, output: Output = "table") -> None:
     """The silences that hold now."""
     from streaming.alerting.status import controls
 
-    active = controls(load_settings().runtime.tables).active(_now())
+    active = controls(load_settings().runtime.tables).active(now_ms())
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(active)).decode())
     else:
@@ -203,7 +202,7 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="The silence's id
     from streaming.alerting.ledger import tell
     from streaming.alerting.status import controls
 
-    tables, now = load_settings().runtime.tables, _now()
+    tables, now = load_settings().runtime.tables, now_ms()
     found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
     if found is None:
         raise UserError(f"No silence {name} holds now: `rebalance-watch alert silence list` shows those that do.")
@@ -239,7 +238,3 @@ def _author() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name
         return ""
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

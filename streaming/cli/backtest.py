@@ -2,7 +2,6 @@
 
 import csv
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from streaming.errors import UserError
 from streaming.settings import load_policy, load_settings
-from streaming.times import duration_ms, instant_ms
+from streaming.times import duration_ms, instant_ms, now_ms
 
 if TYPE_CHECKING:
     from streaming.backtest import Life, Result
@@ -39,7 +38,7 @@ def backtest(  # noqa: PLR0913  a command line
     from streaming.backtest import backtest as run
     from streaming.read_model import ReadModel
 
-    thresholds, now = load_policy(policy), time.time_ns() // 1_000_000
+    thresholds, now = load_policy(policy), now_ms()
     console = Console(stderr=True, highlight=False)
     with ReadModel(load_settings().runtime.tables) as model:
         begin = instant_ms(since, now)

@@ -12,7 +12,7 @@ from rich.table import Table
 from schemas.tables import TABLES
 from streaming.errors import UserError
 from streaming.settings import load_settings
-from streaming.times import duration_ms
+from streaming.times import duration_ms, now_ms
 
 if TYPE_CHECKING:
     from streaming.maintenance import Done, Limits
@@ -52,7 +52,7 @@ def maintain(
         raise UserError(f"There are no tables in {tables}: start `rebalance-watch run`, or name another --root.")
     pause = duration_ms(every) / 1000 if every is not None else None
     while True:
-        since = time.time_ns() // 1_000_000 - duration_ms(older_than) if older_than is not None else None
+        since = now_ms() - duration_ms(older_than) if older_than is not None else None
         _once(tables, wanted, Limits(since, replaced), dry_run=dry_run)
         if pause is None:
             return

@@ -1,12 +1,11 @@
 """The options that the questions have in common."""
 
-import time
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
 
-from streaming.times import instant_ms
+from streaming.times import instant_ms, now_ms
 
 Format = Literal["table", "json", "csv"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
@@ -37,11 +36,6 @@ class Output:
     format: Format = "table"
     watch: bool = False
     every: float = 2.0
-
-
-def now_ms() -> int:
-    """This machine's clock: what "2h ago" and "today" are reckoned by."""
-    return time.time_ns() // 1_000_000
 
 
 def instant(text: str | None) -> int | None:

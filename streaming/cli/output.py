@@ -16,11 +16,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 from streaming.cli.grid import Cell, visible
-from streaming.cli.options import Format, Output, now_ms
+from streaming.cli.options import Format, Output
 from streaming.errors import UserError
 from streaming.queries.answers import Answer, as_json
 from streaming.queries.words import moment
 from streaming.settings import load_settings
+from streaming.times import now_ms
 
 if TYPE_CHECKING:
     from streaming.read_model import ReadModel  # imported when asked: DuckDB takes half a second

@@ -1,7 +1,6 @@
 """Where events get their `time` and `seq`, and the one queue through which they leave."""
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,6 +10,7 @@ import msgspec
 from rebalance_model.observe.decoding import VALUE_BYTES_MAX
 from rebalance_model.observe.events import Event
 from streaming.log.rows import encode
+from streaming.times import now_ms
 
 E = TypeVar("E", bound=Event)
 Sink = Callable[[list[Event]], None]
@@ -19,11 +19,6 @@ Sink = Callable[[list[Event]], None]
 
 class UnsendableError(ValueError):
     """What was answered makes no event: a value out of its range, or more than a row of the log may hold."""
-
-
-def now_ms() -> int:
-    """The collector's clock."""
-    return time.time_ns() // 1_000_000
 
 
 class Emitter:

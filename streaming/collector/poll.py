@@ -35,9 +35,10 @@ from rebalance_model.observe.events import (
 )
 from streaming.collector.answers import Broker, Payload
 from streaming.collector.client import RpcFailedError
-from streaming.collector.emitter import Emitter, UnsendableError, now_ms
+from streaming.collector.emitter import Emitter, UnsendableError
 from streaming.collector.rpc import Rpc
 from streaming.settings import Collector
+from streaming.times import now_ms
 
 log = structlog.get_logger()
 

@@ -1,10 +1,9 @@
 """Which instant a page shows, and which span around it."""
 
-import time
 from typing import NamedTuple
 
 from streaming.errors import UserError
-from streaming.times import duration_ms, instant_ms
+from streaming.times import duration_ms, instant_ms, now_ms
 
 SPANS = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 d", "7d": "7 d"}
 """The spans to choose from, as they stand in an address and on a button."""
@@ -41,7 +40,7 @@ class Ends(NamedTuple):
 
 def ends(first: int, last: int, retold: int, now: int | None = None) -> Ends:
     """Where history ends, by the clock (``now``, if it isn't given) and by what was told."""
-    now = time.time_ns() // 1_000_000 if now is None else now
+    now = now_ms() if now is None else now
     silent = now - last >= SILENT_AFTER * retold
     return Ends(first, last, last if silent else max(now, last), silent, retold)
 
@@ -66,7 +65,7 @@ def parse_at(text: str | None) -> int | None:
     Raises:
         UserError: it is no time.
     """
-    return instant_ms(text, time.time_ns() // 1_000_000) if text else None
+    return instant_ms(text, now_ms()) if text else None
 
 
 def parse_span(text: str | None) -> str:

@@ -17,6 +17,7 @@ from typing import BinaryIO, Self
 
 from streaming.errors import UserError
 from streaming.log.rows import Row
+from streaming.times import now_ms
 
 FILE_BYTES_MAX = 2**24
 """16 MiB of rows, before compression: a reader takes a file whole. A line has at least one byte (its end), so a
@@ -142,7 +143,7 @@ class FilePublisher:
         file.append(row.value)
 
     def _finish(self, partition: int) -> None:
-        self._mtime_ms = max(self._mtime_ms + 1, time.time_ns() // 1_000_000)
+        self._mtime_ms = max(self._mtime_ms + 1, now_ms())
         self._open.pop(partition).finish(self._mtime_ms)
 
     def _unwritable(self, error: OSError) -> UserError:

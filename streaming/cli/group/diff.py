@@ -17,12 +17,11 @@ from streaming.cli.options import (
     RetryOption,
     TopicOption,
     named,
-    now_ms,
 )
 from streaming.cli.output import present
 from streaming.queries import words
 from streaming.queries.answers import OwnerChange
-from streaming.times import instant_ms
+from streaming.times import instant_ms, now_ms
 
 
 def diff(  # noqa: PLR0913  a command line

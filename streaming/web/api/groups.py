@@ -14,7 +14,7 @@ from streaming.queries import rebalances as of_rebalances
 from streaming.queries.answers import Group, Interval, LagPoint, Overview, OwnerChange, Plan, Queue, Rebalance
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
-from streaming.times import instant_ms
+from streaming.times import instant_ms, now_ms
 from streaming.web.api.parameters import (
     FORMS,
     At,
@@ -25,7 +25,6 @@ from streaming.web.api.parameters import (
     Span,
     StoreOf,
     Which,
-    now_ms,
     sent,
 )
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from streaming.metrics.sources import Sources
 from streaming.queries.answers import Answer
-from streaming.web.api.parameters import StoreOf, now_ms, sent
+from streaming.times import now_ms
+from streaming.web.api.parameters import StoreOf, sent
 
 router = APIRouter(tags=["health"])
 

@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from streaming.queries import incidents as of_incidents
 from streaming.queries.answers import Incident, IncidentStory, Severity
-from streaming.times import instant_ms
-from streaming.web.api.parameters import At, Cluster, StoreOf, now_ms, sent
+from streaming.times import instant_ms, now_ms
+from streaming.web.api.parameters import At, Cluster, StoreOf, sent
 
 router = APIRouter(tags=["incidents"])
 

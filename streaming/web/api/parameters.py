@@ -1,6 +1,5 @@
 """What the endpoints share: their parameters, the store, and how an answer is sent."""
 
-import time
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Path, Query, Request
@@ -9,7 +8,7 @@ from fastapi.responses import Response
 from streaming.errors import UserError
 from streaming.queries.answers import as_json
 from streaming.settings import Settings
-from streaming.times import instant_ms
+from streaming.times import instant_ms, now_ms
 from streaming.web.store import Store
 
 FORMS = "ISO 8601 (UTC where no zone is said), epoch seconds or milliseconds, a span ago as 2h, or yesterday 14:00"
@@ -81,8 +80,3 @@ Cluster = Annotated[str | None, Query(description="Its cluster, where the name i
 def sent(answer: object) -> Response:
     """An answer in the bytes that the command line prints."""
     return Response(as_json(answer), media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def now_ms() -> int:
-    """The wall clock."""
-    return time.time_ns() // 1_000_000

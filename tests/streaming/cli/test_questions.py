@@ -17,7 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
-from streaming.cli import main, options, output, sql
+from streaming import times
+from streaming.cli import main, output, sql
 from streaming.errors import UserError
 from streaming.queries import answers
 from streaming.queries.answers import as_json
@@ -59,7 +60,7 @@ def ask(model, monkeypatch):
     """
     for module in (output, sql):
         monkeypatch.setattr(module, "tables", lambda: nullcontext(model))
-    monkeypatch.setattr(options.time, "time_ns", lambda: END * 1_000_000)
+    monkeypatch.setattr(times.time, "time_ns", lambda: END * 1_000_000)
 
     def run(*arguments: str, columns: int | None = None) -> Ended:
         if columns is None:
