@@ -1,4 +1,4 @@
-"""Times as people write them on a command line or in an address."""
+"""Now, and times as people write them on a command line or in an address."""
 
 import re
 import time

@@ -3,11 +3,7 @@
 from urllib.parse import quote, urlencode
 
 HOME = "/"
-
-
-def home_link(at: int | None = None) -> str:
-    """All groups."""
-    return _link(HOME, at=at)
+"""All groups."""
 
 
 def group_link(cluster: str, group: str, at: int | None = None, span: str | None = None) -> str:

@@ -59,7 +59,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader("streaming.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count, "iso": written}
+_TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count}
 _TEMPLATES.globals |= {"links": links, "queue_name": queue_name, "UNKNOWN": UNKNOWN}
 
 
