@@ -200,7 +200,7 @@ class _Rewriter:
         relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
         path = self._folder / relative
         stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
-        order = ", ".join(f'"{name}"' for name in _ORDER.get(self._table, ())) or "ALL"
+        order = ", ".join(f'"{name}"' for name in _ORDER[self._table])
         wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {order}"  # noqa: S608  files and names of ours
         self._database.execute(
             f"COPY ({wanted}) TO {literal(str(path))}"

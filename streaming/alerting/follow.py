@@ -22,7 +22,6 @@ from streaming.maintenance import MARK
 class Commit(NamedTuple):
     """An append."""
 
-    version: int
     time: int
     """By the clock of who wrote it."""
     rows: pa.Table
@@ -69,7 +68,7 @@ class Follower:
             rows, time = self._rows(actions), _time(actions)
             self.version += 1
             if rows is not None:
-                yield Commit(self.version, time, rows)
+                yield Commit(time, rows)
 
     def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
         """The rows of the newest version, in no order, which is the known version from then on."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
-from fastapi import FastAPI
 from nicegui import app as nicegui
 from nicegui import ui
 
@@ -31,9 +30,8 @@ class _Page(Protocol):
         """Make the page and show it."""
 
 
-def register(app: FastAPI, store: Store) -> None:
+def register(store: Store) -> None:
     """Define the pages. Called once, before NiceGUI is mounted on the application."""
-    del app  # the pages are NiceGUI's, which is mounted on it
     nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
 
     def page(path: str) -> ui.page:

@@ -1,6 +1,6 @@
 """The FastAPI application and how it is served: NiceGUI's pages, REST API and metrics on one port.
 
-For who writes pages: `streaming.dashboard.pages.register(app, store)` is called once, before NiceGUI is mounted at
+For who writes pages: `streaming.dashboard.pages.register(store)` is called once, before NiceGUI is mounted at
 ``/``. In it, define pages with ``@ui.page("/…")``. Ask with ``await store.ask(question, …)``, where a question is a
 function of `streaming.queries` (it takes the read model first). `store.version` rises when the tables have new rows: a
 ``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/metrics``, ``/login`` and
@@ -62,7 +62,7 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
 
     from streaming.dashboard import pages  # noqa: PLC0415  rests on nicegui
 
-    pages.register(app, store)
+    pages.register(store)
     ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
     return app
 
