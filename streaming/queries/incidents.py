@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
 from rebalance_model.entities import INT64_MAX
-from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Incident, IncidentStory, Transition
-from streaming.queries.subject import Subject, explain_nothing, instant_of
+from streaming.queries.subject import Subject, explain_nothing, instant_of, only_one
 from streaming.read_model.reader import ReadModel, Row
 
 _INCIDENTS = """
@@ -74,12 +73,7 @@ def incident_of(model: ReadModel, incident_id: str) -> Incident:
         UserError: several have.
     """
     found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
-    if len(found) != 1:
-        how = f"{len(found)} incidents have" if found else "No incident has"
-        raise (UserError if found else NotFoundError)(
-            f"{how} an id that begins with {incident_id!r}: `rebalance-watch incident list --all` shows them."
-        )
-    return _incident(found[0])
+    return _incident(only_one(found, incident_id, "incident", "rebalance-watch incident list --all"))
 
 
 def incident(model: ReadModel, incident_id: str) -> IncidentStory:

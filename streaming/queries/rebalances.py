@@ -1,9 +1,8 @@
 """The rebalances of a group: why, who, what it cost."""
 
 from rebalance_model.entities import INT64_MAX
-from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Move, Rebalance
-from streaming.queries.subject import Subject, instant_of, subject
+from streaming.queries.subject import Subject, instant_of, only_one, subject
 from streaming.read_model.reader import ReadModel, Row
 
 
@@ -55,12 +54,8 @@ def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | No
         " AND starts_with(r.rebalance_id, $id)",
         {"cluster": of.cluster, "group": of.group, "id": rebalance_id},
     )
-    if len(found) != 1:
-        how = f"{len(found)} rebalances of {of.group} have" if found else f"No rebalance of {of.group} has"
-        raise (UserError if found else NotFoundError)(
-            f"{how} an id that begins with {rebalance_id!r}: `rebalance-watch group rebalances {of.group}` shows them."
-        )
-    return _rebalance(found[0])
+    command = f"rebalance-watch group rebalances {of.group}"
+    return _rebalance(only_one(found, rebalance_id, "rebalance", command, f" of {of.group}"))
 
 
 def _rebalance(row: Row) -> Rebalance:

@@ -1,11 +1,12 @@
 """Which group a question is about."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
 from rebalance_model.entities import INT64_MAX
 from streaming.errors import NotFoundError, UserError
-from streaming.read_model.reader import ReadModel
+from streaming.read_model.reader import ReadModel, Row
 from streaming.times import written
 
 
@@ -67,6 +68,28 @@ def explain_nothing(
     begin = begins[cluster] if cluster is not None else min(begins.values(), default=None)
     if at is not None and begin is not None and at < begin:
         raise UserError(f"History begins at {written(begin)}: choose a later time.")
+
+
+def only_one(found: Sequence[Row], beginning: str, kind: str, command: str, of: str = "") -> Row:
+    """The one of which an id is known, or a beginning of it that fits no other.
+
+    Args:
+        found: all whose id begins so.
+        beginning: what is known of the id.
+        kind: what they are, in the singular.
+        command: what lists them.
+        of: of which group, as `` of orders-group``.
+
+    Raises:
+        NotFoundError: there is none.
+        UserError: there are several.
+    """
+    if len(found) == 1:
+        return found[0]
+    how = f"{len(found)} {kind}s{of} have" if found else f"No {kind}{of} has"
+    raise (UserError if found else NotFoundError)(
+        f"{how} an id that begins with {beginning!r}: `{command}` shows them."
+    )
 
 
 _BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s.cluster"
