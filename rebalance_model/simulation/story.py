@@ -7,6 +7,7 @@ import msgspec
 
 from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
 from rebalance_model.simulation.listener import ANY
+from rebalance_model.simulation.process import Life
 from rebalance_model.simulation.scenario import (
     AddQueues,
     AnyStep,
@@ -176,7 +177,8 @@ def _send_collector_away(cluster: Cluster) -> Undo:
 
 
 def _roll_out(cluster: Cluster, step: Rollout) -> Undo:
-    members = [name for name, client in cluster.clients.items() if client.consumer.config.group == step.group]
+    clients = [client for client in cluster.clients.values() if client.process.life is not Life.DEAD]
+    members = [client.name for client in clients if client.consumer.config.group == step.group]
     for number, name in enumerate(members):
         leave = Leave(at=0, who=name, lasts=step.down)
         cluster.at(cluster.seconds + number * step.every, partial(do, cluster, leave))

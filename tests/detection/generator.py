@@ -72,7 +72,10 @@ def _join(t: Telling) -> float:
 
 
 def _leave(t: Telling) -> float:
-    t.do("leave", lasts := t.rng.uniform(5, 120), who=t.member())
+    lasts, who = t.rng.uniform(5, 120), t.member()
+    if _of(t, who) == [who]:
+        lasts = min(lasts, 40)  # for longer it would be a group without anybody, whose messages wait
+    t.do("leave", lasts, who=who)
     return lasts
 
 

@@ -41,6 +41,8 @@ class Memory:
     expected_at: int = 0
     route: dict[str, tuple[MessageQueue, ...]] = field(default_factory=dict)
     former_route: dict[str, tuple[MessageQueue, ...]] = field(default_factory=dict)
+    grown: dict[str, int] = field(default_factory=dict)
+    """When a topic last got more queues."""
     had_members: bool = False
     causes: list[tuple[int, str]] = field(default_factory=list)
     """What makes the group rebalance: when, and what it is about."""
@@ -61,6 +63,9 @@ class Memory:
         if facts.expected != self.expected:
             self.expected, self.expected_at = facts.expected, facts.now
         if facts.route != self.route:
+            for topic, queues in facts.route.items():
+                if 0 < len(self.route.get(topic, ())) < len(queues):
+                    self.grown[topic] = facts.now
             self.former_route, self.route = self.route, facts.route
         self.had_members = self.had_members or bool(facts.members)
         self._note_causes(facts)

@@ -12,7 +12,7 @@ from tests.detection.spans import Condition
 def declarations(facts: Facts, _: Memory) -> Looks:
     """STRATEGY_MISMATCH, MIXED_CONSUME_MODE, SUBSCRIPTION_INCONSISTENT: what members declare."""
     members = [c for c in facts.clients if c.consumer.config.client_id in facts.members]
-    said = [(c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, _subscribed(c))) for c in members]
+    said = [(c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, subscribed(c))) for c in members]
     sure = [declared for c, declared in said if facts.answers(c)]
     codes = {"STRATEGY_MISMATCH": POLL, "MIXED_CONSUME_MODE": POLL, "SUBSCRIPTION_INCONSISTENT": BOTH}
     telling = frozenset(
@@ -24,7 +24,7 @@ def declarations(facts: Facts, _: Memory) -> Looks:
             yield Condition(code, "", telemetry & telling if surely else NONE)
 
 
-def _subscribed(client: Client) -> tuple[tuple[str, str], ...]:
+def subscribed(client: Client) -> tuple[tuple[str, str], ...]:
     table = client.consumer.subscription_inner
     return tuple(sorted((topic, one.sub_string) for topic, one in table.items() if not topic.startswith("%RETRY%")))
 

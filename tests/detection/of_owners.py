@@ -7,6 +7,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.client import Client
 from tests.detection.facts import Facts
 from tests.detection.memory import NONE, POLL, Dropped, Looks, Memory, S, believed, known
+from tests.detection.of_groups import subscribed
 from tests.detection.spans import Condition
 
 POLLED_WITHIN = 12 * S
@@ -22,7 +23,7 @@ def unassigned(facts: Facts, _: Memory) -> Looks:
         yield Condition("QUEUE_UNASSIGNED", str(mq), known(facts, mq, POLL, sure))
 
 
-def double_owned(facts: Facts, _: Memory) -> Looks:
+def double_owned(facts: Facts, memory: Memory) -> Looks:
     """QUEUE_DOUBLE_OWNED: in two tables; of an ordered queue both believe to have its lock."""
     lists = list(facts.lists.values())
     if not facts.ordered and any(set(one) != set(lists[0]) for one in lists):  # queues go to and fro, each second
@@ -33,7 +34,8 @@ def double_owned(facts: Facts, _: Memory) -> Looks:
             continue
         live = [(c, q) for c, q in held if not q.dropped and (not facts.ordered or _believes(c, q))]
         ids = {c.consumer.config.client_id for c, _ in live}
-        sure = len(ids) >= 2 and ids <= facts.members and all(facts.answers(c) for c, _ in live)
+        settled = facts.now - memory.grown.get(mq.topic, 0) > 75 * S  # the collector asks for routes every 10 s
+        sure = settled and len(ids) >= 2 and ids <= facts.members and all(facts.answers(c) for c, _ in live)
         yield Condition("QUEUE_DOUBLE_OWNED", str(mq), known(facts, mq, POLL, sure))
 
 
@@ -60,6 +62,7 @@ def stalled_rebalance(facts: Facts, memory: Memory) -> Looks:
     )
     if behind and facts.now - memory.expected_at > 50 * S and memory.moved_at <= memory.expected_at + 10 * S:
         sure = memory.expected_at > memory.moved_at and facts.now - memory.expected_at > 60 * S and facts.all_answer
+        sure = sure and len({subscribed(client) for client in facts.clients}) == 1  # else expectations go to and fro
         free = [
             mq
             for mq in behind

@@ -171,10 +171,6 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "Two members hold the queue at once: its messages are consumed twice.",
         "Compare both members' strategy, client id and member list; restart the one that should not have it.",
     ),
-    ("QUEUE_DOUBLE_OWNED", "ROUTE_GROWTH"): (
-        "The topic has got more queues, and one of two members has not seen it: both hold this queue for a while.",
-        "Wait: members look at the name server every 30 s and rebalance within 20 s; messages may be consumed twice.",
-    ),
     ("ASSIGNMENT_MISMATCH", ""): (
         "The queue stays with a member that should not have it, by the strategy on the members that the broker names.",
         "Look for `rebalanced result changed` in the owner's log: it works from other members or other queues.",

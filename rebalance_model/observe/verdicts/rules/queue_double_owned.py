@@ -8,9 +8,9 @@ when the other client answered.
 Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
 (Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
 
-ROUTE_GROWTH: the topic has got more queues, one client has seen that and the other not yet. Two owners they are, and
-messages are consumed twice, but it ends by itself: every client has looked at the name server within 30 s, and
-rebalances within 20 s after. So until then it is a warning (`Policy.unassigned_after_new`).
+Where a topic has just got more queues, one client may have seen that and the other not yet: two owners they are, and
+messages are consumed twice (DUPLICATE_CONSUMPTION tells), but it ends by itself. Every client has looked at the name
+server within 30 s, and rebalances within 20 s after, so until then nothing is judged (`Policy.unassigned_after_new`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -33,7 +33,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     rival = by_pulls if by_pulls is not None else _by_answers(turn, mq, queue.owner, queue.rival)
     if not isinstance(rival, str):
         return rival
-    return Holds("warning", "ROUTE_GROWTH", rival) if _has_just_grown(turn, mq) else Holds("critical", client_id=rival)
+    return None if _has_just_grown(turn, mq) else Holds("critical", client_id=rival)
 
 
 def _has_just_grown(turn: Turn, mq: MessageQueue) -> bool:

@@ -2,7 +2,8 @@
 
 A client rebalances in one thread: an RPC that hangs in it keeps the client as it was (#3138). Queues that wait for
 something else do not count: a lock that the broker keeps for a client that is gone, a listener that keeps a queue from
-being unlocked, a member that is silent. While brokers list different members there is no one answer of the strategy.
+being unlocked, a member that is silent. Nor is anything stalled where a member has taken its queues and others
+keep them (QUEUE_DOUBLE_OWNED). While brokers list different members there is no one answer of the strategy.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -20,7 +21,7 @@ def judge(turn: Turn, _: str) -> Verdict:
     if not 0 < state.moved_at < state.expected_at or state.strategy_basis in ("", "INFERRED") or not is_divided(state):
         return CLEAR
     behind = _behind(turn)
-    if not behind:
+    if not behind or any(state.queues[mq].rival == state.queues[mq].expected for mq in behind):
         return CLEAR
     since = min(max(state.expected_at, _free_at(turn, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + turn.policy.assignment_settled_after or cid_view_split.is_split(turn):

@@ -58,9 +58,11 @@ def _judge_skew(turn: Turn, _: str) -> Verdict:
         return None  # a member that has not answered may have what nobody is known to have
     who, most = _most(state)
     members, queues = len(state.members), sum(state.shares.values())
-    if most * members > _SKEW_FACTOR * queues and (most - _SKEW_MORE) * members > queues:
-        return Holds("info", client_id=who)
-    return CLEAR
+    if most * members <= _SKEW_FACTOR * queues or (most - _SKEW_MORE) * members <= queues:
+        return CLEAR
+    if any(view.info.client_ids().count(who) > 1 for view in state.views.values()):
+        return None  # two processes by one id, and its share is theirs together
+    return Holds("info", client_id=who)
 
 
 def _skew_evidence(turn: Turn, _: str) -> Evidence:
