@@ -30,7 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.errors import UserError
-from streaming.read_model.files import File, files_of, literal, select
+from streaming.read_model.files import File, files_of, folder_of, literal, select
 from streaming.times import now_ms
 
 DAY_MS = 86_400_000
@@ -146,7 +146,7 @@ class _Rewriter:
 
     def __init__(self, there: DeltaTable, table: str, *, dry_run: bool) -> None:
         self._there, self._table, self._dry_run = there, table, dry_run
-        self._folder = Path(there.table_uri.removeprefix("file://"))
+        self._folder = folder_of(there)
 
     def __enter__(self) -> Self:
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")

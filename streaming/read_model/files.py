@@ -33,6 +33,11 @@ class File(NamedTuple):
     """The values of the table's partition columns."""
 
 
+def folder_of(snapshot: DeltaTable) -> Path:
+    """Where a table is: Delta gives the folder as an address, URL-encoded."""
+    return Path(unquote(snapshot.table_uri.removeprefix("file://")))
+
+
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     """What a snapshot consists of."""
     actions = pa.table(snapshot.get_add_actions(flatten=True))

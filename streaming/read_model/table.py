@@ -6,13 +6,12 @@ one.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import duckdb
 from deltalake import DeltaTable
 
 from schemas.tables import DERIVED, columns
-from streaming.read_model.files import File, files_of, select
+from streaming.read_model.files import File, files_of, folder_of, select
 
 SMALL_ROWS = 20_000
 """Files with fewer rows are worth it."""
@@ -27,7 +26,7 @@ class TableView:
     def __init__(self, name: str, delta: DeltaTable) -> None:
         self.name = name
         self._delta = delta
-        self._folder = Path(delta.table_uri.removeprefix("file://"))
+        self._folder = folder_of(delta)
         self._files = files_of(name, delta)
         self._kept: dict[str, int] = {}
         """How many rows in memory are of which file."""

@@ -69,6 +69,16 @@ def files_of(root: Path, table: str) -> list[str]:
     return DeltaTable(root / "tables" / table).file_uris()
 
 
+def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
+    job = Job(tmp_path / "o'tool's ü #1")
+    for at in range(3):
+        job.owners(at)
+    before = rows_of(job.root / "tables", HISTORY)
+
+    assert maintain(job.root / "tables", HISTORY, Limits()).merged == 3
+    assert rows_of(job.root / "tables", HISTORY) == before
+
+
 def test_small_files_are_merged_sorted_by_group_and_no_row_changes(job):
     for at in range(30):
         job.owners(at)

@@ -301,6 +301,16 @@ def test_any_duckdb_gives_the_same_rows(tables, model, tmp_path):
             assert sorted(map(repr, model.sql(query).to_pylist())) == sorted(map(repr, theirs)), relation
 
 
+def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
+    folder = make_tables(tmp_path / "o'tool's ü #1" / "tables")
+    append(folder, orders())
+
+    with ReadModel(folder) as model, duckdb.connect() as other:
+        register_in_duckdb(other, folder)
+        query = "SELECT * FROM group_state"
+        assert model.sql(query).to_pylist() == other.sql(query).to_arrow_table().to_pylist() != []
+
+
 @pytest.mark.spark
 def test_spark_gives_the_same_rows(spark, tables, model):
     from streaming.read_model.spark_views import register  # noqa: PLC0415  Spark takes seconds to import
