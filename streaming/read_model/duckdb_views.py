@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from schemas.tables import TABLES
 from streaming.read_model.catalog import definitions
-from streaming.read_model.files import files_of, select
+from streaming.read_model.table import TableView
 
 
 def register(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
@@ -16,9 +16,7 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
     In a database file they can be used from everywhere that DuckDB is: its shell, another language, a notebook.
     """
     for table in reversed(TABLES):
-        delta = DeltaTable((tables / table).resolve())
-        rows = select(table, (tables / table).resolve(), files_of(table, delta))
-        connection.execute(f"CREATE OR REPLACE VIEW {table} AS\n{rows}")
+        TableView(table, DeltaTable((tables / table).resolve())).show(connection, keep=False)
     define(connection)
 
 
