@@ -106,7 +106,7 @@ class ShardProcessor(StatefulProcessor):
         self,
         key: tuple[int],
         rows: Iterator[pd.DataFrame],
-        timerValues: object,  # noqa: N803
+        timerValues: object,  # noqa: N803  Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Fold one batch's rows of one shard, in the order of the log."""
         del key, timerValues

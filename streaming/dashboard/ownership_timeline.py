@@ -99,7 +99,7 @@ def _by_place(intervals: Iterable[Interval]) -> dict[Place, list[Interval]]:
 
 
 def _names(places: list[Place]) -> list[str]:
-    """Queues by names as short as they can be: without the broker where there is one, the topic where there is one."""
+    """Queues by names as short as they can be: without the broker where all are on one."""
     brokers = {broker for _, broker, _ in places}
     return [f"{t}:{q}" if len(brokers) == 1 else f"{t}@{b}:{q}" for t, b, q in places]
 

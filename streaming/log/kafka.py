@@ -109,7 +109,7 @@ class KafkaPublisher:
         try:
             self._producer.close(timeout=0 if self._failure else 5)
         except KafkaError:  # kafka-python 3.0.12 flushes there first, and raises before it has ended its thread
-            self._producer._sender.force_close()  # noqa: SLF001
+            self._producer._sender.force_close()  # noqa: SLF001  nothing public ends it
             self._producer.close(timeout=5)
 
     def _failed(self, error: BaseException) -> None:
