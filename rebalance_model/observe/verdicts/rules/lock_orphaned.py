@@ -1,12 +1,13 @@
 """LOCK_ORPHANED: the queue's heir asks for its lock and is refused it, for the sake of a client that is gone.
 
 A client that is killed unlocks nothing: the broker keeps its lock for 60 s from the last renewal, and says so to nobody
-but the heirs that it refuses. With the broker's hook from the first refusal on. By polls it is inferred: the former
-owner is gone, its lock is young enough to live, and who should have the queue has had a full rebalance's time and has
-it not. Clear when the lock is granted or has run out, or nobody asks any more.
+but the heirs that it refuses. With the broker's hook once an heir has been refused for 3 s. By polls it is inferred:
+the former owner is gone, its lock is young enough to live, and who should have the queue has had a full rebalance's
+time and has it not. Clear when the lock is granted or has run out, or nobody asks any more.
 
-Clients that are shut down together take each other's queues while they leave, and whoever is refused is gone itself
-within a second or two: of a holder that has said goodbye it is told once its heir has been refused for longer.
+Not from the first refusal on, as first designed: a client whose connection broke is gone until its next call, up to 3 s
+later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and has its lock still. And clients that are shut down together take each
+other's queues while they leave, and whoever is refused is gone itself within a second or two.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -16,8 +17,8 @@ from rebalance_model.observe.state import BrokerView, HookView, QueueState
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
 
-SHUT_DOWN_WITHIN = 3_000
-"""Clients that are shut down together are all gone within so long; milliseconds."""
+BACK_WITHIN = 3_000
+"""A client that has lost its connections has others within so long; milliseconds."""
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
@@ -59,8 +60,8 @@ def _told(turn: Turn, mq: MessageQueue, queue: QueueState, view: BrokerView, hoo
     if now > free_at:
         return CLEAR  # whoever asks next has it
     turn.look_again(hook.clock, free_at + 1)
-    if entry.client_id in hook.goodbyes and now - min(asked) <= SHUT_DOWN_WITHIN:
-        turn.look_again(hook.clock, min(asked) + SHUT_DOWN_WITHIN + 1)
+    if now - min(asked) <= BACK_WITHIN:
+        turn.look_again(hook.clock, min(asked) + BACK_WITHIN + 1)
         return None
     severity = _severity(turn, queue, now - min(asked), hook.clock)
     return Holds(severity, client_id=entry.client_id)
