@@ -142,5 +142,7 @@ def shares(facts: Facts, memory: Memory) -> Looks:
     mean = sum(count.values()) / max(len(facts.members), 1)
     most = max(count.values(), default=0)
     if most > 2 * mean * 0.9 and most > mean + 1.5:
+        once = all(len(set(ids)) == len(ids) for ids in facts.lists.values())  # else it may be two by one id
         sure = most > 2 * mean and most > mean + 2 and facts.all_answer and facts.polls and bool(facts.expected)
+        sure = sure and once
         yield Condition("ASSIGNMENT_SKEW", "", POLL if sure else NONE)
