@@ -53,6 +53,11 @@ def register(store: Store) -> None:
     async def incident(incident_id: str) -> None:
         await _built("Incident", lambda: IncidentPage(store, incident_id))
 
+    @page("/{path:path}")
+    async def elsewhere(path: str) -> None:
+        dress()
+        sorry("No such page", f"There is nothing at /{path}.", 404)
+
 
 async def _built(title: str, make: Callable[[], _Page]) -> None:
     """The page, or the one sentence why there is none."""

@@ -212,6 +212,7 @@ def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
         ("/group/orders-group?at=nonsense", "is no time"),
         ("/group/orders-group?span=2y", "is no span to show"),
         ("/incident/none", "No incident has an id"),
+        ("/nothing/here", "There is nothing at /nothing/here."),
         ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
     ],
 )
