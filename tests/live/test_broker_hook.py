@@ -130,13 +130,15 @@ def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, even
         found = of(after_a_tick(spool, eventually), "g3", pulls=True)
 
     pulls = [event for event in found if isinstance(event, events.PullMessage)]
-    before, after = [sum_ for sum_ in pulls if sum_.queue_id == 2]
+    committed = next(event for event in found if isinstance(event, events.UpdateConsumerOffset))
+    before = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq < committed.seq]
+    (after,) = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq > committed.seq]
     (lite,) = [sum_ for sum_ in pulls if sum_.queue_id == 3]
-    assert (before.count, before.first_offset, before.last_offset, before.commit_offset) == (3, 0, 2, 2)
+    assert len(before) <= 2  # a second may have ended between them, and every sum with it
+    assert (sum(sum_.count for sum_ in before), before[0].first_offset) == (3, 0)
+    assert (before[-1].last_offset, before[-1].commit_offset) == (2, 2)
     assert (after.count, after.first_offset, after.commit_offset) == (1, 3, -1)
     assert (lite.count, lite.first_offset, lite.code) == (1, 40, None)
-    committed = next(event for event in found if isinstance(event, events.UpdateConsumerOffset))
-    assert before.seq < committed.seq < after.seq
 
 
 def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eventually):
