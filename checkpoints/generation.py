@@ -38,7 +38,7 @@ QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
 """Which tables each query appends to. A query's checkpoint is the folder of its name. The alerts' are no query's."""
 
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
-"""A commit every two seconds makes 1.3 million of the log's files within Delta's own 30 days, and each append reads the
+"""A commit a second makes 2.6 million of the log's files within Delta's own 30 days, and each append reads the
 list of them. Nobody asks for an older version: the past is in the rows."""
 _MANIFEST = "generation.json"
 _POLICY = "policy.toml"

@@ -1,6 +1,6 @@
 """One Delta table as a view of DuckDB's: its files, and in memory the rows that came in many small ones.
 
-To look into a file costs a reader about 0.2 ms each time, and the job leaves one every two seconds. So a model that
+To look into a file costs a reader about 0.2 ms each time, and the job leaves one every second or two. So a model that
 lives on reads a small file once, when it first sees it, and keeps its rows until `maintain` has merged it into a large
 one.
 """

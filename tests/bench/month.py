@@ -23,6 +23,7 @@ from streaming.sinks import TableSink
 
 DAY_MS = 86_400_000
 TRIGGER_MS = 2_000
+"""As often a job commits that has much to do; one that has little can every second."""
 CLUSTER = "DefaultCluster"
 BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
