@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -103,9 +104,11 @@ class Watch:
         return owners
 
     def is_shared_out(self, group, brokers):
-        """Whether every queue of so many brokers has an owner and every consumer a queue."""
+        """Whether every queue of so many brokers has an owner and every consumer its share: nothing moves any more."""
         owners = self.owners(group.group, group.topic)
-        return len(owners) == group.queues * brokers and len(set(owners.values())) == group.consumers
+        shares = Counter(owners.values()).values()
+        whole = len(owners) == group.queues * brokers and len(shares) == group.consumers
+        return whole and max(shares) - min(shares) <= 1
 
     def offsets(self, group, topic):
         """(the broker's offset, the committed one) of every queue."""

@@ -44,9 +44,11 @@ def _status(lab_settings):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def test_three_consumers_share_the_queues_of_both_brokers_and_a_second_up_starts_nothing(lab, lab_settings, watch):
-    owners = watch.owners(GROUP, TOPIC)
-    assert owners == {queue: _id(f"orders-{1 + number // 3}") for number, queue in enumerate(QUEUES)}
+def test_three_consumers_share_the_queues_of_both_brokers_and_a_second_up_starts_nothing(
+    lab, lab_settings, watch, eventually
+):
+    shares = {queue: _id(f"orders-{1 + number // 3}") for number, queue in enumerate(QUEUES)}
+    eventually(lambda: watch.owners(GROUP, TOPIC) == shares)
     before = {member.name: member.pid for member in lab.status()}
     again = Lab.up(lab_settings)
     assert {member.name: member.pid for member in again.status()} == before
