@@ -1,7 +1,7 @@
 """One turn of the machine: the state in hand, the time and cause of what is concluded, and the conclusions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 CORRECTIONS_MAX = 64
 LARGE, LARGE_LOOKS_EVERY = 256, 1_000
 """All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
+
+
+class Common(TypedDict):
+    """What a group's rows have in common; see `effects`."""
+
+    cluster: str
+    group: str
+    time: int
+    seq: int
+    cause: str
 
 
 class Turn:
@@ -76,10 +86,16 @@ class Turn:
         went_on = self.clock_of(hook) - hook.time
         return hook if self.now - hook.heard_at - went_on <= self.policy.source_silent_after else None
 
-    def next_seq(self) -> int:
-        """The number of the group's next row."""
+    def next_row(self) -> Common:
+        """What the group's next row has in common with every other."""
         self.state.rows += 1
-        return self.state.rows
+        return {
+            "cluster": self.state.cluster,
+            "group": self.state.group,
+            "time": self.time,
+            "seq": self.state.rows,
+            "cause": self.cause,
+        }
 
     def emit(self, effect: AnyEffect) -> None:
         """Add a conclusion."""
@@ -94,11 +110,7 @@ class Turn:
         """Tell one change of a queue's owner."""
         self.emit(
             AssignmentChange(
-                cluster=self.state.cluster,
-                group=self.state.group,
-                time=self.time,
-                seq=self.next_seq(),
-                cause=self.cause,
+                **self.next_row(),
                 topic=mq.topic,
                 broker=mq.broker,
                 queue_id=mq.queue_id,

@@ -194,11 +194,7 @@ def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
     again = in_all([of_move(state, move.queue, episode.moves[move.queue]) for move in moves if _is_handed_on(move)])
     turn.emit(
         RebalanceSettled(
-            cluster=state.cluster,
-            group=state.group,
-            time=turn.time,
-            seq=turn.next_seq(),
-            cause=turn.cause,
+            **turn.next_row(),
             rebalance_id=episode.rebalance_id,
             start_time=episode.start_time,
             end_time=episode.last_change,

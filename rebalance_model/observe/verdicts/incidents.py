@@ -135,11 +135,7 @@ def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evid
         turn.touched |= dict.fromkeys(mq for mq in turn.state.queues if incident.subject in (mq.broker, ""))
     turn.emit(
         IncidentTransition(
-            cluster=turn.state.cluster,
-            group=turn.state.group,
-            time=turn.time,
-            seq=turn.next_seq(),
-            cause=turn.cause,
+            **turn.next_row(),
             incident_id=incident.incident_id,
             code=incident.code,
             sub_cause=incident.sub_cause,

@@ -110,11 +110,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
     corrections, state.corrections = state.corrections, ()
     turn.emit(
         GroupSnapshot(
-            cluster=state.cluster,
-            group=state.group,
-            time=turn.time,
-            seq=turn.next_seq(),
-            cause=turn.cause,
+            **turn.next_row(),
             corrections=corrections,
             **msgspec.structs.asdict(told),
         )
@@ -146,11 +142,7 @@ def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold)
     held = ages.queue if ages is not None else None
     owner, expected, locked, status, reason = told
     return QueueSnapshot(
-        cluster=turn.state.cluster,
-        group=turn.state.group,
-        time=turn.time,
-        seq=turn.next_seq(),
-        cause=turn.cause,
+        **turn.next_row(),
         topic=mq.topic,
         broker=mq.broker,
         queue_id=mq.queue_id,
