@@ -149,11 +149,11 @@ class Known:
         for event in run.hook:
             self._take(event)
         self.claims = defaultdict(list)
-        """(asked, the queues that it has) of each answer of a client, by (group, client)."""
+        """(asked, answered, the queues that it has) of each answer of a client, by (group, client)."""
         for event in run.poll:
             if isinstance(event, events.ConsumerRunningInfo) and event.error is None:
                 queues = {row.mq for row in event.queues if not row.dropped}
-                self.claims[event.group, event.client_id].append((event.asked, queues))
+                self.claims[event.group, event.client_id].append((event.asked, event.time, queues))
         self.down = _spans((one.broker, one) for one in run.faults if one.broker)
         self.frozen = _spans((one.client_id, one) for one in run.faults if one.kind == "freeze")
 
@@ -364,7 +364,7 @@ class Judge:
             return None
         taken = series.since(event.time) + HAND_OVER
         claims = self._known.claims[event.group, series.at(event.time)]
-        gone = [asked for asked, queues in claims if taken < asked < event.asked and key[2] not in queues]
+        gone = [asked for asked, _, queues in claims if taken < asked < event.asked and key[2] not in queues]
         if gone and event.asked - gone[0] <= PULL_SILENCE + PULL_WAIT:
             return TAKEN_BACK
         thawed = max((end for begin, end in self._known.frozen[value] if end <= event.asked), default=0)

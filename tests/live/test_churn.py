@@ -95,12 +95,12 @@ def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
 
 
 def _says_so(history, known, one):
-    """Whether the owner that was shown has the queue by its answer before or after, or by a call since the former."""
+    """Whether the owner that was shown has the queue by its last answer or next one, or by a call since."""
     owners = history.series[one.group][one.key]
     shown, taken = owners.at(one.time), owners.since(one.time)
     claims = known.claims[one.group, shown]
-    *_, (asked, last) = [(0, set()), *(claim for claim in claims if claim[0] <= one.asked)]
-    following = next((queues for asked, queues in claims if asked > one.asked), set())
+    *_, (asked, _, last) = [(0, 0, set()), *(claim for claim in claims if claim[1] <= one.time)]
+    following = next((queues for _, answered, queues in claims if answered > one.time), set())
     return shown is None or taken > asked or one.key[2] in last | following
 
 

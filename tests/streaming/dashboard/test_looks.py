@@ -41,7 +41,21 @@ def test_a_phone_scrolls_down_only(open_page, site):
     page.get_by_role("link", name="All consumer groups").click()
     row = page.get_by_role("row").filter(has_text="orders-group")
     expect(row.get_by_role("cell").first).to_contain_text("Bad")
-    assert row.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+    _none_is_cut(page)
+
+
+@pytest.mark.parametrize("path", ["/", "/group/orders-group"])
+def test_on_a_phone_no_row_is_cut_when_its_times_are_of_another_day(open_page, path):
+    page = open_page(path, width=390)
+    page.get_by_role("rowheader").first.wait_for()
+    page.evaluate("for (const time of document.querySelectorAll('time')) time.textContent = '30 Nov 2026 23:46:29'")
+    _none_is_cut(page)
+
+
+def _none_is_cut(page) -> None:
+    """No row of a table is wider than what is seen of it."""
+    rows = page.locator("tbody tr")
+    assert rows.evaluate_all("rows => rows.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)") == []
 
 
 def test_with_the_keyboard_from_home_to_the_group_to_the_incident(open_page):
