@@ -54,7 +54,7 @@ def _secret(value: object) -> object:
 
 
 Span = Annotated[int, BeforeValidator(_span)]
-"""Milliseconds, written as 90s, 30m, 2h or 1d."""
+"""Milliseconds, written as 250ms, 90s, 30m, 2h or 1d."""
 Code = Annotated[str, BeforeValidator(_known)]
 Near = Annotated[str, AfterValidator(_near)]
 """A path relative to the alerts file."""

@@ -68,8 +68,8 @@ class ReadModel:
         self._keeps = False
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
-        self._show(self._views, keep=False)
         define(self._database)
+        self._show(self._views, keep=False)
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")

@@ -276,7 +276,7 @@ class Judge:
             return None
         last = self._known.beats[*place, channel][-1]
         series = self._history.series[event.group][key]
-        gone = next((t for t, v in zip(series.times, series.values, strict=True) if t > event.time and v is None), None)
+        gone = next((t for t, v in series.items() if t > event.asked and v is None), None)
         expired = last + CHANNEL_EXPIRED + SCAN + TICK
         told = next((time for asked, time in self._known.lists[place] if asked > event.time), expired)
         if (gone if gone is not None else self._known.end) > min(told, expired):
@@ -287,9 +287,10 @@ class Judge:
         """Subscriptions and modes go with the last member: all that the fold still has are closed channels."""
         members = self._history.keys(event.group, "member", event.broker)
         series = self._history.series[event.group]
-        living = [key for key in members if series[key].at(event.time) is not None]
-        if value is None and all(self._closed(event, key, None) for key in living):
-            return CLOSED
+        for moment in (event.asked, event.time):
+            living = [key for key in members if series[key].at(moment) is not None]
+            if value is None and all(self._closed(event, key, None) for key in living):
+                return CLOSED
         return None
 
     def _stats(self, event):

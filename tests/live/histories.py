@@ -24,6 +24,10 @@ class Series:
         self.times.append(time)
         self.values.append(value)
 
+    def items(self):
+        """Each time with the value that held from then on."""
+        return zip(self.times, self.values, strict=True)
+
     def at(self, time):
         """What held then."""
         place = bisect_right(self.times, time)

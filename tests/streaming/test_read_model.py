@@ -1,5 +1,6 @@
 """The read model over tables written without Spark; the last test asks Spark the same questions."""
 
+import datetime as dt
 from pathlib import Path
 
 import duckdb
@@ -20,7 +21,7 @@ from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from streaming.read_model.catalog import FUNCTIONS, VIEWS
 from streaming.read_model.duckdb_views import register as register_in_duckdb
-from tests.streaming.tables import append, archive, make_tables
+from tests.streaming.tables import accepted, append, append_rows, archive, make_tables
 
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
 EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
@@ -309,6 +310,23 @@ def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
         register_in_duckdb(other, folder)
         query = "SELECT * FROM group_state"
         assert model.sql(query).to_pylist() == other.sql(query).to_arrow_table().to_pylist() != []
+
+
+def test_the_day_of_a_row_is_its_table_s_own_and_leaves_files_out(tmp_path):
+    """Whatever the folders above are called, as Hive would call a partition for instance."""
+    folder = make_tables(tmp_path / "date=1999-01-01" / "tables")
+    day = 86_400_000
+    rows = accepted(log())
+    for number in (1, 2):
+        then = dt.date(1970, 1, 1) + dt.timedelta(number)
+        append_rows(folder, "telemetry", [row | {"time": number * day, "date": then} for row in rows])
+
+    with ReadModel(folder) as model:
+        assert model.rows("SELECT t.date, t.time FROM telemetry t GROUP BY ALL ORDER BY ALL") == [
+            {"date": dt.date(1970, 1, 2), "time": day}, {"date": dt.date(1970, 1, 3), "time": 2 * day},
+        ]  # fmt: skip
+        (plan,) = model.rows("EXPLAIN ANALYZE SELECT t.value FROM telemetry t WHERE t.date = DATE '1970-01-03'")
+        assert "Scanning Files: 1/2" in plan["explain_value"]
 
 
 @pytest.mark.spark
