@@ -59,9 +59,10 @@ class Lane:
     """What is on its way to one channel, in order."""
 
     waiting: dict[str, Waiting] = field(default_factory=dict)
-    packed: Packed | None = None
+    packed: list[Packed] = field(default_factory=list)
+    """The next messages."""
     failures: int = 0
-    """In a row, of the message that is packed."""
+    """In a row, of the first of them."""
     retry_at: int = 0
     failed_since: int | None = None
     error: str = ""
@@ -97,23 +98,22 @@ class Book:
         if row.step == "QUEUED":
             self._queued(row, row.channel, lane)
         elif row.step == "PACKED":
-            if lane.packed is None:
-                lane.packed = Packed(row.delivery or row.key, [], row.detail == SUMMARY)
-            lane.packed.keys.append(row.key)
+            message = row.delivery or row.key
+            if not lane.packed or lane.packed[-1].key != message:
+                lane.packed.append(Packed(message, [], row.detail == SUMMARY))
+            lane.packed[-1].keys.append(row.key)
         elif row.step == "FAILED":
             lane.failures, lane.retry_at, lane.error = row.attempt, row.due or 0, row.detail
             lane.failed_since = lane.failed_since or row.time
         else:
             self._ended(row, row.channel, lane)
 
-    def delivery(self, channel: str) -> Delivery | None:
-        """What is packed for a channel."""
-        lane = self.lanes.get(channel)
-        if lane is None or lane.packed is None:
-            return None
-        packed = lane.packed
-        alerts = tuple(lane.waiting[key].alert for key in packed.keys)
-        return Delivery(packed.key, channel, alerts, packed.summary, lane.failures + 1)
+    def deliveries(self, channel: str) -> Iterator[Delivery]:
+        """What is packed for a channel, in order."""
+        lane = self.lanes.get(channel, Lane())
+        for number, packed in enumerate(lane.packed):
+            alerts = tuple(lane.waiting[key].alert for key in packed.keys)
+            yield Delivery(packed.key, channel, alerts, packed.summary, attempt=1 if number else lane.failures + 1)
 
     def standing(self, channel: str) -> Iterator[Alert]:
         """What a channel was told, that is not over: as a state, not as news."""
@@ -163,11 +163,13 @@ class Book:
             lane.heard.add(row.incident_id)
         elif not lane.will_hear(row.incident_id) and row.incident_id in self.known:
             self.known[row.incident_id].told.pop(channel, None)  # what was not opened is not closed
-        if lane.packed is None or row.key not in lane.packed.keys:
+        packed = next((one for one in lane.packed if row.key in one.keys), None)
+        if packed is None:
             return
-        lane.packed.keys.remove(row.key)
-        if not lane.packed.keys:
-            lane.packed, lane.failures, lane.retry_at, lane.failed_since, lane.error = None, 0, 0, None, ""
+        packed.keys.remove(row.key)
+        if not packed.keys:
+            lane.packed.remove(packed)
+            lane.failures, lane.retry_at, lane.failed_since, lane.error = 0, 0, None, ""
             if row.step == "SENT":
                 lane.sent.append(row.time)
 

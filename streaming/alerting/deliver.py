@@ -1,8 +1,9 @@
 """Sends, each channel in a thread of its own: one that hangs holds up no other."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from streaming.alerting.alert import Delivery
@@ -24,7 +25,7 @@ class Result(NamedTuple):
 
 
 class Sender:
-    """One message at a time to each channel."""
+    """One message after the other to each channel."""
 
     def __init__(self, channels: Mapping[str, Channel], texts: Texts, clock: Clock, wake: SimpleQueue[None]) -> None:
         """Begin with nothing under way; ``wake`` gets something whenever an attempt ends."""
@@ -33,30 +34,47 @@ class Sender:
         self._clock = clock
         self._wake = wake
         self._threads = ThreadPoolExecutor(max(1, len(channels)), "channel")
-        self._under_way: dict[str, Future[Result]] = {}
+        self._under_way: dict[str, Future[None]] = {}
+        self._results: SimpleQueue[Result] = SimpleQueue()
+        self._closing = False
 
     def busy(self, channel: str) -> bool:
-        """Whether an attempt is under way."""
+        """Whether attempts are under way, or their results not taken yet."""
         return channel in self._under_way
 
-    def start(self, delivery: Delivery, *, standing: bool = False) -> None:
-        """Begin an attempt at a channel that is not busy."""
-        future = self._threads.submit(self._attempt, delivery, standing=standing)
-        self._under_way[delivery.channel] = future
+    def start(self, channel: str, deliveries: Iterable[Delivery], *, standing: bool = False) -> None:
+        """Begin to send to a channel that is not busy, in order; with the first that fails it ends."""
+        future = self._threads.submit(self._send, list(deliveries), standing=standing)
+        self._under_way[channel] = future
         future.add_done_callback(lambda _: self._wake.put(None))
 
     def ended(self) -> list[Result]:
-        """The attempts that ended since the last call."""
-        ended = [name for name, future in self._under_way.items() if future.done()]
-        return [self._under_way.pop(name).result() for name in ended]
+        """The attempts that ended since the last call, those of a channel in order."""
+        done = [name for name, future in self._under_way.items() if future.done()]
+        results = []
+        with suppress(Empty):
+            while True:
+                results.append(self._results.get_nowait())
+        for name in done:  # whose results are all among these
+            self._under_way.pop(name).result()
+        return results
 
     def close(self) -> list[Result]:
-        """Wait for what is under way, at most as long as the channels' time-outs."""
+        """Wait for the attempts that are under way, at most as long as the channels' time-outs."""
+        self._closing = True
         self._threads.shutdown(wait=True, cancel_futures=False)
         results = self.ended()
         for channel in self._channels.values():
             channel.close()
         return results
+
+    def _send(self, deliveries: list[Delivery], *, standing: bool) -> None:
+        for delivery in deliveries:
+            result = self._attempt(delivery, standing=standing)
+            self._results.put(result)
+            self._wake.put(None)
+            if result.error is not None or self._closing:
+                return
 
     def _attempt(self, delivery: Delivery, *, standing: bool) -> Result:
         channel = self._channels[delivery.channel]

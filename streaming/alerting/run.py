@@ -139,16 +139,14 @@ class Alerting:
 
     def _send(self, name: str, channel: Channel, now: int) -> None:
         lane = self._desk.book.lanes.setdefault(name, Lane())
-        delivery = self._desk.book.delivery(name)
-        if delivery is not None:
+        if lane.packed:
             if lane.retry_at <= now:
-                self._sender.start(delivery)
+                self._sender.start(name, self._desk.book.deliveries(name))
         elif channel.resend_ms is not None and self._is_due(name, channel.resend_ms, now):
             standing = tuple(self._desk.book.standing(name))
             if standing:
-                self._sender.start(
-                    Delivery(f"{name}:standing", name, standing, summary=False, attempt=1), standing=True
-                )
+                state = Delivery(f"{name}:standing", name, standing, summary=False, attempt=1)
+                self._sender.start(name, [state], standing=True)
 
     def _record(self, results: list[Result]) -> None:
         for delivery, standing, error in results:

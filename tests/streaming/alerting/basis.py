@@ -4,8 +4,10 @@ import tomllib
 from pathlib import Path
 
 from rebalance_model.observe.effects import IncidentTransition
+from streaming.alerting.alert import Delivery
 from streaming.alerting.channels.channel import ChannelError
 from streaming.alerting.config import AlertsConfig
+from streaming.alerting.decide import Desk
 from streaming.alerting.render import Texts
 from streaming.alerting.run import Alerting
 from streaming.settings import conf_file
@@ -41,6 +43,11 @@ def config(**given: object) -> AlertsConfig:
 def tell(tables: Path, *transitions: IncidentTransition) -> None:
     """Append to the table of incidents, in one commit, as the job does."""
     append(tables, transitions)
+
+
+def next_delivery(desk: Desk, channel: str = "ops") -> Delivery | None:
+    """The first of the messages that are packed for a channel."""
+    return next(desk.book.deliveries(channel), None)
 
 
 class Clock:

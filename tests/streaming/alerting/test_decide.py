@@ -11,7 +11,7 @@ from schemas.rows import AlertControl
 from streaming.alerting.book import Book
 from streaming.alerting.decide import REJECTIONS_MAX, Desk
 from streaming.alerting.pack import pack
-from tests.streaming.alerting.basis import HOUR, MINUTE, NOW, SECOND, config, transition
+from tests.streaming.alerting.basis import HOUR, MINUTE, NOW, SECOND, config, next_delivery, transition
 
 SEVERITIES = ("info", "warning", "critical")
 
@@ -142,7 +142,7 @@ def test_what_is_still_open_when_its_silence_ends_is_told_then(by_hand):
 
 def send(desk, now, channel="ops"):
     pack(desk, channel, None, now)
-    desk.sent(desk.book.delivery(channel), now)
+    desk.sent(next_delivery(desk, channel), now)
 
 
 def test_what_stays_open_is_told_again_with_a_key_of_its_own_each_time():
@@ -212,10 +212,10 @@ def test_a_failed_attempt_is_due_again_after_twice_as_long_up_to_the_longest():
     pack(desk, "ops", None, NOW + MINUTE)
     pauses = []
     for _ in range(10):
-        desk.failed(desk.book.delivery("ops"), "no answer", NOW, rejected=False)
+        desk.failed(next_delivery(desk), "no answer", NOW, rejected=False)
         pauses.append((desk.book.lanes["ops"].retry_at - NOW) // SECOND)
     assert pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert desk.book.delivery("ops").alerts[0].key == "i1:1:ops"
+    assert next_delivery(desk).alerts[0].key == "i1:1:ops"
 
 
 def test_a_channel_that_is_back_is_not_failing_and_its_next_failure_is_its_first():
@@ -224,9 +224,9 @@ def test_a_channel_that_is_back_is_not_failing_and_its_next_failure_is_its_first
         desk.take(transition(incident), NOW)
         pack(desk, "ops", None, NOW + MINUTE)
         lane = desk.book.lanes["ops"]
-        desk.failed(desk.book.delivery("ops"), "no answer", NOW + number, rejected=False)
+        desk.failed(next_delivery(desk), "no answer", NOW + number, rejected=False)
         assert (lane.failures, lane.retry_at, lane.failed_since) == (1, NOW + number + 2 * SECOND, NOW + number)
-        desk.sent(desk.book.delivery("ops"), NOW)
+        desk.sent(next_delivery(desk), NOW)
         assert (lane.failures, lane.failed_since, lane.error) == (0, None, "")
 
 
@@ -237,7 +237,7 @@ def test_a_message_that_is_refused_for_what_it_holds_is_given_up_and_what_was_no
     pack(desk, "ops", desk._config.limit, NOW + MINUTE)
     desk.take(transition("bad", "RESOLVED", 2), NOW)
     answer(desk, "ops", "rejected", NOW)
-    assert desk.book.delivery("ops") is None
+    assert [alert.key for alert in next_delivery(desk).alerts] == ["good:1:ops"]
     assert [one.alert.transition.incident_id for one in desk.book.lanes["ops"].waiting.values()] == ["good"]
 
 
@@ -310,7 +310,7 @@ def act(desk, what, one, channel, now):
 
 def answer(desk, channel, what, now):
     for _ in range(REJECTIONS_MAX if what == "rejected" else 1):
-        delivery = desk.book.delivery(channel)
+        delivery = next_delivery(desk, channel)
         if delivery is not None and what == "sent":
             desk.sent(delivery, now)
         elif delivery is not None:

@@ -1,8 +1,8 @@
 """What goes in one message: a group's alerts together, what is stuck at once, and a summary when there are too many."""
 
 from streaming.alerting.decide import Desk
-from streaming.alerting.pack import pack
-from tests.streaming.alerting.basis import MINUTE, NOW, SECOND, config, transition
+from streaming.alerting.pack import AHEAD, pack
+from tests.streaming.alerting.basis import MINUTE, NOW, SECOND, config, next_delivery, transition
 
 
 def desk_with(*transitions, now=NOW, **settings):
@@ -17,12 +17,12 @@ def sent(desk, now, *, unlimited=False):
     messages = []
     while True:
         pack(desk, "ops", None if unlimited else desk._config.limit, now)
-        delivery = desk.book.delivery("ops")
-        if delivery is None:
+        if next_delivery(desk) is None:
             return messages
-        names = sorted(alert.transition.incident_id for alert in delivery.alerts)
-        messages.append((names, delivery.summary))
-        desk.sent(delivery, now)
+        for delivery in list(desk.book.deliveries("ops")):
+            names = sorted(alert.transition.incident_id for alert in delivery.alerts)
+            messages.append((names, delivery.summary))
+            desk.sent(delivery, now)
 
 
 def many(number, **fields):
@@ -84,11 +84,24 @@ def test_a_channel_that_groups_by_itself_gets_all_at_once():
     assert (len(names), summary) == (50, False)
 
 
+def test_some_messages_are_decided_at_a_time_and_more_when_those_are_done_with():
+    desk = desk_with(*many(AHEAD + 3), limit={"messages": 1000, "span": "10m", "alerts": 20})
+    pack(desk, "ops", desk._config.limit, NOW + MINUTE)
+    desk.take(transition("late", group="g"), NOW)
+    pack(desk, "ops", desk._config.limit, NOW + MINUTE)
+    decided = list(desk.book.deliveries("ops"))
+    assert [one.alerts[0].transition.incident_id for one in decided] == [f"i{n}" for n in range(AHEAD)]
+    for delivery in decided:
+        assert next_delivery(desk) == delivery
+        desk.sent(delivery, NOW + MINUTE)
+    assert sent(desk, NOW + MINUTE) == [([f"i{n}"], False) for n in range(AHEAD, AHEAD + 3)] + [(["late"], False)]
+
+
 def test_what_was_packed_stays_together_with_the_same_key_after_a_restart():
     desk = desk_with(transition("a"), transition("b"))
     pack(desk, "ops", desk._config.limit, NOW + MINUTE)
-    before = desk.book.delivery("ops")
+    before = next_delivery(desk)
     again = Desk(config(), desk.take_rows())
     again.take(transition("c"), NOW + MINUTE)
     pack(again, "ops", again._config.limit, NOW + 2 * MINUTE)
-    assert again.book.delivery("ops") == before
+    assert next_delivery(again) == before

@@ -129,6 +129,23 @@ def test_a_dead_channel_is_tried_again_later_and_holds_up_no_other(tables, clock
     assert dead.told == [("OPENED", "i1"), ("OPENED", "i2")]
 
 
+def test_many_messages_take_few_commits_and_one_that_fails_holds_up_those_after_it(tables, clock, ops):
+    alerting = start(tables, clock, {"ops": ops}, quiet(limit={"messages": 99, "span": "10m", "alerts": 20}))
+    tell(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 11)))
+    ops.before = lambda: setattr(ops, "error", ChannelError("HTTP 503") if len(ops.messages) == 4 else None)
+    rounds(alerting)
+    assert ops.told == [("OPENED", f"i{number}") for number in range(1, 5)]
+    ops.before = lambda: None
+    ops.error = None
+    rounds(start(tables, clock, {"ops": ops}, quiet()))
+    assert len(ops.messages) == 4  # the pause is not over
+    clock.forward(2 * SECOND)
+    rounds(start(tables, clock, {"ops": ops}, quiet()))
+    assert ops.told == [("OPENED", f"i{number}") for number in range(1, 11)]
+    assert [(row.key, row.attempt) for row in Ledger(tables).rows() if row.step == "FAILED"] == [("i5:5:ops", 1)]
+    assert DeltaTable(tables / "alert_deliveries").version() < 10
+
+
 def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
     dead = Listener()
     dead.error = ChannelError("HTTP 503")
