@@ -44,6 +44,7 @@ class GroupPage:
         self._state: State
         self._history: History
         self._version = -1
+        self._live = Live(store, self._update, tick=self._time_has_passed)
 
     async def ask(self) -> None:
         """Get what the page shows.
@@ -72,7 +73,7 @@ class GroupPage:
         with panel("Incidents of the span", "past"):
             self._past = self._table("incidents", "group_past_incidents")
         self._show()
-        self._live = Live(self._store, self._update, tick=self._time_has_passed)
+        self._live.begin()
 
     def _lay_out_ownership(self) -> None:
         with panel("Ownership", "ownership") as line:

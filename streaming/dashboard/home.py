@@ -21,6 +21,7 @@ class Home:
         self._at = at
         self._wanted = ""
         self._page = self._incidents_page = 0
+        self._live = Live(store, self._update)
         self._facts: Overview
 
     async def ask(self) -> None:
@@ -45,7 +46,7 @@ class Home:
                 self._groups = LiveMarkup("home_groups", on_do=self._turn_groups)
         self._show()
         if self._at is None:
-            Live(self._store, self._update)
+            self._live.begin()
 
     async def _update(self) -> None:
         await self.ask()

@@ -37,6 +37,7 @@ class IncidentPage:
         self._store = store
         self._id = incident_id
         self._facts: _Facts
+        self._live = Live(store, self._update)
 
     async def ask(self) -> None:
         """Get what the page shows.
@@ -56,7 +57,7 @@ class IncidentPage:
         ])  # fmt: skip
         self._markup = LiveMarkup("incident")
         self._show()
-        Live(self._store, self._update)
+        self._live.begin()
 
     async def _update(self) -> None:
         await self.ask()

@@ -18,7 +18,9 @@ class Live:
     def __init__(
         self, store: Store, update: Callable[[], Awaitable[None]], tick: Callable[[], bool] | None = None
     ) -> None:
-        """Begin to look, once a second.
+        """Note how new the tables are: to be made before the page asks for the first time.
+
+        What comes while it asks would never be shown if no rows followed.
 
         Args:
             store: the tables.
@@ -31,6 +33,9 @@ class Live:
         self._shown = store.version
         self._running = self._again = False
         self._rest_until = 0.0
+
+    def begin(self) -> None:
+        """Look once a second from now on, as a part of the page that is being laid out."""
         ui.timer(1.0, self._look, immediate=False)
 
     async def refresh(self) -> None:
