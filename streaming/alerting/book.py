@@ -13,7 +13,11 @@ from streaming.alerting.alert import Alert, Delivery, key_of
 SILENCED = "SILENCED"
 """How `AlertDelivery.detail` begins where a silence holds an alert back: it is told when the silence is over."""
 SUMMARY = "SUMMARY"
+REFUSED = "REFUSED"
+"""How `AlertDelivery.detail` begins where a channel did not take a message because of what it holds."""
 _OPENING = {"OPENED", "ESCALATED"}
+_NOT_TOLD = {"RECLASSIFIED", "DEESCALATED"}
+"""Held back as nobody is told such a transition, whatever else holds the incident back."""
 _SENT_MAX = 1_000
 """So many times of sent messages are kept for the limit, which counts fewer."""
 
@@ -63,6 +67,8 @@ class Lane:
     """The next messages."""
     failures: int = 0
     """In a row, of the first of them."""
+    refusals: int = 0
+    """Among those."""
     retry_at: int = 0
     failed_since: int | None = None
     error: str = ""
@@ -104,6 +110,8 @@ class Book:
             lane.packed[-1].keys.append(row.key)
         elif row.step == "FAILED":
             lane.failures, lane.retry_at, lane.error = row.attempt, row.due or 0, row.detail
+            if lane.packed and row.key == lane.packed[0].keys[0]:  # a message has a row for each of its alerts
+                lane.refusals += row.detail.startswith(REFUSED)
             lane.failed_since = lane.failed_since or row.time
         else:
             self._ended(row, row.channel, lane)
@@ -134,9 +142,7 @@ class Book:
             self.known.pop(row.incident_id, None)
             return
         known = self._know(alert)
-        known.silenced = row.detail.startswith(SILENCED) or (
-            known.silenced and alert.transition.transition in {"RECLASSIFIED", "DEESCALATED"}
-        )
+        known.silenced = row.detail.startswith(SILENCED) or (known.silenced and row.detail in _NOT_TOLD)
 
     def _queued(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
         alert = _alert(row)
@@ -169,7 +175,7 @@ class Book:
         packed.keys.remove(row.key)
         if not packed.keys:
             lane.packed.remove(packed)
-            lane.failures, lane.retry_at, lane.failed_since, lane.error = 0, 0, None, ""
+            lane.failures, lane.refusals, lane.retry_at, lane.failed_since, lane.error = 0, 0, 0, None, ""
             if row.step == "SENT":
                 lane.sent.append(row.time)
 

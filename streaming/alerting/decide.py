@@ -17,7 +17,7 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
 from streaming.alerting.alert import Alert, Delivery, Kind, key_of
-from streaming.alerting.book import SILENCED, SUMMARY, Book, Known
+from streaming.alerting.book import REFUSED, SILENCED, SUMMARY, Book, Known
 from streaming.alerting.config import AlertsConfig
 from streaming.alerting.controls import Controls
 from streaming.alerting.route import remind_after, targets, wait
@@ -96,12 +96,12 @@ class Desk:
 
     def failed(self, delivery: Delivery, reason: str, now: int, *, rejected: bool) -> None:
         """A channel has not taken a message: it is tried again later, or given up if it is to blame itself."""
-        if rejected and delivery.attempt >= REJECTIONS_MAX:
+        if rejected and self.book.lanes[delivery.channel].refusals + 1 >= REJECTIONS_MAX:
             self._give_up(delivery, reason, now)
             return
         retry = self._config.retry
         pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
-        self._all("FAILED", delivery, now, detail=reason, due=now + pause)
+        self._all("FAILED", delivery, now, detail=f"{REFUSED}: {reason}" if rejected else reason, due=now + pause)
 
     def _resolved(self, transition: IncidentTransition, known: Known | None, now: int) -> None:
         told = dict(known.told) if known is not None else {}

@@ -1,8 +1,10 @@
 """Sends, each channel in a thread of its own: one that hangs holds up no other."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -10,6 +12,8 @@ from streaming.alerting.alert import Delivery
 from streaming.alerting.channels import Channel
 from streaming.alerting.channels.channel import ChannelError
 from streaming.alerting.render import Texts
+
+_QUICK_SECONDS = 0.3
 
 Clock = Callable[[], int]
 """Now, in epoch milliseconds."""
@@ -36,7 +40,12 @@ class Sender:
         self._threads = ThreadPoolExecutor(max(1, len(channels)), "channel")
         self._under_way: dict[str, Future[None]] = {}
         self._results: SimpleQueue[Result] = SimpleQueue()
+        self._took: dict[str, float] = {}
         self._closing = False
+
+    def quick(self, channel: str) -> bool:
+        """Whether a channel took its last message at once."""
+        return self._took.get(channel, inf) < _QUICK_SECONDS
 
     def busy(self, channel: str) -> bool:
         """Whether attempts are under way, or their results not taken yet."""
@@ -70,7 +79,9 @@ class Sender:
 
     def _send(self, deliveries: list[Delivery], *, standing: bool) -> None:
         for delivery in deliveries:
+            begun = time.monotonic()
             result = self._attempt(delivery, standing=standing)
+            self._took[delivery.channel] = time.monotonic() - begun
             self._results.put(result)
             self._wake.put(None)
             if result.error is not None or self._closing:

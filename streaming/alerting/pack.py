@@ -8,10 +8,11 @@ from streaming.alerting.config import Limit
 from streaming.alerting.decide import Desk
 
 AHEAD = 16
-"""So many messages are decided at a time: that is a commit of the ledger, which takes longer than most messages."""
+"""So many messages are decided at a time: that is a commit of the ledger, which takes longer than most messages. What
+comes meanwhile waits for them, so to a channel that takes its time they go one by one."""
 
 
-def pack(desk: Desk, channel: str, limit: Limit | None, now: int) -> None:
+def pack(desk: Desk, channel: str, limit: Limit | None, now: int, ahead: int = AHEAD) -> None:
     """Decide the next messages to a channel, if there are any to be sent now and those before are done with.
 
     Args:
@@ -19,11 +20,12 @@ def pack(desk: Desk, channel: str, limit: Limit | None, now: int) -> None:
         channel: whose lane.
         limit: None for a channel that groups and limits by itself: it gets all that is due, at once.
         now: epoch milliseconds.
+        ahead: how many messages at most.
     """
     lane = desk.book.lanes.get(channel)
     if lane is None or lane.packed:
         return
-    for _ in range(AHEAD):
+    for _ in range(ahead):
         if not _packed_one(desk, lane, channel, limit, now):
             return
 

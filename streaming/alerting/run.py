@@ -16,13 +16,14 @@ from rebalance_model.observe.effects import IncidentTransition
 from streaming.alerting.alert import Delivery
 from streaming.alerting.book import Lane
 from streaming.alerting.channels import Channel
+from streaming.alerting.channels.channel import ChannelError
 from streaming.alerting.config import AlertsConfig
 from streaming.alerting.dead_man import Watch
 from streaming.alerting.decide import Desk
 from streaming.alerting.deliver import Clock, Result, Sender
 from streaming.alerting.follow import Follower, LostError
 from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
-from streaming.alerting.pack import pack
+from streaming.alerting.pack import AHEAD, pack
 from streaming.alerting.render import Texts
 from streaming.errors import UserError
 
@@ -63,7 +64,9 @@ class Alerting:
         self._watch = Watch(tables, checkpoints, config.dead_man, clock())
         self._wake: SimpleQueue[None] = SimpleQueue()  # its put may be called in a signal handler
         self._sender = Sender(channels, texts, clock, self._wake)
-        self._stopping = False
+        self._stopping = self._failed = False
+        self._not_standing: set[str] = set()
+        """The channels that did not take what stands, last."""
         self._due: dict[str, int] = {}
         """When what is done at times is to be done again: the dead-man check, and each channel's standing alerts."""
 
@@ -84,7 +87,8 @@ class Alerting:
                 self._rest()
         finally:
             self._record(self._sender.close())
-            self._keep()
+            if not self._failed:
+                self._keep()
 
     def round(self) -> None:
         """Look, decide, keep, send."""
@@ -93,7 +97,8 @@ class Alerting:
         self._hear(now)
         self._desk.look_again(now)
         for name, channel in self._channels.items():
-            pack(self._desk, name, self._config.limit if channel.resend_ms is None else None, now)
+            limit = self._config.limit if channel.resend_ms is None else None
+            pack(self._desk, name, limit, now, ahead=AHEAD if self._sender.quick(name) else 1)
         self._keep()
         for name, channel in self._channels.items():
             if not self._sender.busy(name):
@@ -134,14 +139,14 @@ class Alerting:
         try:
             self._ledger.append(rows, self._incidents.table_id, self._incidents.version)
         except (DeltaError, OSError) as error:
+            self._failed = True  # a later commit would move the position past what this one was to keep
             raise UserError(f"The table alert_deliveries can't be written: {error}.") from None
         self._position = self._incidents.version
 
     def _send(self, name: str, channel: Channel, now: int) -> None:
         lane = self._desk.book.lanes.setdefault(name, Lane())
-        if lane.packed:
-            if lane.retry_at <= now:
-                self._sender.start(name, self._desk.book.deliveries(name))
+        if lane.packed and lane.retry_at <= now:
+            self._sender.start(name, self._desk.book.deliveries(name))
         elif channel.resend_ms is not None and self._is_due(name, channel.resend_ms, now):
             standing = tuple(self._desk.book.standing(name))
             if standing:
@@ -152,14 +157,24 @@ class Alerting:
         for delivery, standing, error in results:
             now = self._clock()
             if standing:
-                if error is not None:
-                    self._due[delivery.channel] = now + self._config.retry.first
+                self._stood(delivery.channel, error, now)
             elif error is None:
                 self._desk.sent(delivery, now)
                 self._report(f"{delivery.channel}: {_said(delivery)}")
             else:
                 self._desk.failed(delivery, str(error), now, rejected=error.rejected)
                 self._report(f"{delivery.channel}: attempt {delivery.attempt} failed, {error}")
+
+    def _stood(self, channel: str, error: ChannelError | None, now: int) -> None:
+        """What stands has been told again, or has not."""
+        if error is not None:
+            self._due[channel] = now + self._config.retry.first
+            if channel not in self._not_standing:
+                self._report(f"{channel}: what is open could not be told again, {error}")
+            self._not_standing.add(channel)
+        elif channel in self._not_standing:
+            self._not_standing.remove(channel)
+            self._report(f"{channel}: what is open is told again")
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):

@@ -72,6 +72,7 @@ class Listener:
         self.messages = []
         self.standing = []
         self.error: ChannelError | None = None
+        self.standing_error: ChannelError | None = None
         self.before = lambda: None
 
     def send(self, message, now):
@@ -81,6 +82,8 @@ class Listener:
         self.messages.append(message)
 
     def stand(self, message, now):
+        if self.standing_error is not None:
+            raise self.standing_error
         self.standing.append(message)
 
     def close(self):

@@ -124,6 +124,19 @@ def test_what_was_told_is_closed_in_spite_of_a_silence():
     assert [kind for kind, *_ in queued(desk)] == ["OPENED", "RESOLVED"]
 
 
+@pytest.mark.parametrize("meanwhile", ["RECLASSIFIED", "DEESCALATED"])
+def test_what_no_route_takes_when_its_silence_ends_is_looked_at_once(meanwhile):
+    desk = Desk(config(routes=[{"channels": ["pager"], "severity": "critical"}]))
+    desk.controls.take([silence(until=NOW + MINUTE)])
+    desk.take(transition(severity="warning"), NOW)
+    desk.take(transition(what=meanwhile, seq=2, severity="warning"), NOW)
+    desk.take_rows()
+    desk.look_again(NOW + MINUTE)
+    assert [row.detail for row in desk.take_rows()] == ["NO_ROUTE"]
+    desk.look_again(NOW + MINUTE)
+    assert desk.take_rows() == []
+
+
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_what_is_still_open_when_its_silence_ends_is_told_then(by_hand):
     desk = Desk(config())
@@ -216,6 +229,20 @@ def test_a_failed_attempt_is_due_again_after_twice_as_long_up_to_the_longest():
         pauses.append((desk.book.lanes["ops"].retry_at - NOW) // SECOND)
     assert pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert next_delivery(desk).alerts[0].key == "i1:1:ops"
+
+
+def test_only_refusals_count_towards_giving_a_message_up_also_after_a_restart():
+    desk = Desk(config())
+    desk.take(transition(), NOW)
+    pack(desk, "ops", None, NOW + MINUTE)
+    for number in range(2 * REJECTIONS_MAX):
+        desk.failed(next_delivery(desk), "no answer", NOW, rejected=False)
+        if number < REJECTIONS_MAX - 1:
+            desk.failed(next_delivery(desk), "HTTP 400", NOW, rejected=True)
+    again = Desk(config(), desk.take_rows())
+    assert next_delivery(again) == next_delivery(desk) is not None
+    again.failed(next_delivery(again), "HTTP 400", NOW, rejected=True)
+    assert next_delivery(again) is None
 
 
 def test_a_channel_that_is_back_is_not_failing_and_its_next_failure_is_its_first():

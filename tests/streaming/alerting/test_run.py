@@ -146,6 +146,20 @@ def test_many_messages_take_few_commits_and_one_that_fails_holds_up_those_after_
     assert DeltaTable(tables / "alert_deliveries").version() < 10
 
 
+@pytest.mark.parametrize(("quick_seconds", "decided"), [(0, 1), (60, 2)])
+def test_a_channel_that_takes_its_time_gets_messages_one_by_one_so_that_what_is_urgent_waits_for_one(
+    tables, clock, ops, monkeypatch, quick_seconds, decided
+):
+    monkeypatch.setattr("streaming.alerting.deliver._QUICK_SECONDS", quick_seconds)
+    alerting = start(tables, clock, {"ops": ops})
+    rounds(alerting)
+    tell(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 4)))
+    for number in (1, decided):
+        alerting.round()
+        assert len(alerting._desk.book.lanes["ops"].packed) == number
+        alerting._sender._under_way["ops"].result(10)
+
+
 def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
     dead = Listener()
     dead.error = ChannelError("HTTP 503")
@@ -186,6 +200,34 @@ def test_a_channel_of_states_is_told_again_what_stands_and_not_what_is_over(tabl
     clock.forward(MINUTE)
     rounds(alerting)
     assert [one["incident_id"] for one in manager.standing[-1].alerts] == ["i2"]
+
+
+def test_what_stands_is_told_again_while_news_fails_or_it_would_end_there(tables, clock):
+    manager = Listener()
+    manager.resend_ms = MINUTE
+    reports = []
+    alerting = start(tables, clock, {"ops": manager})
+    alerting._report = reports.append
+    tell(tables, transition())
+    rounds(alerting)
+    manager.error = ChannelError("HTTP 500")
+    tell(tables, transition("i2", seq=2))
+    rounds(alerting)
+    manager.standing.clear()
+    clock.forward(MINUTE)
+    rounds(alerting, 3)
+    assert [[one["incident_id"] for one in message.alerts] for message in manager.standing] == [["i1"]]
+
+    manager.standing_error = ChannelError("HTTP 401")
+    for _ in range(3):
+        clock.forward(MINUTE)
+        rounds(alerting, 3)
+    manager.standing_error = None
+    clock.forward(MINUTE)
+    rounds(alerting, 3)
+    assert [told for told in reports if "again" in told] == [
+        "ops: what is open could not be told again, HTTP 401", "ops: what is open is told again",
+    ]  # fmt: skip
 
 
 def test_what_people_say_meanwhile_is_heard(tables, clock, ops):
@@ -260,6 +302,24 @@ def test_only_one_works_on_a_root(tmp_path):
         with pytest.raises(UserError, match="Another"), claimed(tmp_path):
             pass
     assert not is_claimed(tmp_path)
+
+
+def test_a_ledger_that_could_not_be_written_does_not_move_on_without_what_was_decided(tables, clock, ops, monkeypatch):
+    alerting = start(tables, clock, {"ops": ops})
+    tell(tables, transition())
+    append, refused = Ledger.append, []
+
+    def once_full(*given):
+        if not refused:
+            refused.append(given)
+            raise OSError("no space left on device")
+        append(*given)
+
+    monkeypatch.setattr(Ledger, "append", once_full)
+    with pytest.raises(UserError, match="no space left"):
+        alerting.run()
+    rounds(start(tables, clock, {"ops": ops}))
+    assert ops.told == [("OPENED", "i1")]
 
 
 def test_it_ends_when_it_is_told_to_and_keeps_what_was_sent(tables, clock, ops):
