@@ -1,17 +1,18 @@
 """A group's page: who owns what, who should, how it goes; now, or at any instant that the slider chooses."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 from nicegui import ui
 
 from streaming.dashboard import group_state
-from streaming.dashboard.facts import History, State, history, state
+from streaming.dashboard.facts import History, State, history, state, told_ends
 from streaming.dashboard.frame import check, choice, element, frame, panel, search, stale
 from streaming.dashboard.lag_chart import LagChart
 from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
 from streaming.dashboard.markup import LiveMarkup
-from streaming.dashboard.moment import DEFAULT_SPAN, SPANS, ends, until, window
+from streaming.dashboard.moment import DEFAULT_SPAN, SPANS, Window, ends, until, window
 from streaming.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
 from streaming.dashboard.paging import Page, page_of, turned
 from streaming.dashboard.palette import colours, short_names
@@ -43,6 +44,9 @@ class GroupPage:
         self._pages = dict.fromkeys(_ROWS, 0)
         self._state: State
         self._history: History
+        self._window: Window
+        self._ends_now = False
+        """Whether the span goes on with now; never worked out from clocks, which leap where a machine is suspended."""
         self._version = -1
         self._live = Live(store, self._update, tick=self._time_has_passed)
 
@@ -53,7 +57,7 @@ class GroupPage:
             UserError: see `streaming.queries.subject.subject`.
         """
         await self._ask_state()
-        self._window = window(self._state.ends, self._span, self._at)
+        self._choose(window(self._state.ends, self._span, self._at))
         await self._ask_history()
 
     def lay_out(self) -> None:
@@ -112,6 +116,7 @@ class GroupPage:
 
     async def _seek(self, at: int | None) -> None:
         self._at = at
+        self._ends_now = self._ends_now or at is None
         await self._moved()
 
     async def _do(self, word: str) -> None:
@@ -119,18 +124,23 @@ class GroupPage:
         now = self._now()
         if what == "span":
             self._span = value
-            self._window = window(self._state.ends, value, self._at)
+            self._choose(window(self._state.ends, value, self._at))
         elif what == "shift":
             half = int(value) * duration_ms(self._span) // 2
-            self._window = until(self._state.ends, self._span, self._window.until + half)
+            self._choose(until(self._state.ends, self._span, self._window.until + half))
             self._at = min(max(now + half, self._window.since), self._window.until)
         elif what == "change":
             step = group_state.before if value == "-1" else group_state.after
             self._at = step(group_state.changes(self._history), now) or self._at
         else:
             self._at = None
-            self._window = window(self._state.ends, self._span, None)
+            self._choose(window(self._state.ends, self._span, None))
         await self._moved()
+
+    def _choose(self, span: Window) -> None:
+        """Show a span from now on; one that ends now goes on to."""
+        self._window = span
+        self._ends_now = span.until >= self._state.ends.live
 
     async def _moved(self) -> None:
         ui.navigate.history.replace(self._address())
@@ -156,6 +166,7 @@ class GroupPage:
             await self._ask_state()
         except UserError as error:
             self._note = str(error)  # a time before the group's history: what was shown stays, with the sentence
+            self._state = replace(self._state, ends=await self._store.ask(told_ends))
         self._follow()
         if self._history.window != self._window or self._version != self._store.version:
             await self._ask_history()
@@ -164,15 +175,16 @@ class GroupPage:
     def _follow(self) -> None:
         """Let the span end now, as long as it did and the instant stays in it."""
         live, length = self._state.ends.live, duration_ms(self._span)
-        ended_now = self._window.until >= live - max(length // 100, 5_000)
-        if ended_now and (self._at is None or self._at > live - length):
+        self._ends_now = self._ends_now and (self._at is None or self._at > live - length)
+        if self._ends_now:
             self._window = until(self._state.ends, self._span, live)
 
     def _time_has_passed(self) -> bool:
-        """Whether now has moved on by as much as can be seen on the timeline."""
+        """Whether now has moved on by as much as can be seen on the timeline, or the tables have turned silent."""
         told = self._state.ends
         passed = ends(told.first, told.last, told.retold).live - self._window.until
-        return self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
+        moved_on = self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
+        return moved_on or told.has_turned()
 
     def _now(self) -> int:
         return self._at if self._at is not None else self._state.ends.live

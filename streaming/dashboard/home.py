@@ -21,7 +21,7 @@ class Home:
         self._at = at
         self._wanted = ""
         self._page = self._incidents_page = 0
-        self._live = Live(store, self._update)
+        self._live = Live(store, self._update, tick=self._turned_silent)
         self._facts: Overview
 
     async def ask(self) -> None:
@@ -51,6 +51,9 @@ class Home:
     async def _update(self) -> None:
         await self.ask()
         self._show()
+
+    def _turned_silent(self) -> bool:
+        return self._facts.ends.has_turned()
 
     def _search(self, text: str) -> None:
         self._wanted, self._page = text.strip().lower(), 0

@@ -37,7 +37,7 @@ class IncidentPage:
         self._store = store
         self._id = incident_id
         self._facts: _Facts
-        self._live = Live(store, self._update)
+        self._live = Live(store, self._update, tick=self._turned_silent)
 
     async def ask(self) -> None:
         """Get what the page shows.
@@ -62,6 +62,9 @@ class IncidentPage:
     async def _update(self) -> None:
         await self.ask()
         self._show()
+
+    def _turned_silent(self) -> bool:
+        return self._facts[2].has_turned()
 
     def _show(self) -> None:
         story, parent, told = self._facts

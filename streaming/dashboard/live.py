@@ -10,6 +10,10 @@ from streaming.web.store import Store
 _REST = 4
 """After an update that the tables asked for, a page rests for so many times as long as that took: where the tables are
 large and change each second, open pages take a part of the server's time, not all of it."""
+_REST_FAILED = 15.0
+"""After an update that failed, a page rests for so many seconds: what fails at once would fail each second."""
+_NONE = -1
+"""No version of the tables."""
 
 
 class Live:
@@ -49,6 +53,10 @@ class Live:
                 self._again = False
                 self._shown = self._store.version
                 await self._update()
+        except Exception:
+            self._shown = _NONE  # to be asked for again, though no rows may follow
+            self._rest_until = time.monotonic() + _REST_FAILED
+            raise
         finally:
             self._running = False
 

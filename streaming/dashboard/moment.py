@@ -37,6 +37,10 @@ class Ends(NamedTuple):
         """Whether what told something last at an instant has been silent for too long."""
         return self.live - last >= SILENT_AFTER * self.retold
 
+    def has_turned(self) -> bool:
+        """Whether time alone has made the tables silent, or not silent, since this was worked out."""
+        return ends(self.first, self.last, self.retold).silent != self.silent
+
 
 def ends(first: int, last: int, retold: int, now: int | None = None) -> Ends:
     """Where history ends, by the clock (``now``, if it isn't given) and by what was told."""
