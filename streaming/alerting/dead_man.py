@@ -23,7 +23,7 @@ from streaming.alerting.follow import Follower, LostError
 
 _JOB = "job"
 _LOOK_BACK_MS = 3_600_000
-"""Sources that told something within so long before the start are watched."""
+"""Sources that told something within so long before the start are watched, and those whose silence is still open."""
 _ADVICE = {
     JOB_SILENT: (
         "The job has finished no batch: it stands, or no telemetry reaches it. What happens there is not seen.",
@@ -56,9 +56,13 @@ class Watch:
         self._derived = [Follower(tables / table) for table in DERIVED]
         self._telemetry = Follower(tables / "telemetry", ("cluster", "source_id", "ingest_time"))
         appends = [one.last_append() for one in (*self._derived, self._telemetry)]
-        self._job = max((time for time in appends if time is not None), default=now)
+        self._begin = now
+        self._job = max((time for time in appends if time is not None), default=0)
+        """When the job was heard last; 0: nothing tells."""
         self._sources: dict[tuple[str, str], int] = {}
         """When each (cluster, source) was heard last, by the transport's clock."""
+        self._newest = 0
+        """When any source was."""
         for batch in self._telemetry.whole(f"ingest_time >= {now - _LOOK_BACK_MS}"):
             self._hear(pa.Table.from_batches([batch]))
 
@@ -70,6 +74,7 @@ class Watch:
             known: the incidents that are not over, in which those of an earlier look are.
         """
         self._listen()
+        self._recall(known)
         silent = dict(self._silent(now))
         over = [
             _over(one.last, now)
@@ -100,15 +105,27 @@ class Watch:
         for row in heard.to_pylist():
             name = row["cluster"], instance_of(row["source_id"])[0]
             self._sources[name] = max(self._sources.get(name, 0), row["ingest_time_max"])
+            self._newest = max(self._newest, row["ingest_time_max"])
+
+    def _recall(self, known: Mapping[str, Known]) -> None:
+        """Take from the open incidents what a start can't see: who has been silent for longer than the tables tell."""
+        for last in (one.last for one in known.values()):
+            name = last.cluster, last.subject
+            if last.code == JOB_SILENT:
+                self._job = max(self._job, last.opened_at)
+            elif last.code == SOURCE_SILENT and name not in self._sources:
+                self._sources[name] = last.opened_at
+                # Another was heard so long after it, or nothing had been told: so it is silent also if nobody speaks.
+                self._newest = max(self._newest, last.opened_at + self._settings.sources)
 
     def _silent(self, now: int) -> Iterator[tuple[tuple[str, str, str], int]]:
         """(code, cluster, subject) of everything that is silent, and since when."""
         settings = self._settings
-        if settings.job and now - self._job >= settings.job:
-            yield (JOB_SILENT, "", _JOB), self._job
-        newest = max(self._sources.values(), default=0)
+        job = self._job or self._begin
+        if settings.job and now - job >= settings.job:
+            yield (JOB_SILENT, "", _JOB), job
         for (cluster, source), heard in self._sources.items():
-            if settings.sources and settings.sources <= newest - heard < settings.forget:
+            if settings.sources and settings.sources <= self._newest - heard < settings.forget:
                 yield (SOURCE_SILENT, cluster, source), heard
 
 

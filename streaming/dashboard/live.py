@@ -12,8 +12,6 @@ _REST = 4
 large and change each second, open pages take a part of the server's time, not all of it."""
 _REST_FAILED = 15.0
 """After an update that failed, a page rests for so many seconds: what fails at once would fail each second."""
-_NONE = -1
-"""No version of the tables."""
 
 
 class Live:
@@ -54,7 +52,7 @@ class Live:
                 self._shown = self._store.version
                 await self._update()
         except Exception:
-            self._shown = _NONE  # to be asked for again, though no rows may follow
+            self._shown = -1  # no version: it is asked for again, though no rows may follow
             self._rest_until = time.monotonic() + _REST_FAILED
             raise
         finally:

@@ -23,6 +23,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests = []
         self.status = 200
+        self.broken = set()  # paths
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -31,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append((self.path, dict(self.headers), json.loads(body)))
         answer = f"no such thing at {self.server.url}/secret".encode()
-        self.send_response(self.server.status)
+        self.send_response(500 if self.path in self.server.broken else self.server.status)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -173,3 +174,54 @@ def test_apprise_sends_and_says_when_it_could_not_without_the_address(server, ch
         ops.send(message("RESOLVED"), NOW)
     assert server.requests[-1][2]["type"] == "success"
     assert "secret" not in str(caught.value) + "".join(capfd.readouterr())
+
+
+def addresses(file, server, *paths):
+    """Apprise addresses of the server, in a file."""
+    host = server.url.removeprefix("http://")
+    file.write_text("".join(f"json://user:secret@{host}{path}\n" for path in paths))
+    return {"file": str(file)}
+
+
+def taken(server):
+    """The paths of the requests since the last call."""
+    paths = [path for path, *_ in server.requests]
+    server.requests.clear()
+    return paths
+
+
+@IMGHDR
+def test_an_address_of_apprise_that_took_a_message_is_left_in_peace_until_the_others_have_it(server, channel, tmp_path):
+    ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail", "/pager"))
+    server.broken = {"/mail", "/pager"}
+    with pytest.raises(ChannelError, match=r"^2 of 3 Apprise addresses did not take it: JSON$"):
+        ops.send(message(), NOW)
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+    server.broken = {"/mail"}
+    with pytest.raises(ChannelError, match=r"^1 of 3 Apprise addresses did not take it: JSON$") as caught:
+        ops.send(message(), NOW)
+    assert taken(server) == ["/mail", "/pager"]
+    assert not caught.value.rejected
+    with pytest.raises(ChannelError):
+        ops.send(message(incident="i2"), NOW)  # another message: all of them again
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+    server.broken = set()
+    ops.send(message(), NOW)
+    assert taken(server) == ["/mail"]
+    ops.send(message(), NOW)  # all had it, so it is forgotten
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+
+
+@IMGHDR
+def test_what_apprise_remembers_of_messages_that_not_all_took_is_bounded(server, channel, tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.alerting.channels.apprise._UNFINISHED_MAX", 2)
+    ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail"))
+    server.broken = {"/mail"}
+    for incident in ("i1", "i2", "i3"):
+        with pytest.raises(ChannelError):
+            ops.send(message(incident=incident), NOW)
+    taken(server)
+    server.broken = set()
+    for incident in ("i3", "i2", "i1"):
+        ops.send(message(incident=incident), NOW)
+    assert taken(server) == ["/mail", "/mail", "/chat", "/mail"]

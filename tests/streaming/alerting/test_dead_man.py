@@ -14,6 +14,7 @@ from streaming.alerting.follow import Follower
 from tests.streaming.alerting.basis import (
     HOUR,
     MINUTE,
+    NOW,
     SECOND,
     Clock,
     Listener,
@@ -54,8 +55,13 @@ class Checks:
     """The check, with a desk that keeps what it told."""
 
     def __init__(self, tables, now, settings=SETTINGS):
-        self.watch = Watch(tables, tables.parent / "checkpoints", settings, now)
+        self.tables, self.settings = tables, settings
         self.desk = Desk(config())
+        self.restart(now)
+
+    def restart(self, now):
+        """The process starts again: what it told is in the ledger, all else it sees anew."""
+        self.watch = Watch(self.tables, self.tables.parent / "checkpoints", self.settings, now)
 
     def at(self, now):
         """(transition, code, subject) of what it tells."""
@@ -137,6 +143,60 @@ def test_a_source_that_is_gone_for_good_is_forgotten(tables):
     heard(tables, ("poll-1@1", begin + HOUR))
     assert checks.at(begin + HOUR) == [("RESOLVED", "SOURCE_SILENT", "poll-2")]
     assert Checks(tables, begin + 3 * HOUR, settings).at(begin + 3 * HOUR) == []
+
+
+@pytest.fixture
+def hook_silent(tables):
+    """A check that has told of a hook, silent since NOW, while the poller speaks."""
+    checks = Checks(tables, NOW, DeadMan(job="0s", sources="2m", forget="1d"))
+    heard(tables, ("poll-1@1", NOW), ("broker-a/hook@5", NOW))
+    heard(tables, ("poll-1@1", NOW + 2 * MINUTE))
+    assert checks.at(NOW + 2 * MINUTE) == [("OPENED", "SOURCE_SILENT", "broker-a/hook")]
+    return checks
+
+
+def test_a_restart_long_after_a_source_fell_silent_does_not_declare_it_well(hook_silent, tables):
+    now = NOW + 3 * HOUR
+    heard(tables, ("poll-1@1", now))
+    hook_silent.restart(now)
+    assert hook_silent.at(now) == []
+    heard(tables, ("broker-a/hook@9", now + MINUTE))
+    assert hook_silent.at(now + MINUTE) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
+    assert hook_silent.at(now + MINUTE) == []
+
+
+def test_a_source_whose_silence_is_open_over_a_restart_is_forgotten_as_ever(hook_silent, tables):
+    hook_silent.restart(NOW + 3 * HOUR)
+    heard(tables, ("poll-1@1", NOW + 24 * HOUR - 1))
+    assert hook_silent.at(NOW + 24 * HOUR) == []
+    heard(tables, ("poll-1@1", NOW + 24 * HOUR))
+    assert hook_silent.at(NOW + 24 * HOUR) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
+    assert hook_silent.at(NOW + 24 * HOUR) == []
+
+
+def test_a_restart_while_no_source_speaks_declares_none_well(hook_silent, tables):
+    hook_silent.restart(NOW + 3 * HOUR)
+    assert hook_silent.at(NOW + 3 * HOUR) == []
+    heard(tables, ("poll-1@1", NOW + 4 * HOUR))
+    assert hook_silent.at(NOW + 4 * HOUR) == []
+
+
+def test_a_source_that_spoke_again_before_a_restart_is_well(hook_silent, tables):
+    heard(tables, ("poll-1@1", NOW + 3 * HOUR), ("broker-a/hook@9", NOW + 3 * HOUR - MINUTE))
+    hook_silent.restart(NOW + 3 * HOUR)
+    assert hook_silent.at(NOW + 3 * HOUR) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
+
+
+def test_a_restart_does_not_declare_a_job_well_whose_last_batch_no_log_tells_any_more(tables):
+    checks = Checks(tables, NOW)  # no append is in the tables' logs, as after a day in which only `maintain` wrote
+    assert checks.at(NOW + 3 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
+    now = NOW + 48 * HOUR
+    checks.restart(now)
+    assert checks.at(now) == checks.at(now + 3 * MINUTE) == []
+    commits = tables.parent / "checkpoints" / "operator" / "commits"
+    commits.mkdir(parents=True)
+    os.utime(commits, ns=(0, (now + 4 * MINUTE) * 1_000_000))
+    assert checks.at(now + 5 * MINUTE) == [("RESOLVED", "JOB_SILENT", "job")]
 
 
 def test_silence_and_its_end_are_told_as_any_alert_over_a_restart(tables):
