@@ -54,7 +54,8 @@ def tables() -> Iterator["ReadModel"]:
     demo = folder.parent / "demo"
     if not folder.is_dir() and (demo / folder.name).is_dir():
         raise UserError(f"There are no tables in {folder}; those of the demo are asked with --root {demo}.")
-    with ReadModel(folder) as model:
+    with _interruption() as check, ReadModel(folder) as model:
+        check()
         yield model
 
 
@@ -170,7 +171,8 @@ def _rest(model: "ReadModel", seconds: float, check: Callable[[], None]) -> None
 def _interruption() -> Iterator[Callable[[], None]]:
     """Gives a function that raises KeyboardInterrupt if there was a Ctrl-C.
 
-    The Ctrl-C itself raises it, too. But it may come while a library calls back from C, and be lost there.
+    The Ctrl-C itself raises it, too. But it may come while a library calls back from C, and be lost there, or become
+    an error of that library's.
     """
     interrupted = False
 
@@ -186,6 +188,9 @@ def _interruption() -> Iterator[Callable[[], None]]:
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         yield check
+    except Exception:
+        check()
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -60,8 +60,10 @@ def test_why_it_does_not_start_is_one_sentence(command, root, tmp_path, monkeypa
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
 def test_everything_of_a_dashboard_with_a_token_needs_it(dashboard, path):
-    assert httpx.get(dashboard + path).status_code == 401
-    assert httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}).status_code == 403
+    assert httpx.get(dashboard + path, timeout=30).status_code == 401
+    assert (
+        httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}, timeout=30).status_code == 403
+    )
     answer = httpx.get(dashboard + path, headers=BEARER, timeout=30)
     assert answer.status_code == 200
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
@@ -71,8 +73,8 @@ def test_everything_of_a_dashboard_with_a_token_needs_it(dashboard, path):
 def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
     page = httpx.get(dashboard, headers=BEARER, timeout=30).text
     script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
-    assert httpx.get(dashboard + script).status_code == 401
-    assert httpx.get(dashboard + script, headers=BEARER).status_code == 200
+    assert httpx.get(dashboard + script, timeout=30).status_code == 401
+    assert httpx.get(dashboard + script, headers=BEARER, timeout=30).status_code == 200
 
     address = dashboard.replace("http", "ws") + SOCKET + "websocket"
     with pytest.raises(InvalidStatus, match="403"):
@@ -82,11 +84,11 @@ def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
 
 
 def test_metrics_and_answers_are_those_of_the_tables(dashboard):
-    metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER)
+    metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=30)
 
     assert 'rocketmq_consumer_group_status{cluster="c",consumer_group="orders"} 3.0' in metrics.text
     assert metrics.headers["Content-Type"].startswith("text/plain; version=")
-    assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER).json()[0]["group"] == "orders"
+    assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER, timeout=30).json()[0]["group"] == "orders"
 
 
 @contextmanager
@@ -112,7 +114,7 @@ def chat(link: str):
 def test_a_browser_logs_in_once_and_follows_a_link_from_a_chat(dashboard, browser):
     with browser.new_context(color_scheme="dark") as context:
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(40_000)
         page.goto(f"{dashboard}/group/orders?span=1h")
         assert page.url.startswith(f"{dashboard}/login?next=")
         found = Axe().run(page)
