@@ -1,15 +1,17 @@
 """`rebalance-watch maintain`: merges small files, drops old rows if asked to, removes what nobody needs any more."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from schemas.tables import TABLES
+from streaming.cli.grid import visible
 from streaming.errors import UserError
 from streaming.settings import load_settings
 from streaming.times import duration_ms, now_ms
@@ -29,7 +31,9 @@ def maintain(
     keep: Annotated[
         str, typer.Option(help="How long files that were replaced stay for who still reads them; at least 1h.")
     ] = "1d",
-    every: Annotated[str | None, typer.Option(help="Do it again and again, with such a pause, as 10m.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Do it again and again, with such a pause, as 10m; whatever fails once.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")] = False,
 ) -> None:
     """Keep the tables quick to read, while the job goes on.
@@ -50,16 +54,48 @@ def maintain(
         raise UserError(f"--keep {keep} is too short: the job or a reader may need such a file for an hour.")
     if not any((tables / name).is_dir() for name in wanted):
         raise UserError(f"There are no tables in {tables}: start `rebalance-watch run`, or name another --root.")
-    pause = duration_ms(every) / 1000 if every is not None else None
-    while True:
-        since = now_ms() - duration_ms(older_than) if older_than is not None else None
+    age = duration_ms(older_than) if older_than is not None else None
+
+    def once() -> None:
+        since = now_ms() - age if age is not None else None
         _once(tables, wanted, Limits(since, replaced), dry_run=dry_run)
-        if pause is None:
-            return
+
+    if every is None:
+        once()
+    else:
+        _again_and_again(once, every)
+
+
+def _again_and_again(once: Callable[[], None], every: str) -> NoReturn:
+    """Go on whatever becomes of a round: the job was in the way, or the disk full, and the next one may be better."""
+    pause = duration_ms(every) / 1000
+    while True:
+        try:
+            once()
+        except UserError as error:
+            told = escape(visible(f"{error} The next round is in {every}."))
+            Console(stderr=True).print(f"[red]error:[/] {told}", highlight=False, soft_wrap=True)
         time.sleep(pause)
 
 
 def _once(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bool) -> None:
+    """One round.
+
+    Raises:
+        UserError: it could not be done, or not wholly.
+    """
+    import duckdb
+    from deltalake.exceptions import DeltaError
+
+    try:
+        done = _round(tables, wanted, limits, dry_run=dry_run)
+    except (duckdb.Error, DeltaError, OSError) as error:
+        why = str(error).partition("\n")[0].removesuffix(".")
+        raise UserError(f"The tables in {tables} can't be maintained: {why}.") from error
+    _print(done, dry_run=dry_run)
+
+
+def _round(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bool) -> list["Done"]:
     from deltalake.exceptions import TableNotFoundError
 
     from streaming.maintenance import maintain as run
@@ -73,7 +109,7 @@ def _once(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: boo
                 done.append(run(tables, name, limits, dry_run=dry_run))
             except TableNotFoundError:  # of a later release than these tables
                 continue
-    _print(done, dry_run=dry_run)
+    return done
 
 
 def _print(done: Sequence["Done"], *, dry_run: bool) -> None:

@@ -6,7 +6,7 @@ own, and `refresh` puts new snapshots of all tables in place at once.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +29,7 @@ _MEMORY = "1GB"
 _CTRL_C = "Query interrupted"
 """What DuckDB makes of a KeyboardInterrupt while a query runs."""
 _BATCH_ROWS = 10_000
+_STOP_SECONDS = 0.05
 ANSWER_SECONDS = 30.0
 ANSWER_ROWS = 10_000
 """What a person's own SQL may take and give, if nothing else is said."""
@@ -65,6 +66,8 @@ class ReadModel:
         tables = tables.resolve()
         self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()
+        self._unseen: set[TableView] = set()
+        """Those that have something new which no question sees yet: more than one look's, where a look failed."""
         self._keeps = False
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
@@ -99,14 +102,18 @@ class ReadModel:
             Whether anything is new.
         """
         with self._refreshing:
-            changed = [view for view in self._views if view.look()]
-            if changed or not self._keeps:
-                shown = changed if self._keeps else self._views
+            for view in self._views:
+                if view.look():
+                    self._unseen.add(view)
+            if self._unseen or not self._keeps:
+                shown = [view for view in self._views if view in self._unseen or not self._keeps]
                 self._keeps = False  # should it fail, the next time begins anew
                 self._show(shown, keep=True)
                 self._keeps = True
-            self.version += bool(changed)
-            return bool(changed)
+            new = bool(self._unseen)
+            self._unseen.clear()
+            self.version += new
+            return new
 
     def ask(
         self, query: str, parameters: Parameters = (), *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS
@@ -129,13 +136,13 @@ class ReadModel:
             try:
                 found = answer.result(timeout_s)
             except TimeoutError:
-                cursor.interrupt()
+                _stop(cursor, answer)
                 raise UserError(
                     f"The query took more than {timeout_s:g} seconds and was stopped: ask for less, for one group or a "
                     "shorter time."
                 ) from None
             except KeyboardInterrupt:
-                cursor.interrupt()
+                _stop(cursor, answer)
                 raise
         return Answer(found.slice(0, limit), cut=found.num_rows > limit)
 
@@ -229,6 +236,13 @@ def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Paramet
     if relation is None:
         raise UserError("That is no query: ask with SELECT.")
     return relation
+
+
+def _stop(cursor: duckdb.DuckDBPyConnection, answer: Future[pa.Table]) -> None:
+    """Interrupt a query until it has ended: one that has not begun would not hear of it."""
+    while not answer.done():
+        cursor.interrupt()
+        wait([answer], _STOP_SECONDS)
 
 
 def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> pa.Table:

@@ -28,23 +28,20 @@ class TableView:
         self._delta = delta
         self._folder = folder_of(delta)
         self._files = files_of(name, delta)
+        self.version = delta.version()
+        """Delta's version of the snapshot."""
         self._kept: dict[str, int] = {}
         """How many rows in memory are of which file."""
         self._left_out: set[str] = set()
         """The small files that were too many."""
 
-    @property
-    def version(self) -> int:
-        """Delta's version of the snapshot."""
-        return self._delta.version()
-
     def look(self) -> bool:
-        """See whether there is a newer version; `show` shows it."""
-        before = self.version
+        """See whether there is a newer version; `show` shows it. Should that fail, the next look finds it still new."""
         self._delta.update_incremental()
-        if self.version == before:
+        if self._delta.version() == self.version:
             return False
         self._files = files_of(self.name, self._delta)
+        self.version = self._delta.version()
         return True
 
     def show(self, cursor: duckdb.DuckDBPyConnection, *, keep: bool) -> None:

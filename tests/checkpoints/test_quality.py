@@ -6,7 +6,7 @@ from importlib import resources
 import pandas as pd
 import pytest
 
-from checkpoints.quality import COLUMNS, judge
+from checkpoints.quality import COLUMNS, _checkpoint, judge
 from rebalance_model.observe.events import AnyEvent
 
 NOW = 1_795_255_680_000
@@ -119,6 +119,18 @@ def test_a_verdict_shows_what_was_seen():
 
     assert (verdict.unexpected_count, verdict.observed) == (5, '["REBALANCE_NOW"]')
     assert next(one.observed for one in verdicts(frame) if one.column is None) == "200"
+
+
+def test_nothing_is_kept_of_a_batch_that_was_judged():
+    """The job judges one every ten seconds, for months."""
+    _, kept = _checkpoint()
+    verdicts(rows())
+    before = kept.list_keys()
+
+    for _ in range(3):
+        verdicts(rows(2))
+
+    assert kept.list_keys() == before
 
 
 def test_the_suite_knows_every_type_of_the_contract():

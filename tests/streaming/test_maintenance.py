@@ -4,9 +4,11 @@ import threading
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from typer.testing import CliRunner
 
 from checkpoints.generation import OPERATOR, app_id, claimed, verify
@@ -287,6 +289,74 @@ def test_the_command_says_what_it_did(command, job):
 )
 def test_what_is_asked_wrongly_is_one_sentence(command, arguments, says):
     assert says in str(command(*arguments).exception)
+
+
+MISHAPS = [
+    duckdb.IOException("No space left\non a second line"),
+    DeltaError("the log can't be read"),
+    OSError(28, "No space left on device"),
+    UserError(maintenance._MEANWHILE.format(HISTORY)),
+]
+
+
+@pytest.fixture
+def sleep(monkeypatch):
+    """Counts the pauses, and ends the command in the third."""
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise StoppedError
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    return pauses
+
+
+class StoppedError(Exception):
+    """By the test."""
+
+
+def fail_once(monkeypatch, mishap: Exception) -> None:
+    left = [mishap]
+
+    def fail(*given: object, **also: object) -> maintenance.Done:
+        if left:
+            raise left.pop()
+        return maintain(*given, **also)
+
+    monkeypatch.setattr(maintenance, "maintain", fail)
+
+
+@pytest.mark.parametrize("mishap", MISHAPS, ids=lambda mishap: type(mishap).__name__)
+def test_a_mishap_is_one_sentence_and_ends_only_a_command_that_is_done_once(command, job, monkeypatch, sleep, mishap):
+    fail_once(monkeypatch, mishap)
+    once = command()
+    assert type(once.exception) is UserError
+    assert "\n" not in str(once.exception)
+
+    fail_once(monkeypatch, mishap)
+    again = command("--every", "10m")
+    assert type(again.exception) is StoppedError
+    assert sleep == [600] * 3
+    assert again.stderr.count("error:") == 1
+    assert f"{once.exception} The next round is in 10m." in again.stderr
+    assert len(files_of(job.root, HISTORY)) == 1
+
+
+def test_another_that_works_on_the_tables_is_waited_for(command, job, sleep):
+    with maintained(job.root / "tables"):
+        result = command("--every", "10m")
+
+    assert type(result.exception) is StoppedError
+    assert result.stderr.count("Another `rebalance-watch maintain`") == 3
+
+
+def test_without_tables_it_ends_at_once_however_often_it_was_to_be_done(command, tmp_path, monkeypatch, sleep):
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path / "nowhere"))
+
+    assert "There are no tables" in str(command("--every", "10m").exception)
+    assert sleep == []
 
 
 @pytest.mark.spark

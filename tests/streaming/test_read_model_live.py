@@ -4,12 +4,14 @@ import threading
 
 import msgspec
 import pytest
+from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import TABLE_OF, AssignmentChange
 from streaming.maintenance import Limits, maintain
 from streaming.read_model import ReadModel, table
-from tests.streaming.tables import append, make_tables
-from tests.streaming.test_read_model import Story, orders
+from streaming.read_model.files import File, files_of
+from tests.streaming.tables import accepted, append, archive, make_tables
+from tests.streaming.test_read_model import Story, log, orders
 
 HISTORY = TABLE_OF[AssignmentChange]
 
@@ -80,8 +82,31 @@ def test_a_look_that_failed_leaves_what_was_and_the_next_one_begins_anew(folder)
         assert times(model) == [2_000]
 
         moved.rename(new)
-        model.refresh()
+        assert (model.refresh(), model.version) == (True, 2)  # pages ask again
         assert times(model) == [2_000, 2_001]
+
+
+@pytest.mark.parametrize("failing", [HISTORY, "telemetry"])
+def test_what_a_look_that_failed_had_found_is_shown_by_the_next(folder, monkeypatch, failing):
+    """Whether the table itself can't be read, or one that is looked at after it."""
+
+    def fail(name: str, delta: DeltaTable) -> list[File]:
+        if name == failing:
+            raise OSError(name)
+        return files_of(name, delta)
+
+    with ReadModel(folder) as model:
+        model.refresh()
+        own(folder, 2_000, "C")
+        archive(folder, log())
+        with monkeypatch.context() as patch:
+            patch.setattr(table, "files_of", fail)
+            with pytest.raises(OSError, match=failing):
+                model.refresh()
+
+        assert (model.refresh(), model.version, model.refresh()) == (True, 1, False)
+        assert times(model) == [2_000]
+        assert model.rows("SELECT count(*) AS n FROM telemetry")[0]["n"] == len(accepted(log()))
 
 
 def test_questions_of_many_threads_go_on_while_it_looks(folder):

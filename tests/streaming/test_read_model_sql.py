@@ -175,12 +175,13 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize("query", ENDLESS)
-def test_a_query_without_end_is_stopped(model, query):
+@pytest.mark.parametrize("seconds", [0.2, 0])
+def test_a_query_without_end_is_stopped_even_before_it_has_begun(model, query, seconds):
     began = time.monotonic()
-    with pytest.raises(UserError, match=r"more than 0.2 seconds"):
-        model.ask(query, timeout_s=0.2)
+    with pytest.raises(UserError, match=f"more than {seconds} seconds"):
+        model.ask(query, timeout_s=seconds)
 
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert model.ask("SELECT 1").table.num_rows == 1
 
 
