@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.collector.client import RemotingClient
+from streaming.collector.client import RemotingClient, RpcFailedError
 from streaming.collector.rpc import Rpc
 from streaming.lab.lab import Lab
 from streaming.settings import load_settings
@@ -156,7 +156,7 @@ def eventually(holds, seconds=40):
     while True:
         try:
             answer = holds()
-        except AssertionError:  # seen in the middle of a change
+        except (AssertionError, RpcFailedError):  # seen in the middle of a change
             answer = False
         if answer:
             return answer

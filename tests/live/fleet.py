@@ -9,6 +9,7 @@ more than two cores bear.
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import jpype
@@ -17,6 +18,7 @@ from streaming import jars
 from streaming.lab import jvm
 from streaming.lab.consumer import Behaviour, start_consumer
 from streaming.lab.control import ConsumerOrders
+from streaming.lab.network import Relay
 from streaming.settings import load_settings
 
 _AT_ONCE = 16
@@ -50,6 +52,7 @@ class Fleet:
 
 
 def _start(number, name_server, group, topic, class_path):
+    """Start a consumer; what is given back ends it, and then its network."""
     orders = ConsumerOrders(
         name=f"fleet-{number}",
         jars=class_path,
@@ -59,7 +62,10 @@ def _start(number, name_server, group, topic, class_path):
         ordered=True,
         instance=f"fleet-{number}",
     )
-    return start_consumer(orders, Behaviour(orders))
+    with ExitStack() as ends:
+        relay = ends.enter_context(Relay())
+        ends.callback(start_consumer(orders, Behaviour(orders), relay).shutdown)
+        return ends.pop_all()
 
 
 def main(name_server, group, topic, home):
@@ -71,13 +77,13 @@ def main(name_server, group, topic, home):
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for line in sys.stdin:
             start, _, stop = line.partition("stop")
-            list(pool.map(lambda number: running.pop(number).shutdown(), stop.split()))
+            list(pool.map(lambda number: running.pop(number).close(), stop.split()))
             numbers = start.split()
             started = pool.map(lambda number: _start(number, name_server, group, topic, class_path), numbers)
             running.update(zip(numbers, started, strict=True))
             sys.stdout.write("done\n")
             sys.stdout.flush()
-        list(pool.map(lambda consumer: consumer.shutdown(), running.values()))
+        list(pool.map(lambda ends: ends.close(), running.values()))
 
 
 if __name__ == "__main__":

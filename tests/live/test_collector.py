@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -30,6 +30,8 @@ from streaming.settings import load_settings
 pytestmark = pytest.mark.live
 GROUPS = {group.group: group for group in load_settings().lab.groups.values()}
 PARTITIONS = 8
+INTERVAL_MS, DEADLINE_MS = 4_000, 3_900
+"""Real clients on a busy machine take their time."""
 
 
 @pytest.fixture
@@ -40,8 +42,8 @@ def command(lab, tmp_path):
         **os.environ,
         "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path),
         "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": json.dumps([lab.name_server]),
-        "REBALANCE_WATCH_COLLECTOR__INTERVAL_MS": "1500",
-        "REBALANCE_WATCH_COLLECTOR__DEADLINE_MS": "1400",
+        "REBALANCE_WATCH_COLLECTOR__INTERVAL_MS": str(INTERVAL_MS),
+        "REBALANCE_WATCH_COLLECTOR__DEADLINE_MS": str(DEADLINE_MS),
         "REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS": lab.kafka_bootstrap,
         "REBALANCE_WATCH_SOURCE__TOPIC": topic,
         "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
@@ -123,13 +125,13 @@ def _check_order(events):
         assert [order.index(kind) for kind in first_round] == sorted(order.index(kind) for kind in first_round)
     assert isinstance(events[-1], Tick)
     ticks = [event.time for event in events if isinstance(event, Tick)]
-    assert max(later - earlier for earlier, later in pairwise(ticks)) < 2000  # also while a round runs
+    assert max(later - earlier for earlier, later in pairwise(ticks)) < DEADLINE_MS  # also while a round runs
 
 
 def test_a_frozen_client_is_an_event_and_the_others_answer_meanwhile(lab, command, tmp_path):
     record = lab.fault("freeze")
     try:
-        _run(command("collect", "poll", "--rounds", "3", "--to", str(tmp_path / "r.jsonl")))
+        _run(command("collect", "poll", "--rounds", "2", "--to", str(tmp_path / "r.jsonl")))
     finally:
         lab.cure("freeze")
     answers = _of(_recorded(tmp_path / "r.jsonl"), ConsumerRunningInfo, record.group)
@@ -137,8 +139,8 @@ def test_a_frozen_client_is_an_event_and_the_others_answer_meanwhile(lab, comman
     assert [event.error.code for event in frozen] == [207]  # asked once, and not again while that was under way
     assert frozen[0].time - frozen[0].asked > 9_000
     others = [event for event in answers if event.client_id != record.client_id]
-    assert len(others) == 3 * (GROUPS[record.group].consumers - 1)
-    assert all(event.error is None and event.time - event.asked < 1400 for event in others)
+    assert len(others) == 2 * (GROUPS[record.group].consumers - 1)
+    assert all(event.error is None and event.time - event.asked < DEADLINE_MS for event in others)
 
 
 def test_kafka_and_files_hold_the_same_rows_in_the_same_order(command, lab, tmp_path):
@@ -188,7 +190,8 @@ def _kafka_records(bootstrap, topic):
 def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_path, output):
     _run(command("topic", "create"))
     process = command("collect", "poll", REBALANCE_WATCH_SOURCE__KIND=output)
-    assert all("errors=0" in process.stdout.readline() for _ in range(2))  # two rounds
+    rounds = list(islice((line for line in process.stdout if "errors=" in line), 2))
+    assert ["errors=0" in line for line in rounds] == [True, True]
     process.send_signal(signal.SIGINT)
     code, said = _ended(process, seconds=20)
     assert (code, "Traceback" in said) == (0, False), said

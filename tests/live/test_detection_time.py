@@ -28,6 +28,8 @@ BY_POLL_SECONDS = 50
 """Until both sources have told of the locks: at most 10 s to the next poll, 30 s more, and a slow machine."""
 STUCK_SECONDS = 95
 """Until polls have told of a standing queue (60 s and two polls), and before the broker drops the client (120 s)."""
+FROZEN_SECONDS_MAX = 90
+"""Until then the broker keeps the client: for 120 s since its last heartbeat, and it sends one every 30 s."""
 SETTLED_SECONDS, SETTLED_SECONDS_MAX = 10, 300
 """A cluster that has been as it should be for so long is at rest. A thawed client first closes the channels on which it
 waited in vain and comes back on others, again and again, and every time its group rebalances."""
@@ -115,8 +117,16 @@ def settle(watch, group):
         time.sleep(1)
 
 
+def await_answer(mqadmin, freeze):
+    """Wait until mqadmin has answered what it was asked during the freeze: that takes it 10 s or 25."""
+    while not any(freeze.done <= said.asked for said in mqadmin.answers) and (
+        time.time() < freeze.done / 1000 + FROZEN_SECONDS_MAX
+    ):
+        time.sleep(0.1)
+
+
 def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
-    """Freeze an ordered consumer so often and so long, while polls, hook and mqadmin tell of it."""
+    """Freeze an ordered consumer so often and at least so long, while polls, hook and mqadmin tell of it."""
     recording = tmp_path / "poll.jsonl"
     settings = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
     frozen = []
@@ -132,6 +142,7 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
             freeze = lab.fault("freeze")
             try:
                 time.sleep(seconds)
+                await_answer(mqadmin, freeze)
             finally:
                 frozen.append((freeze, lab.cure("freeze")))
         assert collector.interrupt() == 0, collector.said()
@@ -192,7 +203,7 @@ def show(run, tables):
                 )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(440)
 def test_the_hook_tells_of_a_frozen_consumer_when_its_locks_expire_and_polls_after_two_in_vain(
     lab, lab_settings, watch, tmp_path
 ):

@@ -66,7 +66,7 @@ def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
             lab.cure("poison")
         assert (opened["code"], opened["sub_cause"]) == ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP")
         assert (opened["queue_id"], opened["client_id"]) == (poisoned.queue.queue_id, poisoned.client_id)
-        assert opened["opened_at"] - poisoned.time < STUCK_MS + 5 * POLL_MS
+        assert opened["opened_at"] - poisoned.done < STUCK_MS + 5 * POLL_MS
         eventually(lambda: not incidents(tables, orders, only_open=True), 90)
         [resolved] = incidents(tables, orders)
         assert resolved["incident_id"] == opened["incident_id"]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.lab.servers import LOOPBACK, free_port
 from streaming.settings import conf_file
 from tests.streaming.metrics.world import World
 from tests.streaming.web.served import served
@@ -38,8 +38,7 @@ def prometheus(folder: Path, target: str):
     """One that scrapes the target; gives its address."""
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(rules=conf_file("prometheus/rules.yml"), token=TOKEN, target=target))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"{LOOPBACK}:{free_port()}"
     with (folder / "prometheus.log").open("w") as log:
         process = subprocess.Popen(
             [
