@@ -61,14 +61,14 @@ def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
         assert owned
         try:
             poisoned = lab.fault("poison")
-            [opened] = eventually(lambda: incidents(tables, orders, only_open=True), 90)
+            [opened] = eventually(lambda: incidents(tables, orders, poisoned.queue, only_open=True), 90)
         finally:
             lab.cure("poison")
         assert (opened["code"], opened["sub_cause"]) == ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP")
-        assert (opened["queue_id"], opened["client_id"]) == (poisoned.queue.queue_id, poisoned.client_id)
+        assert opened["client_id"] == poisoned.client_id
         assert opened["opened_at"] - poisoned.done < STUCK_MS + 5 * POLL_MS
-        eventually(lambda: not incidents(tables, orders, only_open=True), 90)
-        [resolved] = incidents(tables, orders)
+        eventually(lambda: not incidents(tables, orders, poisoned.queue, only_open=True), 90)
+        [resolved] = incidents(tables, orders, poisoned.queue)
         assert resolved["incident_id"] == opened["incident_id"]
         assert resolved["resolved_at"] > opened["opened_at"]
         assert job.ended_by_interrupt() == 0
@@ -118,8 +118,11 @@ def owners(tables, group) -> dict[tuple[str, int], str]:
     return {(row["broker"], row["queue_id"]): row["client_id"] for row in rows if row["topic"] == group.topic}
 
 
-def incidents(tables, group, **which) -> list[dict[str, object]]:
-    return read(tables, "incidents", group, **which)
+def incidents(tables, group, queue, **which) -> list[dict[str, object]]:
+    """Those of one queue: within so short a `stuck_after` a busy machine lets others stand, too."""
+    wanted = queue.topic, queue.broker, queue.queue_id
+    found = read(tables, "incidents", group, **which)
+    return [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == wanted]
 
 
 def read(tables, question, group, **which) -> list[dict[str, object]]:
