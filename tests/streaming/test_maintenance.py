@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pyarrow as pa
@@ -309,7 +310,7 @@ def sleep(monkeypatch):
         if len(pauses) == 3:
             raise StoppedError
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr("streaming.cli.maintain.time", SimpleNamespace(sleep=sleep))  # no other thread's
     return pauses
 
 
