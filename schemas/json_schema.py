@@ -5,7 +5,7 @@ unless told that the break is meant (``--breaking``: tables must then be rebuilt
 
 The schemas say what a field may be; three rules that they can't say are the decoder's alone
 (`rebalance_model.observe.decoding`): an answer carries its payload or an `error`, never both; an event's time is at
-most an hour past the transport's stamp; a value has at most 1 MB.
+most 25 hours past the transport's stamp; a value has at most 1 MB.
 """
 
 import sys

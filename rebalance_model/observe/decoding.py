@@ -8,8 +8,9 @@ from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 
 VALUE_BYTES_MAX = 1_000_000
 """A larger value is rejected: Kafka's own default for a record (max.message.bytes) is 1,048,588 with its header."""
-FUTURE_MS_MAX = 3_600_000
-"""How far an event's time may lie past the transport's own stamp."""
+FUTURE_MS_MAX = 25 * 3_600_000
+"""How far an event's time may lie past the transport's own stamp: a clock that is a day ahead is reported and corrected
+(`observe.engine`), a time beyond that is no clock's."""
 
 _DECODER = msgspec.json.Decoder(AnyEvent)
 _BARE_CR = re.compile(rb"\r(?!\n|\Z)")
@@ -38,7 +39,7 @@ def decode(value: bytes | None, *, key: bytes | None, stamp: int, keyed: bool) -
     """
     event = _parse(value)
     if event.time > stamp + FUTURE_MS_MAX:
-        detail = f"`time` {event.time} is more than an hour past the transport's stamp {stamp}"
+        detail = f"`time` {event.time} is more than 25 hours past the transport's stamp {stamp}"
         raise RejectedError("future_time", detail)
     if keyed:
         _check_key(event, key)

@@ -18,6 +18,7 @@ from rebalance_model.entities import INT64_MAX, MessageQueue, Name, Natural
 Offset = Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
 """A queue offset; -1 where there is none."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Source = Literal["hook", "poll", "sim"]
 
 UNREACHABLE = -1
@@ -97,6 +98,14 @@ class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
     last_time: Natural = 0
 
 
+class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
+    """One row of a broker's consume time spans (QueueTimeSpan)."""
+
+    mq: MessageQueue
+    delay_time: Int64
+    """How long the next message to be consumed has waited, milliseconds; 0 or less where none waits."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     """What every event says.
 
@@ -124,9 +133,12 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
 
 
 class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
-    """A poll's answer, or its error. ``asked`` is when the question was sent, by the collector's clock."""
+    """A poll's answer, or its error; what it says was true somewhere in [``asked``, ``answered``]."""
 
     asked: Natural = 0
+    """When the question was sent, by the collector's clock."""
+    answered: Natural = 0
+    """When the answer came, by the collector's clock; 0: not said, it is `time` then."""
     error: RpcError | None = None
 
     PAYLOAD: ClassVar[tuple[str, ...]] = ()
@@ -186,6 +198,15 @@ class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE")
     PAYLOAD = ("queues",)
 
 
+class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_TIME_SPAN"):
+    """How long the next message of each queue of a topic has waited, by one broker (QUERY_CONSUME_TIME_SPAN, 303)."""
+
+    topic: Name
+    queues: tuple[TimeSpanInfo, ...] | None = None
+
+    PAYLOAD = ("queues",)
+
+
 class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
     """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
 
@@ -238,6 +259,8 @@ class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag=
     topic: Name
     queue_id: Natural
     offset: Offset
+    broker_offset: Offset = -1
+    """The queue's newest offset, where the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
 class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
@@ -269,6 +292,8 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
     commit_offset: Offset = -1
     code: Int32 | None = None
     count: Natural
+    broker_offset: Offset = -1
+    """The queue's newest offset, where the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
 class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
@@ -289,6 +314,12 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
 
     boot_time: Natural | None = None
     error: RpcError | None = None
+    asked: Natural = 0
+    """When a collector sent the question, by its clock; 0: a hook says this, or an older collector."""
+    answered: Natural = 0
+    """When the answer came, by the collector's clock; 0: not said."""
+    now: Natural = 0
+    """What the broker's clock showed, cut to a second (boot time + runtime); 0: not said."""
 
     BROADCAST = True
 
@@ -309,8 +340,28 @@ class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_L
     BROADCAST = True
 
 
+class ClockSeen(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_SEEN"):
+    """A broker's hook says when it saw a collector's question, which carries the collector's time.
+
+    The collector's BROKER_STATUS of the same ``asked`` says when the answer came. So the difference of the two clocks
+    is bounded as in NTP: asked <= seen <= answered, but for that difference.
+    """
+
+    collector: Name
+    """The collector's source_id."""
+    asked: Natural
+    """The collector's time that the question carried."""
+    seen: Natural
+    """When the hook saw it, by the broker's clock."""
+
+    BROADCAST = True
+
+
 class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
-    """Everything of this source up to ``time`` has been sent."""
+    """Everything of this source that is older than ``time`` has been sent."""
+
+    end: bool = False
+    """The source stops with it, on purpose: nobody needs to wait for another one."""
 
     BROADCAST = True
 
@@ -327,7 +378,7 @@ HookEvent = (
 )
 """What a broker's hook says of one group."""
 
-PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute
+PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan
 """What a poll says of one group."""
 
 AnyEvent = (
@@ -343,7 +394,9 @@ AnyEvent = (
     | ConsumerRunningInfo
     | ConsumeStats
     | TopicRoute
+    | ConsumeTimeSpan
     | BrokerStatus
+    | ClockSeen
     | TelemetryLost
     | Tick
 )

@@ -30,6 +30,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     Event,
     HookEvent,
     PollEvent,
@@ -207,6 +208,8 @@ def _fold_answer(turn: Turn, event: PollEvent) -> None:
         fold_connections(turn, event)
     elif isinstance(event, ConsumerRunningInfo):
         fold_running_info(turn, event)
+    elif isinstance(event, ConsumeTimeSpan):
+        pass  # a quantity: nothing is judged by it
     elif isinstance(event, ConsumeStats):
         turn.queues_to_judge |= dict.fromkeys(fold_stats(turn, event))
         turn.group_to_judge = turn.group_to_judge or not turn.state.members

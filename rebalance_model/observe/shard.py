@@ -14,7 +14,7 @@ import msgspec
 
 from rebalance_model.observe import absence, machine
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, clock_of, instance_of
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ClockSeen, GroupEvent, Tick, clock_of, instance_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.sources import Sources
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
@@ -103,6 +103,8 @@ class Shard:
             return self._hear(event, clock) + self._advance(event, clock)
         if isinstance(event, BrokerStatus):
             return self._boot(event, clock)
+        if isinstance(event, ClockSeen):
+            return []
         return self._tell(self._told_by(clock), partial(machine.note_loss, event=event))
 
     def flush(self) -> bytes:
