@@ -6,6 +6,7 @@ polling is in `pull_hold`.
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
@@ -28,6 +29,13 @@ CHANNEL_IDLE = 120 * SECOND
 """serverChannelMaxIdleTimeSeconds: a connection without a byte for so long is closed."""
 RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds of the delay levels 3 to 18: what CONSUMER_SEND_MSG_BACK gives the first to the sixteenth retry."""
+
+
+class RuntimeInfo(NamedTuple):
+    """When a broker booted, and what its clock shows, cut to a second since then (StoreStatsService)."""
+
+    boot_time: int
+    now: int
 
 
 class Broker:
@@ -74,6 +82,13 @@ class Broker:
         self.world.truth.unlocks_all(self.world.true_ms, self.name)
         for channel in self.channels.values():
             self.world.network.close_at_broker(channel)
+        self.hook.stopped()
+
+    def runtime_info(self, collector: str, asked: int) -> RuntimeInfo:
+        """GET_BROKER_RUNTIME_INFO; the collector's question carries its source_id and its time."""
+        self.hook.get_broker_runtime_info(collector, asked)
+        now = self.clock.now()
+        return RuntimeInfo(self.boot_time, now - (now - self.boot_time) % 1_000)
 
     def add_queues(self, topic: str, queues: int, log: Callable[[int], MessageLog]) -> None:
         """Give a topic so many queues; those that it has keep their messages, those that go get no more."""

@@ -1,7 +1,7 @@
 """What an admin client asks a broker (AdminBrokerProcessor): answers in the form of events."""
 
 from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe.events import Connection, OffsetInfo
+from rebalance_model.observe.events import Connection, OffsetInfo, TimeSpanInfo
 from rebalance_model.simulation.broker import Broker
 
 
@@ -22,11 +22,29 @@ def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     rows: list[OffsetInfo] = []
     for topic in sorted(broker.offsets.which_topic_by_consumer(group), key=java_order):
         if topic in broker.topics and (not online or broker.manager.find_subscription_data(group, topic) is not None):
-            rows += (_row(broker, group, topic, queue_id) for queue_id in range(broker.topics[topic]))
+            rows += (_offsets(broker, group, topic, queue_id) for queue_id in range(broker.topics[topic]))
     return tuple(rows)
 
 
-def _row(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetInfo:
+def consume_time_span(broker: Broker, group: str, topic: str) -> tuple[TimeSpanInfo, ...]:
+    """How long the next message of each queue has waited (QUERY_CONSUME_TIME_SPAN, 303).
+
+    A queue without a committed offset is left out, as the collector does: a broker makes no sense of it.
+    """
+    broker.pulls.catch_up(group)
+    offsets = broker.offsets
+    committed = [offsets.query_offset(group, topic, queue_id) for queue_id in range(broker.topics[topic])]
+    return tuple(_waiting(broker, topic, number, offset) for number, offset in enumerate(committed) if offset >= 0)
+
+
+def _waiting(broker: Broker, topic: str, queue_id: int, offset: int) -> TimeSpanInfo:
+    queue = MessageQueue(topic, broker.name, queue_id)
+    log, now = broker.logs[queue], broker.world.scheduler.now
+    stored = log.arrival(offset) if offset < log.max_offset(now) else None
+    return TimeSpanInfo(mq=queue, delay_time=0 if stored is None else broker.clock.now() - broker.clock.at(stored))
+
+
+def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetInfo:
     queue = MessageQueue(topic, broker.name, queue_id)
     log = broker.logs[queue]
     consumed = max(broker.offsets.query_offset(group, topic, queue_id), 0)

@@ -48,8 +48,8 @@ class Cluster:
         }
         for topic in scenario.topics:
             self.set_queues(topic.name, topic.queues)
-        for broker in self.brokers.values():
-            broker.hook = HookCollector(sink) if hook else broker.hook
+        for spec, broker in zip(scenario.brokers, self.brokers.values(), strict=True):
+            broker.hook = HookCollector(sink, sees_sends=not spec.async_send_enable) if hook else broker.hook
             scheduler.after(random.between(1, SECOND), broker.start)
         for group in scenario.groups:
             self._start_group(group)
@@ -71,6 +71,14 @@ class Cluster:
     def at(self, seconds: float, call: Callable[[], object]) -> None:
         """Do something when its time comes."""
         self.world.scheduler.at(START * MS + round(seconds * SECOND), call)
+
+    def end(self) -> None:
+        """Stop the collectors cleanly, those in the brokers too: each sends its last tick."""
+        if self.collector is not None:
+            self.collector.end()
+        for broker in self.brokers.values():
+            if broker.up:
+                broker.hook.stopped()
 
     def owners(self, group: str) -> dict[MessageQueue, list[str]]:
         """Who really has which queue, by the consumers' names; the retry topic is left out."""

@@ -33,7 +33,7 @@ class Emitter:
 
     def __init__(self, instance: str, clock: Clock, sink: Sink) -> None:
         self._clock = clock
-        self._source_id = f"{instance}@{clock.now()}"
+        self.source_id = f"{instance}@{clock.now()}"
         self._seq: defaultdict[str, int] = defaultdict(int)
         self.emit = sink
 
@@ -44,7 +44,7 @@ class Emitter:
             cluster=CLUSTER,
             broker=broker,
             source="sim",
-            source_id=self._source_id,
+            source_id=self.source_id,
             seq=self._next(""),
         )
 
@@ -55,7 +55,7 @@ class Emitter:
             cluster=CLUSTER,
             broker=broker,
             source="sim",
-            source_id=self._source_id,
+            source_id=self.source_id,
             seq=self._next(group),
             group=group,
         )

@@ -22,8 +22,14 @@ class BrokerHook:
     def booted(self, broker: "Broker") -> None:
         """The broker has started."""
 
+    def stopped(self) -> None:
+        """The broker shuts down cleanly."""
+
     def disk(self, *, full: bool) -> None:
         """There is no room, or room again, for what it writes."""
+
+    def get_broker_runtime_info(self, collector: str, asked: int) -> None:
+        """GET_BROKER_RUNTIME_INFO: a collector's source_id, and its time, which the question carries."""
 
     def heart_beat(self, channel: "Channel", heartbeat: HeartbeatData, language: str, version: int) -> None:
         """HEART_BEAT."""

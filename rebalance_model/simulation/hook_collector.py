@@ -13,6 +13,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
+    ClockSeen,
     GetConsumerListByGroup,
     HeartBeat,
     LockBatchMq,
@@ -44,6 +45,7 @@ class _Sum(msgspec.Struct):
     last_offset: int
     commit_offset: int
     count: int
+    broker_offset: int
 
 
 class HookCollector(BrokerHook):
@@ -51,8 +53,10 @@ class HookCollector(BrokerHook):
 
     wants_pulls: ClassVar[bool] = True
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, *, sees_sends: bool = False) -> None:
+        """Report to ``sink``; ``sees_sends``: the broker answers a send within the call (asyncSendEnable=false)."""
         self._sink = sink
+        self._sees_sends = sees_sends
         self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
         self._disk_full = False
         self._lost: list[int] = []
@@ -61,6 +65,9 @@ class HookCollector(BrokerHook):
     def booted(self, broker: Broker) -> None:
         """Begin an incarnation."""
         self._broker = broker.name
+        self._logs = broker.logs
+        self._scheduler = broker.world.scheduler
+        self._booted = self._scheduler.now
         self._clock: Clock = broker.clock
         self._emitter = Emitter(f"hook-{broker.name}", broker.clock, self._write)
         self._sums.clear()
@@ -69,9 +76,18 @@ class HookCollector(BrokerHook):
         self._emitter.emit(status)
         broker.world.scheduler.after(SECOND, partial(self._tick, broker, broker.boot_time))
 
+    def stopped(self) -> None:
+        """End the incarnation with everything that it has."""
+        self._send_tick(end=True)
+
     def disk(self, *, full: bool) -> None:
         """While the disk is full, what is to be written is lost, numbers included; the tick after that says so."""
         self._disk_full = full
+
+    def get_broker_runtime_info(self, collector: str, asked: int) -> None:
+        """A collector's question: what its clock showed, and what this one shows."""
+        stamp = self._emitter.stamp(self._broker)
+        self._emitter.emit(ClockSeen(**stamp, collector=collector, asked=asked, seen=stamp["time"]))
 
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """One event for each group."""
@@ -151,6 +167,7 @@ class HookCollector(BrokerHook):
                 topic=queue.topic,
                 queue_id=queue.queue_id,
                 offset=offset,
+                broker_offset=self._newest(queue, offset),
             )
         )
 
@@ -169,20 +186,36 @@ class HookCollector(BrokerHook):
         sums = self._sums.setdefault(queue, {})
         known = sums.get((group, channel.name, code))
         if known is None:
-            known = sums[group, channel.name, code] = _Sum(now, now, pull.offset, pull.offset, -1, 0)
+            known = sums[group, channel.name, code] = _Sum(now, now, pull.offset, pull.offset, -1, 0, -1)
         known.last_time, known.last_offset = now, pull.offset
         known.commit_offset = -1 if pull.commit_offset is None else pull.commit_offset
         known.count += 1
+        known.broker_offset = self._newest(queue, pull.offset)
 
     def _tick(self, broker: Broker, boot_time: int) -> None:
         if not broker.up or broker.boot_time != boot_time:
             return
+        self._send_tick()
+        broker.world.scheduler.after(SECOND, partial(self._tick, broker, boot_time))
+
+    def _send_tick(self, *, end: bool = False) -> None:
+        """Send a tick, and before it all that it promises to have been sent."""
         for queue in list(self._sums):
             for group in {key[0]: None for key in self._sums[queue]}:
                 self._close_sums(group, (queue,))
         self._tell_losses()
-        self._emitter.emit(Tick(**self._emitter.stamp(self._broker)))
-        broker.world.scheduler.after(SECOND, partial(self._tick, broker, boot_time))
+        self._emitter.emit(Tick(**self._emitter.stamp(self._broker), end=end))
+
+    def _newest(self, queue: MessageQueue, offset: int) -> int:
+        """Return the queue's newest offset if a send since the boot has shown it, else -1.
+
+        What is sent back to a retry topic is stored by the broker itself, and an offset beyond the newest one that is
+        known shows that others store there, too.
+        """
+        if not self._sees_sends or queue.is_retry or queue not in self._logs:
+            return -1
+        newest = self._logs[queue].max_offset(self._scheduler.now)
+        return newest if newest >= offset and newest > self._logs[queue].max_offset(self._booted) else -1
 
     def _write(self, event: AnyEvent) -> None:
         if self._disk_full:
@@ -225,5 +258,6 @@ class HookCollector(BrokerHook):
                 commit_offset=total.commit_offset,
                 code=code,
                 count=total.count,
+                broker_offset=total.broker_offset,
             )
         )

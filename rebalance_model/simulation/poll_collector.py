@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import (
@@ -14,13 +14,14 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     RpcError,
     Tick,
     TopicRoute,
 )
 from rebalance_model.simulation import broker_answers, client_answers
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.emitter import Emitter, Sink
+from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
@@ -77,6 +78,8 @@ class PollCollector:
         self._gate = Gate(PARALLELISM)
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
+        self._routed: set[tuple[str, str]] = set()
+        """The topics whose routes have been sent to which groups."""
         self._under_way: set[tuple[str, str]] = set()
         self._asked: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
         """Until when their brokers wait for which clients."""
@@ -85,6 +88,11 @@ class PollCollector:
 
     def stop(self) -> None:
         """End at once."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End as at an interrupt: with a last tick, and without the answers that are under way."""
+        self._emitter.emit(Tick(**self._emitter.stamp(), end=True))
         self._process.kill()
 
     def _tick(self) -> None:
@@ -98,11 +106,14 @@ class PollCollector:
         self._process.after(INTERVAL, self._round)
 
     async def _ask_broker(self, current: "_Round", broker: Broker) -> None:
-        status = await self._ask(broker, lambda: broker.boot_time)
-        error = status if isinstance(status, RpcError) else None
-        boot_time = None if isinstance(status, RpcError) else status
+        asked = self._clock.now()
+        status = await self._ask(broker, partial(broker.runtime_info, self._emitter.source_id, asked))
         stamp = self._emitter.stamp(broker.name)
-        self._emitter.emit(BrokerStatus(**stamp, boot_time=boot_time, error=error))
+        when = _When(asked=asked, answered=stamp["time"])
+        if isinstance(status, RpcError):
+            self._emitter.emit(BrokerStatus(**stamp, **when, error=status))
+        else:
+            self._emitter.emit(BrokerStatus(**stamp, **when, boot_time=status.boot_time, now=status.now))
         known = broker.groups.subscription_group_table
         for group in self._groups:
             if group in known:
@@ -111,33 +122,45 @@ class PollCollector:
     async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
         asked = self._clock.now()
         answers = await self._ask(broker, partial(_Answers, broker, group))
-        error = answers if isinstance(answers, RpcError) else None
-        if not isinstance(answers, RpcError):
-            await self._routes(current, group, [one.topic for one in answers.subscriptions])
-        self._emitter.emit(_connection(self._emitter, broker, group, asked, answers))
-        stamp = self._emitter.group_stamp(group, broker.name)
-        stats = None if isinstance(answers, RpcError) else answers.stats
-        self._emitter.emit(ConsumeStats(**stamp, asked=asked, queues=stats, error=error))
-        if not isinstance(answers, RpcError):
-            for one in answers.connections:
-                self._ask_client_once(current, broker, group, one)
+        when = _When(asked=asked, answered=self._clock.now())
+        if isinstance(answers, RpcError):
+            self._emitter.emit(ConsumerConnection(**self._stamp(group, broker), **when, error=answers))
+            self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, error=answers))
+            return
+        await self._routes(current, group, [one.topic for one in answers.subscriptions])
+        self._emitter.emit(answers.connection(self._stamp(group, broker), when))
+        self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, queues=answers.stats))
+        for topic, queues in answers.time_spans.items():
+            self._emitter.emit(ConsumeTimeSpan(**self._stamp(group, broker), **when, topic=topic, queues=queues))
+        for one in answers.connections:
+            self._ask_client_once(current, broker, group, one)
+
+    def _stamp(self, group: str, broker: Broker) -> GroupStamp:
+        return self._emitter.group_stamp(group, broker.name)
 
     async def _routes(self, current: "_Round", group: str, topics: Sequence[str]) -> None:
-        """The routes of these topics, once a round and group, before what names them."""
-        wanted = [topic for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
-        new = [topic for topic in wanted if (group, topic) not in current.routes]
-        current.routes.update((group, topic) for topic in new)
-        asked = self._clock.now()
-        if wanted:
+        """Ask for the routes of these topics, once a round and group; wait for those that the group never had."""
+        wanted = [(group, topic) for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
+        new = [key for key in wanted if key not in current.routes]
+        current.routes.update(new)
+        if new:
+            self._process.spawn(self._ask_routes(group, [topic for _, topic in new]))
+        if not self._routed.issuperset(wanted):
             await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
-        for topic in new:
+
+    async def _ask_routes(self, group: str, topics: Sequence[str]) -> None:
+        asked = self._clock.now()
+        await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
+        when = _When(asked=asked, answered=self._clock.now())
+        for topic in topics:
+            self._routed.add((group, topic))
             queues = self._world.name_server.route(topic)
-            error = RpcError(code=17, remark=f"No topic route info in name server for the topic: {topic}")
             stamp = self._emitter.group_stamp(group)
             if queues is None:
-                self._emitter.emit(TopicRoute(**stamp, topic=topic, asked=asked, error=error))
+                error = RpcError(code=17, remark=f"No topic route info in name server for the topic: {topic}")
+                self._emitter.emit(TopicRoute(**stamp, **when, topic=topic, error=error))
             else:
-                self._emitter.emit(TopicRoute(**stamp, topic=topic, asked=asked, queues=queues))
+                self._emitter.emit(TopicRoute(**stamp, **when, topic=topic, queues=queues))
 
     def _ask_client_once(self, current: "_Round", broker: Broker, group: str, listed: Connection) -> None:
         member = group, listed.client_id
@@ -154,15 +177,16 @@ class PollCollector:
         answer = await self._ask_through(broker, group, listed)
         gate.leave()
         self._under_way.discard((group, client_id))
-        stamp = self._emitter.group_stamp(group, broker.name)
+        stamp = self._stamp(group, broker)
+        when = _When(asked=asked, answered=stamp["time"])
         if isinstance(answer, RpcError):
             (self._silent.add if answer.code == CONSUME_MSG_TIMEOUT else self._silent.discard)(client_id)
-            event = ConsumerRunningInfo(**stamp, asked=asked, client_id=client_id, error=answer)
+            event = ConsumerRunningInfo(**stamp, **when, client_id=client_id, error=answer)
         else:
             self._silent.discard(client_id)
             event = ConsumerRunningInfo(
                 **stamp,
-                asked=asked,
+                **when,
                 client_id=client_id,
                 orderly=answer.orderly,
                 strategy=answer.strategy,
@@ -234,8 +258,15 @@ class _Round:
         self.members: set[tuple[str, str]] = set()
 
 
+class _When(TypedDict):
+    """When a question was asked and answered, by the collector's clock."""
+
+    asked: int
+    answered: int
+
+
 class _Answers:
-    """What a broker says of a group."""
+    """What a broker says of a group (203, 208, 303), all of it at one moment."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         info = broker.manager.consumer_table.get(group)
@@ -243,21 +274,18 @@ class _Answers:
         self.connections = broker_answers.connections(broker, group)
         self.subscriptions = () if info is None else client_answers.subscriptions(info.subscription_table)
         self.stats = broker_answers.consume_stats(broker, group)
+        topics = dict.fromkeys(row.mq.topic for row in self.stats)
+        self.time_spans = {topic: broker_answers.consume_time_span(broker, group, topic) for topic in topics}
 
-
-def _connection(
-    emitter: Emitter, broker: Broker, group: str, asked: int, answers: _Answers | RpcError
-) -> ConsumerConnection:
-    stamp = emitter.group_stamp(group, broker.name)
-    if isinstance(answers, RpcError):
-        return ConsumerConnection(**stamp, asked=asked, error=answers)
-    info = answers.info
-    return ConsumerConnection(
-        **stamp,
-        asked=asked,
-        connections=answers.connections,
-        subscriptions=answers.subscriptions,
-        consume_type="" if info is None else info.consume_type,
-        message_model="" if info is None else info.message_model,
-        consume_from_where="" if info is None else info.consume_from_where,
-    )
+    def connection(self, stamp: GroupStamp, when: _When) -> ConsumerConnection:
+        """The group's members."""
+        info = self.info
+        return ConsumerConnection(
+            **stamp,
+            **when,
+            connections=self.connections,
+            subscriptions=self.subscriptions,
+            consume_type="" if info is None else info.consume_type,
+            message_model="" if info is None else info.message_model,
+            consume_from_where="" if info is None else info.consume_from_where,
+        )

@@ -21,6 +21,8 @@ class BrokerSpec(_Part, frozen=True, kw_only=True):
 
     name: Name
     clock_offset_ms: int = 0
+    async_send_enable: bool = True
+    """Whether it answers a send after the call, as 5.x does by default: then its hook sees no queue's newest offset."""
 
 
 class TopicSpec(_Part, frozen=True, kw_only=True):

@@ -7,14 +7,14 @@ from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
-from streaming.log.recording import recorded_rows
+from streaming.log.recording import replayed_rows
 
 CAPTURES = Path(__file__).with_name("captures")
 
 
 def fold(name: str) -> list[AnyEffect]:
     shard = Shard(None, GroupsInMemory(), Policy())
-    rows = (row for line in recorded_rows(CAPTURES / name, 1) for row in line)
+    rows = (row for line in replayed_rows(CAPTURES / name, 1) for row in line)
     return [e for row in rows for e in shard.fold(decode(row.value, key=None, stamp=INT64_MAX, keyed=False))]
 
 

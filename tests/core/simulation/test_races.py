@@ -170,7 +170,7 @@ def test_a_route_that_has_gone_since_its_broker_answered_is_an_error():
 
 
 def test_a_broker_that_goes_down_before_it_can_ask_the_members_is_out_of_reach():
-    told = tell(small({"at": 32.0065, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
+    told = tell(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
     assert {one.error.code for one in _round(told, ConsumerRunningInfo)} == {-1}
 
 

@@ -85,10 +85,10 @@ def test_the_command_leaves_the_same_bytes_for_the_same_seed_whatever_python_has
 
 def test_what_the_command_leaves_can_be_replayed(tmp_path):
     ran = _simulate("simulate", "join", "--no-hook", "--out", tmp_path / "out")
-    assert "526 events" in ran.stdout
+    assert "584 events" in ran.stdout
     ran = _simulate("--root", tmp_path, "replay", tmp_path / "out" / "events.jsonl.gz", "--to", "files")
     assert ran.returncode == 0, ran.stderr
-    assert "526 lines" in ran.stderr
+    assert "584 lines" in ran.stderr
 
 
 def test_the_command_lists_the_stories_and_says_in_a_sentence_what_is_wrong(tmp_path):

@@ -6,13 +6,16 @@ from collections import defaultdict
 import msgspec
 import pytest
 
-from rebalance_model.entities import INT64_MAX
+from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import (
+    Answer,
     BrokerStatus,
+    ClockSeen,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     GetConsumerListByGroup,
     LockBatchMq,
     PullMessage,
@@ -71,7 +74,79 @@ def test_the_collector_ticks_every_second_and_polls_every_ten(told):
 def test_a_round_says_the_route_then_the_members_then_the_offsets_then_each_client(told):
     round_of = [one for one in told.events if one.source_id.startswith("poll") and 22_000 <= one.time - START < 31_000]
     kinds = [type(one) for one in round_of if type(one) is not Tick]
-    assert kinds == [BrokerStatus, TopicRoute, ConsumerConnection, ConsumeStats, *[ConsumerRunningInfo] * 3]
+    of_offsets = [ConsumeStats, ConsumeTimeSpan, ConsumeTimeSpan]  # one of the topic, one of its retry topic
+    assert kinds == [BrokerStatus, ConsumerConnection, *of_offsets, TopicRoute, *[ConsumerRunningInfo] * 3]
+
+
+def test_in_the_first_round_a_route_comes_before_what_names_its_topic(told):
+    route = next(one for one in told.events if isinstance(one, TopicRoute))
+    named = next(one for one in told.of(ConsumerConnection) if one.subscriptions)
+    assert told.events.index(route) < told.events.index(named)
+    assert named.answered == route.asked < route.answered == named.time
+
+
+def test_every_answer_says_when_it_was_asked_and_answered(told):
+    for one in told.of(Answer):
+        assert BEGAN <= one.asked < one.answered <= one.time
+    assert all(one.time - one.answered <= 2 for one in told.of(Answer)), "only the first routes are waited for"
+
+
+def test_a_waiting_time_is_that_of_the_next_message_of_the_queue():
+    told = tell(small({"at": 30, "do": "hang", "who": "c-3"}, minutes=2))
+    last = told.of(ConsumeTimeSpan)
+    spans = {row.mq: row.delay_time for one in last if one.answered > START + 110_000 for row in one.queues}
+    stats = {row.mq: row for one in told.of(ConsumeStats) if one.answered > START + 110_000 for row in one.queues}
+    cluster = told.cluster
+    [asked] = {one.asked for one in last if one.answered > START + 110_000}
+    waiting = {mq for mq, row in stats.items() if row.broker_offset > row.consumer_offset}
+    assert {mq.queue_id for mq in waiting if not mq.is_retry} >= {6, 7}
+    for mq, row in stats.items():
+        arrival = cluster.brokers["broker-a"].logs[mq].arrival(row.consumer_offset)
+        expected = asked + 1 - arrival // 1_000 if mq in waiting else 0
+        assert abs(spans[mq] - expected) <= 1
+
+
+def test_a_hook_says_when_it_saw_a_question_and_the_status_says_when_it_was_asked_and_answered():
+    told = tell(small(minutes=1, brokers=[{"name": "broker-a", "clock_offset_ms": 50_000}]))
+    statuses = {one.asked: one for one in told.of(BrokerStatus) if one.source_id.startswith("poll")}
+    seen = told.of(ClockSeen)
+    assert len(seen) == len(statuses) == 6
+    for one in seen:
+        status = statuses[one.asked]
+        assert one.collector == status.source_id
+        assert one.asked <= one.seen - 50_000 <= status.answered == one.asked + 2
+        assert one.seen == one.time
+        assert 0 <= one.seen - status.now < 1_000
+
+
+def test_what_stops_cleanly_ends_with_a_last_tick_and_what_is_killed_does_not():
+    stops = [
+        {"at": 20, "do": "stop-broker", "broker": "broker-a", "lasts": 10},
+        {"at": 40, "do": "collector-away", "lasts": 5},
+    ]
+    told = tell(small(*stops, minutes=1))
+    told.cluster.end()
+    last = {one.source_id: one for one in told.events}
+    ends = [(one.source_id.partition("@")[0], one.time - START) for one in told.of(Tick) if one.end]
+    assert ends == [("hook-broker-a", 20_000), ("poll-1", 60_000), ("hook-broker-a", 60_000)]
+    assert [type(one) is Tick and one.end for one in last.values()] == [True, False, True, True]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_hook_knows_the_newest_offset_only_where_sends_are_answered_within_the_call(is_async):
+    told = tell(small(minutes=1, brokers=[{"name": "broker-a", "async_send_enable": is_async}]))
+    pulls, commits = told.of(PullMessage), told.of(UpdateConsumerOffset)
+    if is_async:
+        assert {one.broker_offset for one in [*pulls, *commits]} == {-1}
+        return
+    late = [one for one in [*pulls, *commits] if one.time - START > 10_000]
+    assert {one.broker_offset for one in late if one.topic != "Orders"} == {-1}, "retries are the broker's own"
+    log = told.cluster.brokers["broker-a"].logs
+    for one in late:
+        if one.topic == "Orders":
+            queue = MessageQueue("Orders", "broker-a", one.queue_id)
+            at = one.last_time if isinstance(one, PullMessage) else one.time
+            assert one.broker_offset in {log[queue].max_offset((at + ms) * 1_000) for ms in (0, 1)}
 
 
 def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s_and_asked_once_meanwhile(told):
@@ -84,7 +159,7 @@ def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s_and_asked_once
 def test_a_broker_that_is_down_is_an_error_of_every_question_and_never_an_empty_answer(told):
     down = [one for one in told.events if 80_100 < one.time - START < 92_000 and one.source_id.startswith("poll")]
     down = [one for one in down if type(one) is not Tick]
-    assert {type(one) for one in down} == {BrokerStatus, ConsumerConnection, ConsumeStats}
+    assert {type(one) for one in down} == {BrokerStatus, ConsumerConnection, ConsumeStats}  # and no topic is known
     assert {one.error.code for one in down} == {-1}
 
 
@@ -157,7 +232,7 @@ def test_what_a_hook_could_not_write_is_missing_by_its_numbers_and_told_with_the
     assert START + 60_000 <= lost.from_time < lost.to_time < START + 80_000 <= lost.time < START + 81_000
     assert type(hooked[hooked.index(lost) + 1]) is Tick
     gaps = _gaps(hooked)
-    assert gaps[""] == 20, "a tick each second"
+    assert gaps[""] == 22, "a tick each second, and two questions of the collector"
     assert sum(gaps.values()) == lost.count
     [fault] = [one for one in told.cluster.world.truth.records if isinstance(one, Fault)]
     assert (fault.kind, fault.subject, fault.end - fault.begin) == ("hook-full", "broker-a", 20_000)
