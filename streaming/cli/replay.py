@@ -18,10 +18,11 @@ def replay(
 ) -> None:
     """Append a recording to the log, each row in the partition that the collector would have chosen.
 
-    The order is kept and nothing is left out: a line that is no event goes to partition 0, for the job to reject.
+    The order is kept and nothing is left out: a line that is no event goes to partition 0, for the job to reject. What
+    is appended is a last tick for each source that did not send one, so that the job waits for none of them.
     """
     from streaming.log.open import open_publisher
-    from streaming.log.recording import recorded_rows
+    from streaming.log.recording import replayed_rows
 
     settings = load_settings()
     kind = to or settings.source.kind
@@ -29,7 +30,7 @@ def replay(
     lines = rows = 0
     with open_publisher(settings, kind) as publisher:
         for line in track(
-            recorded_rows(file, publisher.partitions), description=f"replaying {file.name}", console=console
+            replayed_rows(file, publisher.partitions), description=f"replaying {file.name}", console=console
         ):
             publisher.write(line)
             lines += 1

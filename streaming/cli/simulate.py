@@ -99,6 +99,7 @@ def run(told: Scenario, seed: int, folder: Path, *, hook: bool) -> tuple[int, in
             story.tell(cluster)
             for seconds in track(steps, description=told.title, console=Console(stderr=True)):
                 cluster.run_until(seconds)
+            cluster.end()
     except ScenarioError as error:
         path.unlink(missing_ok=True)  # half a story is none
         raise UserError(f"The story can't go on: {error}.") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streaming.job import Batch, run_available_now
 from streaming.log.files import FilePublisher
-from streaming.log.recording import recorded_rows
+from streaming.log.recording import replayed_rows
 from streaming.settings import Settings, load_policy, load_settings
 
 CAPTURE = Path(str(resources.files("streaming.demo").joinpath("capture.jsonl.gz")))
@@ -31,7 +31,7 @@ def play(settings: Settings, say: Callable[[str], None]) -> list[Batch]:
     shutil.rmtree(root, ignore_errors=True)
     say("replaying the capture into a telemetry log")
     with FilePublisher(settings.log_path, settings.source.partitions) as log:
-        for rows in recorded_rows(CAPTURE, settings.source.partitions):
+        for rows in replayed_rows(CAPTURE, settings.source.partitions):
             log.write(rows)
     say("running the job: the stateful operator and the archive")
     return run_available_now(settings, load_policy())

@@ -2,17 +2,110 @@
 
 It is the form of a capture (`rebalance-watch collect poll --to FILE`). Replayed into a log, each row gets the
 partition and key that it would have got from the collector.
+
+A reader of the log waits for each source until it has sent a tick marked ``end``. A source that stops cleanly sends it
+itself; a recording is finite, so it ends with such a tick of every source that is still running, too (`ended`).
 """
 
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, Self, TypeVar, cast
 
-from rebalance_model.observe.events import Event
+import msgspec
+
+from rebalance_model.entities import INT64_MAX, Name, Natural
+from rebalance_model.observe.events import Event, Source, Tick, instance_of
 from streaming.errors import UserError
 from streaming.log.rows import Row, encode, rows_of_line
+
+T = TypeVar("T", Event, bytes)
+
+END_MS = 1_000
+"""The last tick of a source that did not send one is so long after its last event."""
+
+
+class _Header(msgspec.Struct, gc=False):
+    """The fields that a line has in common with every other one, and those that an end is known by."""
+
+    type: str
+    time: Natural
+    cluster: Name
+    source: Source
+    source_id: Name
+    seq: Natural
+    broker: str = ""
+    broker_id: Natural = 0
+    group: str = ""
+    end: bool = False
+
+
+_HEADERS = msgspec.json.Decoder(_Header)
+
+
+class Ends:
+    """Follows the sources of a finite log, and makes the last ticks of those that did not send one."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], _Header] = {}
+        """Of each (cluster, source_id)."""
+        self._ticks: dict[tuple[str, str], _Header] = {}
+        """The last tick of each: it names a broker where its source is one."""
+        self._seq: dict[str, int] = {}
+        """The highest number of each source_id's broadcasts."""
+
+    def see(self, line: bytes) -> None:
+        """Note the next line; one that is no event is passed over."""
+        try:
+            header = _HEADERS.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        key = header.cluster, header.source_id
+        self._last[key] = header
+        if header.type == "TICK":
+            self._ticks[key] = header
+        if not header.group:
+            self._seq[header.source_id] = max(self._seq.get(header.source_id, 0), header.seq)
+
+    def missing(self) -> list[Tick]:
+        """Make a last tick for each source that lacks it, `END_MS` after its last event, in the order of their times.
+
+        Of several incarnations of a source the newest one counts: it ends those before it.
+        """
+        newest = {(cluster, instance_of(name)[0]): (cluster, name) for cluster, name in sorted(self._last, key=_start)}
+        running = [self._last[key] for key in newest.values() if not self._last[key].end]
+        return [self._tick(last) for last in sorted(running, key=lambda last: (last.time, last.source_id))]
+
+    def _tick(self, last: _Header) -> Tick:
+        model = self._ticks.get((last.cluster, last.source_id), last)
+        is_of_broker = model.type == "TICK" or model.source == "hook"
+        self._seq[last.source_id] = seq = self._seq.get(last.source_id, 0) + 1
+        return Tick(
+            time=min(last.time + END_MS, INT64_MAX),
+            cluster=last.cluster,
+            broker=model.broker if is_of_broker else "",
+            broker_id=model.broker_id if is_of_broker else 0,
+            source=last.source,
+            source_id=last.source_id,
+            seq=seq,
+            end=True,
+        )
+
+
+def _start(key: tuple[str, str]) -> int:
+    return instance_of(key[1])[1]
+
+
+def ended(log: Iterable[T]) -> Iterator[T]:
+    """Yield a finite log (events, or lines), and at its very end a last tick for each source that lacks it."""
+    ends, are_lines = Ends(), False
+    for one in log:
+        are_lines = isinstance(one, bytes)
+        ends.see(one if isinstance(one, bytes) else encode(one))
+        yield one
+    for tick in ends.missing():
+        yield cast("T", encode(tick) if are_lines else tick)
 
 
 class Recorder:
@@ -22,6 +115,7 @@ class Recorder:
         """Start a new recording; a name that ends in ``.gz`` is compressed."""
         self._path = path
         self._lines = 0
+        self._ends = Ends()
         self._temporary = path.with_name(f".{path.name}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._out: BinaryIO = _open(self._temporary, "wb", compressed=path.suffix == ".gz")
@@ -35,6 +129,7 @@ class Recorder:
         for line in lines:
             self._out.write(line + b"\n")
             self._lines += 1
+            self._ends.see(line)
 
     @property
     def closed(self) -> bool:
@@ -42,9 +137,10 @@ class Recorder:
         return self._out.closed
 
     def close(self) -> None:
-        """Make the recording visible; one without an event leaves nothing behind, nor replaces another."""
+        """End its sources and make the recording visible; one without an event leaves nothing and replaces nothing."""
         if self._out.closed:
             return
+        self.publish(self._ends.missing())
         self._out.close()
         if self._lines:
             self._temporary.rename(self._path)
@@ -67,6 +163,16 @@ def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
         UserError: the file is not there, or is compressed and torn.
     """
     for line in _lines(path):
+        yield rows_of_line(line, partitions)
+
+
+def replayed_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
+    """The rows of each line of a recording, and of the last ticks that it lacks (`ended`).
+
+    Raises:
+        UserError: as `recorded_rows`.
+    """
+    for line in ended(_lines(path)):
         yield rows_of_line(line, partitions)
 
 

@@ -70,7 +70,7 @@ def test_the_read_queues_of_a_real_answer():
 
 
 def test_the_boot_time_of_a_real_answer():
-    event = _event(BrokerStatus, answers.boot_time(_body("broker_runtime_28")), group=None, asked=None)
+    event = _event(BrokerStatus, answers.boot_time(_body("broker_runtime_28")), group=None)
     assert event.boot_time == 1795255650380
 
 

@@ -16,7 +16,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.demo.play import CAPTURE, FAULT_LOG
 from streaming.lab.state import FaultRecord
-from streaming.log.recording import recorded_rows
+from streaming.log.recording import replayed_rows
 
 GOLDEN = Path(__file__).with_name("golden.txt")
 SEPARATOR = " | "
@@ -34,14 +34,14 @@ class Line(msgspec.Struct, frozen=True):
 def effects() -> list[AnyEffect]:
     """Every conclusion, by a plain loop over the core, without Spark."""
     shard = Shard(None, GroupsInMemory(), Policy())
-    rows = recorded_rows(CAPTURE, 1)
+    rows = replayed_rows(CAPTURE, 1)
     events = (decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for line in rows for row in line)
     return [effect for event in events for effect in shard.fold(event)]
 
 
 def begun() -> int:
     """The time of the capture's first event."""
-    [row, *_] = next(recorded_rows(CAPTURE, 1))
+    [row, *_] = next(replayed_rows(CAPTURE, 1))
     return decode(row.value, key=None, stamp=INT64_MAX, keyed=False).time
 
 
