@@ -84,6 +84,7 @@ class Collector(_Section):
     deadline_ms: int = Field(ge=100)
     client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)
+    consume_time_span: bool
     groups: tuple[str, ...]
 
 

@@ -188,6 +188,13 @@ def pull(group, queue_id, offset, *, commits=None, topic="Orders"):
     return fields | {"subscription": "*", "subVersion": 7, "expressionType": "TAG"}
 
 
+def send(queue_id, *, topic="Orders", properties=""):
+    """The header of SEND_MESSAGE; the message is the body."""
+    fields = {"producerGroup": "makers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
+    fields |= {"queueId": queue_id, "sysFlag": 0, "bornTimestamp": time.time_ns() // 1_000_000, "flag": 0}
+    return fields | {"properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false"}
+
+
 def told(spool: Path) -> list[events.Event]:
     """Every event of every complete line, in the order of the files; each was checked as the archive checks it."""
     files = sorted(spool.glob("*/*.jsonl"))

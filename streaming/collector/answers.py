@@ -4,6 +4,7 @@ The values are checked when the event is made of them (`emitter`). Lists that co
 equal answers are equal bytes.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -62,6 +63,9 @@ _SUBSCRIPTION = {
 }
 _CONNECTION = {"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"}
 
+_RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+"""StoreStatsService.getFormatRuntime."""
+
 _PERM_READ = 4  # PermName.PERM_READ
 
 
@@ -88,9 +92,19 @@ def groups(body: bytes) -> set[str]:
     return {name for name, _ in items(parse(body)["subscriptionGroupTable"])}
 
 
-def boot_time(body: bytes) -> Payload:
-    """When the broker started (KVTable, 28)."""
-    return {"boot_time": int(parse(body)["table"]["bootTimestamp"])}
+def broker_status(body: bytes) -> Payload:
+    """When the broker started, and what its clock shows, cut to a second since then (KVTable, 28).
+
+    Both are of the message store (StoreStatsService.getRuntimeInfo), which gives its age in words. An age that can't be
+    read leaves ``now`` at 0: not known.
+    """
+    table = parse(body)["table"]
+    boot_time = int(table["bootTimestamp"])
+    age = _RUNTIME.fullmatch(str(table.get("runtime", "")))
+    if age is None:
+        return {"boot_time": boot_time, "now": 0}
+    days, hours, minutes, seconds = map(int, age.groups())
+    return {"boot_time": boot_time, "now": boot_time + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000}
 
 
 def route(body: bytes) -> Payload:
@@ -122,6 +136,20 @@ NO_MEMBERS: Payload = {"connections": []}
 def consume_stats(body: bytes) -> Payload:
     """A broker's offsets of a group (ConsumeStats, 208)."""
     return {"queues": [{"mq": mq, **_renamed(row, _OFFSETS)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+
+
+def consume_time_span(body: bytes) -> Payload:
+    """How long the next message of each queue has waited (QueryConsumeTimeSpanBody, 303); 0 where none waits.
+
+    A broker that has not stored that message any more, or no offset of the group, subtracts -1 or 0 from its clock: a
+    wait of some 50 years, which is left out. It is recognised without a clock: it is past the newest message's stamp.
+    """
+    rows = [
+        {"mq": _mq(row["messageQueue"]), "delay_time": row["delayTime"]}
+        for row in parse(body)["consumeTimeSpanSet"]
+        if row["delayTime"] <= 0 or row["delayTime"] < row["maxTimeStamp"]
+    ]
+    return {"queues": sorted(rows, key=lambda row: tuple(row["mq"].values()))}
 
 
 def running_info(body: bytes) -> Payload:
@@ -159,8 +187,12 @@ def _by_queue(table: Json) -> list[tuple[Payload, Json]]:
     rows = []
     for key, row in items(table):
         queue = parse(key.encode()) if isinstance(key, str) else key
-        rows.append(({"topic": queue["topic"], "broker": queue["brokerName"], "queue_id": queue["queueId"]}, row))
+        rows.append((_mq(queue), row))
     return sorted(rows, key=lambda one: tuple(one[0].values()))
+
+
+def _mq(queue: Json) -> Payload:
+    return {"topic": queue["topic"], "broker": queue["brokerName"], "queue_id": queue["queueId"]}
 
 
 def _simple_class_name(text: str) -> str:

@@ -41,7 +41,7 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
                 polling = tasks.create_task(_poll(poller, collector.interval_ms / 1000, rounds, report))
                 await _finished_or_interrupted(polling)
                 await poller.cancel()
-                poller.tick()
+                poller.tick(end=True)
                 emitter.finish()
         except* UserError as group:
             raise group.exceptions[0] from None

@@ -1,14 +1,15 @@
 """The poll collector: every interval one round of questions to every broker and every client.
 
-What a round asks, all in parallel within a bound: of the name server the masters; of each master its boot time and
-its groups; of each master and group the members (203) and the offsets (208); of the name server the routes of the
-topics that these name; of every member its own state (307).
+What a round asks, in parallel within a bound: of the name server the masters; of each master its boot time (28) and its
+groups (201); of each master and group the members (203), then the offsets (208), then how long the messages of each
+topic wait (303); of the name server the routes of the topics that these name; of every member its own state (307).
 
-What becomes of it: an event for each answer and for each question that got none. Within a group a topic's route comes
-before what names the topic, a broker's members before its offsets, and a client's state after both. Brokers don't
-wait for each other. A frozen client keeps a thread of its broker for 10 s, so it can't hold up the others: its
-answer may come after the round's end, and until it comes the client is asked nothing else; those that did not answer
-last time wait in a narrower line of their own.
+What becomes of it: an event for each answer and for each question that got none, as soon as it is there. It says when
+the question was asked and when it was answered. Within a group and a broker the members come before the offsets, and a
+client's state after both; a topic's first route comes before what names the topic, and only for that an answer waits.
+Brokers don't wait for each other. A frozen client keeps a thread of its broker for 10 s, so it can't hold up the
+others: its answer may come after the round's end, and until it comes the client is asked nothing else; those that did
+not answer last time wait in a narrower line of their own.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     Event,
     RpcError,
     Tick,
@@ -78,6 +80,7 @@ class Summary(msgspec.Struct):
 
 class _Answer(NamedTuple):
     asked: int
+    answered: int
     payload: Payload | None
     error: RpcError | None
 
@@ -95,7 +98,8 @@ class _Group:
 class _Round:
     """One round: its deadline on the loop's clock, and what was asked in it."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup) -> None:
+        self.tasks = tasks
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], _Group] = {}
@@ -118,6 +122,8 @@ class Poller:
         self._brokers: dict[str, Broker] = {}
         self._groups: defaultdict[str, set[str]] = defaultdict(set)
         self._silent: set[str] = set()
+        self._routed: set[tuple[str, str, str]] = set()
+        """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
         self._last_question: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[tuple[str, str, str], asyncio.Task[None]] = {}
         self._tally = Summary()
@@ -133,17 +139,17 @@ class Poller:
 
     async def round(self) -> Summary:
         """Ask everybody; return when all have answered or the deadline has passed."""
-        current = _Round(self._settings.deadline_ms / 1000)
         async with asyncio.TaskGroup() as tasks:
+            current = _Round(self._settings.deadline_ms / 1000, tasks)
             tasks.create_task(self._find_more_brokers())
             for broker in list(self._brokers.values()):
                 tasks.create_task(self._ask_broker(current, broker))
         return await self._end(current)
 
-    def tick(self) -> None:
-        """Say that everything stamped so far has been sent, in every cluster."""
+    def tick(self, *, end: bool = False) -> None:
+        """Say that everything stamped so far has been sent, in every cluster; ``end``: and that nothing will follow."""
         for cluster in sorted({broker.cluster for broker in self._brokers.values()}):
-            self._emitter.emit(Tick, cluster=cluster)
+            self._emitter.emit(Tick, cluster=cluster, end=end)
 
     async def drain(self) -> None:
         """Wait for the clients that are still to answer."""
@@ -185,7 +191,7 @@ class Poller:
                 tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
 
     async def _ask_status(self, current: _Round, broker: Broker) -> None:
-        answer = await self._ask(partial(self._rpc.boot_time, broker), current)
+        answer = await self._ask(partial(self._rpc.broker_status, broker, self._emitter.source_id), current)
         self._emit(BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
 
     async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
@@ -209,31 +215,42 @@ class Poller:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
 
     async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
-        """Members and offsets of a group on one broker, then the members that it lists."""
+        """Members and offsets of a group on one broker, then the waiting times of its topics and the members' state.
+
+        The questions come one after the other, so that no answer has to wait for another one to keep the order.
+        """
         emit = partial(self._emit_of, group, broker=broker.name)
-        async with asyncio.TaskGroup() as tasks:
-            stats_asked = tasks.create_task(self._ask(partial(self._rpc.consume_stats, broker, group.name), current))
-            members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
-            await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
-            listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
-            stats = await stats_asked
-        await self._routes(current, group, [row["mq"]["topic"] for row in _rows(stats, "queues")])
+        members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
+        await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
+        listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
+        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current)
+        topics = list(dict.fromkeys(row["mq"]["topic"] for row in _rows(stats, "queues")))
+        await self._routes(current, group, topics)
         emit(ConsumeStats, stats)
         for one in listed:
             self._ask_client_once(current, group, broker, one["client_id"])
+        if self._settings.consume_time_span:
+            await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
+
+    async def _ask_time_span(self, current: _Round, group: _Group, broker: Broker, topic: str) -> None:
+        """How long the messages of one topic wait; asked of the topics that the offsets name, retries among them."""
+        answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
+        self._emit_of(group, ConsumeTimeSpan, answer, broker=broker.name, topic=topic)
 
     async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
-        """See that the group's events have the routes of these topics before what names them."""
+        """Ask for the routes of these topics; wait for those that the group's events never had before."""
         for topic in topics:
             if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
-                group.routes[topic] = asyncio.create_task(self._ask_route(current, group, topic))
-        await asyncio.gather(*(group.routes[topic] for topic in topics if topic in group.routes))
+                group.routes[topic] = current.tasks.create_task(self._ask_route(current, group, topic))
+        unknown = [topic for topic in topics if (group.cluster, group.name, topic) not in self._routed]
+        await asyncio.gather(*(group.routes[topic] for topic in unknown if topic in group.routes))
 
     async def _ask_route(self, current: _Round, group: _Group, topic: str) -> None:
         """A topic's route: asked once a round, and said once to each group."""
         if topic not in current.routes:
             current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
         self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
+        self._routed.add((group.cluster, group.name, topic))
 
     def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
         """Ask a member, unless another broker listed it too or its last answer is still to come."""
@@ -273,23 +290,24 @@ class Poller:
             async with asyncio.timeout_at(current.deadline if current else None):
                 await gate.acquire()
         except TimeoutError:
-            return _Answer(now_ms(), None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+            now = now_ms()
+            return _Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
         asked = now_ms()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
         try:
-            return _Answer(asked, await ask(left), None)
+            payload = await ask(left)
+            return _Answer(asked, now_ms(), payload, None)
         except RpcFailedError as error:
-            return _Answer(asked, None, RpcError(code=error.code, remark=error.remark))
+            return _Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
         finally:
             gate.release()
 
     def _emit_of(self, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
-        where = {"cluster": group.cluster, "group": group.name, "asked": answer.asked}
-        return self._emit(kind, answer, **where, **fields)
+        return self._emit(kind, answer, cluster=group.cluster, group=group.name, **fields)
 
     def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
         """An event of the answer; or of its error, where it is one or makes no event. Whether it was an answer."""
-        emit = partial(self._emitter.emit, kind, **fields)
+        emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
         error = answer.error
         if answer.payload is not None:
             try:

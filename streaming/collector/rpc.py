@@ -8,9 +8,13 @@ from streaming.collector import answers
 from streaming.collector.answers import Broker, Payload
 from streaming.collector.client import RemotingClient, RpcFailedError
 from streaming.collector.requests import ReadCode, Request
+from streaming.times import now_ms
 
 T = TypeVar("T")
 
+COLLECTOR_FIELD = "rebalanceWatchCollector"
+ASKED_FIELD = "rebalanceWatchAsked"
+"""Header fields that the hook reads, too (Kind.java)."""
 NAME_SERVER_SECONDS = 3.0
 """A name server answers from its memory; one that takes longer (ClientConfig.mqClientApiTimeout) is not waited for."""
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: nobody of the group is connected
@@ -41,9 +45,15 @@ class Rpc:
         request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return await self._ask(broker.address, request, answers.groups, seconds)
 
-    async def boot_time(self, broker: Broker, seconds: float) -> Payload:
-        """When the broker started."""
-        return await self._ask(broker.address, Request(ReadCode.GET_BROKER_RUNTIME_INFO), answers.boot_time, seconds)
+    async def broker_status(self, broker: Broker, collector: str, seconds: float) -> Payload:
+        """When the broker started, and what its clock shows.
+
+        The question carries the collector's source_id and its time (``asked``) in two header fields that a broker
+        ignores. The hook in it reports them with its own time (CLOCK_SEEN), which bounds the difference of the clocks.
+        """
+        asked = now_ms()
+        request = Request(ReadCode.GET_BROKER_RUNTIME_INFO, {COLLECTOR_FIELD: collector, ASKED_FIELD: str(asked)})
+        return {"asked": asked, **await self._ask(broker.address, request, answers.broker_status, seconds)}
 
     async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
         """The group's members and subscriptions as this broker has them."""
@@ -59,6 +69,11 @@ class Rpc:
         """The group's offsets on this broker."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
         return await self._ask(broker.address, request, answers.consume_stats, seconds)
+
+    async def consume_time_span(self, broker: Broker, group: str, topic: str, seconds: float) -> Payload:
+        """How long the next message of each of the topic's queues on this broker has waited for the group."""
+        request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
+        return await self._ask(broker.address, request, answers.consume_time_span, seconds)
 
     async def running_info(self, broker: Broker, group: str, client_id: str, seconds: float) -> Payload:
         """The client's own state; the broker passes the question on, and waits 10 s for a client that is frozen."""

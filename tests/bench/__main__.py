@@ -18,6 +18,7 @@ BENCHES = {
     "detection": "how soon each rule tells, what the rules cost an event, and the bytes of a group's state",
     "queries": "how long people wait for an answer, on a month of tables, while the job writes",
     "hook": "what the hook costs a broker under load, with and without it in turn",
+    "questions": "what the collector's questions about offsets and waiting times cost a broker",
 }
 
 

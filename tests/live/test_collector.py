@@ -14,10 +14,12 @@ from kafka import KafkaConsumer, TopicPartition
 
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import (
+    Answer,
     BrokerStatus,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     GroupEvent,
     Tick,
     TopicRoute,
@@ -91,7 +93,10 @@ def test_two_rounds_say_who_the_members_are_what_they_own_and_where_they_stand(l
     _run(command("collect", "poll", "--rounds", "2", "--to", str(tmp_path / "r.jsonl")))
     events = _recorded(tmp_path / "r.jsonl")
     assert {event.group for event in events if isinstance(event, GroupEvent)} == set(GROUPS)
-    assert [event.error for event in events if isinstance(event, BrokerStatus)] == [None, None]
+    statuses = [event for event in events if isinstance(event, BrokerStatus)]
+    assert [event.error for event in statuses] == [None, None]
+    assert all(event.asked - 1_000 <= event.now <= event.answered for event in statuses)  # one machine, one clock
+    assert all(event.asked <= event.answered <= event.time for event in events if isinstance(event, Answer))
     for name, group in GROUPS.items():
         members = sorted(member.client_id for member in lab.status() if member.group == name and member.client_id)
         for route in _of(events, TopicRoute, name):
@@ -108,6 +113,11 @@ def test_two_rounds_say_who_the_members_are_what_they_own_and_where_they_stand(l
         stats = _of(events, ConsumeStats, name)
         assert len(stats) == 2
         assert sum(row.broker_offset for row in stats[1].queues) > 0
+        spans = _of(events, ConsumeTimeSpan, name)
+        assert {(event.topic, event.error) for event in spans} == {(row.mq.topic, None) for row in stats[1].queues}
+        delays = [row.delay_time for event in spans for row in event.queues if row.mq.topic == group.topic]
+        assert delays
+        assert all(0 <= delay < 60_000 for delay in delays)
     _check_order(events)
 
 
@@ -121,9 +131,11 @@ def _check_order(events):
     assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in sequences.values())
     order = [TopicRoute, ConsumerConnection, ConsumeStats, ConsumerRunningInfo]
     for name in GROUPS:
-        first_round = [type(event) for event in _of(events, GroupEvent, name)][: 3 + GROUPS[name].consumers]
+        kinds = [type(event) for event in _of(events, GroupEvent, name) if not isinstance(event, ConsumeTimeSpan)]
+        first_round = kinds[: 3 + GROUPS[name].consumers]
         assert [order.index(kind) for kind in first_round] == sorted(order.index(kind) for kind in first_round)
     assert isinstance(events[-1], Tick)
+    assert [event.end for event in events if isinstance(event, Tick)][-2:] == [False, True]
     ticks = [event.time for event in events if isinstance(event, Tick)]
     assert max(later - earlier for earlier, later in pairwise(ticks)) < DEADLINE_MS  # also while a round runs
 
@@ -202,7 +214,8 @@ def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_pat
         logs = [files_of(tmp_path / "log", partition) for partition in range(PARTITIONS)]
         rows = [[row.value for file in files for row in _raw(file)] for files in logs]
     for values in rows:
-        assert json.loads(values[-1])["type"] == "TICK"
+        last = json.loads(values[-1])
+        assert (last["type"], last.get("end")) == ("TICK", True)
         assert sum(b'"BROKER_STATUS"' in value for value in values) >= 2
 
 

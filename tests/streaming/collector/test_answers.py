@@ -8,6 +8,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     TopicRoute,
 )
 from streaming.collector import answers
@@ -70,8 +71,27 @@ def test_the_read_queues_of_a_real_answer():
 
 
 def test_the_boot_time_of_a_real_answer():
-    event = _event(BrokerStatus, answers.boot_time(_body("broker_runtime_28")), group=None)
-    assert event.boot_time == 1795255650380
+    event = _event(BrokerStatus, answers.broker_status(_body("broker_runtime_28")), group=None)
+    assert (event.boot_time, event.now) == (1795255650380, 1795255650380 + 57_000)
+
+
+def test_an_age_of_days_is_counted_and_one_in_other_words_is_not_known():
+    body = b'{"table":{"bootTimestamp":"5","runtime":"[ 2 days, 3 hours, 4 minutes, 5 seconds ]"}}'
+    assert answers.broker_status(body)["now"] == 5 + 183_845_000
+    for body in (b'{"table":{"bootTimestamp":"5","runtime":"2d"}}', b'{"table":{"bootTimestamp":"5"}}'):
+        assert answers.broker_status(body) == {"boot_time": 5, "now": 0}
+
+
+def test_a_wait_of_a_message_that_is_not_stored_is_left_out():
+    spans = [(0, 1_700_000_000_000, 0), (1, 1_700_000_000_000, 4_000), (2, 1_700_000_000_000, 1_700_000_009_001)]
+    spans += [(3, -1, 1_700_000_009_001), (4, -1, 0), (5, 1_700_000_000_000, -3)]
+    rows = [
+        {"messageQueue": {"topic": "T", "brokerName": "b", "queueId": number}, "maxTimeStamp": most, "delayTime": delay}
+        for number, most, delay in reversed(spans)
+    ]
+    body = msgspec.json.encode({"consumeTimeSpanSet": rows})
+    event = _event(ConsumeTimeSpan, answers.consume_time_span(body), topic="T")
+    assert [(row.mq.queue_id, row.delay_time) for row in event.queues] == [(0, 0), (1, 4_000), (4, 0), (5, -3)]
 
 
 def test_read_queues_count_where_reading_is_allowed():

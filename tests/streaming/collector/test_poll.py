@@ -12,6 +12,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeTimeSpan,
     Tick,
     TopicRoute,
 )
@@ -28,6 +29,7 @@ SETTINGS = Collector(
     deadline_ms=300,
     client_deadline_ms=10_000,
     parallelism=4,
+    consume_time_span=False,
     groups=(),
 )
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
@@ -67,8 +69,9 @@ class _Cluster:
     async def groups(self, broker, seconds):
         return await self._answer("groups", broker.name, seconds, self.group_names)
 
-    async def boot_time(self, broker, seconds):
-        return await self._answer("boot_time", broker.name, seconds, {"boot_time": 7})
+    async def broker_status(self, broker, collector, seconds):
+        payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
+        return await self._answer("broker_status", broker.name, seconds, payload)
 
     async def route(self, topic, seconds):
         queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.brokers]
@@ -86,6 +89,11 @@ class _Cluster:
             for topic in (f"%RETRY%{group}", "T", "Old")
         ]
         return await self._answer("consume_stats", broker.name, seconds, {"queues": queues})
+
+    async def consume_time_span(self, broker, group, topic, seconds):
+        del group
+        queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
+        return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
 
     async def running_info(self, broker, group, client_id, seconds):
         del broker, group
@@ -132,7 +140,46 @@ def test_within_a_group_routes_come_before_members_before_offsets_before_clients
     assert [event.topic for event in events if isinstance(event, TopicRoute)] == ["T", "Old"]
     assert [event.client_id for event in events[-2:]] == ["c2", "c1"]  # as they answered
     assert [event.seq for event in events] == [1, 2, 3, 4, 5, 6]
-    assert all(event.asked <= event.time for event in events)
+    assert all(event.asked <= event.answered <= event.time for event in events)
+
+
+def test_an_answer_waits_for_a_route_only_until_the_group_has_had_it_once():
+    cluster = _Cluster()
+
+    async def talk(poller):
+        await poller.round()
+        poller.tick()
+        cluster.delays = {("route", "T"): 0.15, ("route", "Old"): 0.15}
+        await poller.round()
+        await poller.drain()
+
+    events = _run(cluster, talk)
+    first = next(number for number, event in enumerate(events) if isinstance(event, Tick))
+    answers = [event for event in events[first:] if isinstance(event, ConsumerConnection | ConsumeStats)]
+    routes = [event for event in events[first:] if isinstance(event, TopicRoute)]
+    assert [type(event) for event in answers] == [ConsumerConnection, ConsumeStats]
+    assert all(event.time - event.answered < 100 for event in answers)
+    assert max(event.time for event in answers) < min(event.time for event in routes)
+    assert all(event.answered - event.asked >= 150 for event in routes)
+
+
+def test_the_broker_status_says_what_its_question_carried_and_what_the_broker_showed():
+    (status,) = [event for event in _run(_Cluster()) if isinstance(event, BrokerStatus)]
+    assert (status.boot_time, status.now) == (7, 9_007)
+    assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
+
+
+def test_waiting_times_are_asked_of_each_topic_that_the_offsets_name_unless_switched_off():
+    cluster = _Cluster()
+    cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
+    events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
+    assert {event.topic: event.error and event.error.code for event in events} == {
+        "%RETRY%g": None,
+        "T": None,
+        "Old": 17,
+    }
+    assert [row.delay_time for event in events if event.topic == "T" for row in event.queues] == [5]
+    assert not [event for event in _run(_Cluster()) if isinstance(event, ConsumeTimeSpan)]
 
 
 def test_a_group_without_members_still_has_its_routes():
@@ -217,7 +264,7 @@ def test_a_broker_that_is_away_becomes_events_and_the_other_goes_on():
         await poller.round()
         await poller.drain()
         away = RpcFailedError(UNREACHABLE, "refused")
-        for question in ("groups", "boot_time", "connection", "consume_stats"):
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
             cluster.failures[question, "broker-b"] = away
         await poller.round()
         await poller.drain()
@@ -233,7 +280,7 @@ def test_a_broker_that_hangs_holds_up_no_other_and_has_its_events_by_the_deadlin
     async def talk(poller):
         await poller.round()
         await poller.drain()
-        for question in ("groups", "boot_time", "connection", "consume_stats"):
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
             cluster.delays[question, "broker-a"] = 60
         poller.tick()
         assert (await poller.round()).ms < 1000
@@ -285,5 +332,7 @@ def test_ticks_name_every_cluster():
 
     async def talk(poller):
         poller.tick()
+        poller.tick(end=True)
 
-    assert [(type(event), event.cluster) for event in _run(cluster, talk)] == [(Tick, "C"), (Tick, "D")]
+    ticks = [(event.cluster, event.end) for event in _run(cluster, talk)]
+    assert ticks == [("C", False), ("D", False), ("C", True), ("D", True)]
