@@ -1,7 +1,8 @@
 """From a msgspec type to columns: the step that the Spark and the Arrow schemas share.
 
 str and Literal become string, int long, bool boolean, bytes binary, date date; ``X | None`` may be null;
-``tuple[X, ...]`` becomes a list and a Struct a struct. Any other type is an error here, at import, not in a sink.
+``tuple[X, ...]`` becomes a list, whose elements may be null, and a Struct a struct. Any other type is an error here, at
+import, not in a sink.
 """
 
 from dataclasses import dataclass
@@ -67,18 +68,24 @@ def _columns(struct: inspect.StructType) -> tuple[Column, ...]:
 
 
 def _column(name: str, declared: inspect.Type) -> Column:
+    known = _not_null(name, declared)
+    return Column(name, _type(name, known), nullable=known is not declared)
+
+
+def _not_null(name: str, declared: inspect.Type) -> inspect.Type:
+    """The type of the values that are not null."""
     if not isinstance(declared, inspect.UnionType):
-        return Column(name, _type(name, declared), nullable=False)
+        return declared
     members = [member for member in declared.types if not isinstance(member, inspect.NoneType)]
     if len(members) != 1:
         msg = f"column {name} has more than one type"
         raise TypeError(msg)
-    return Column(name, _type(name, members[0]), nullable=len(members) < len(declared.types))
+    return members[0]
 
 
 def _type(name: str, declared: inspect.Type) -> ColumnType:
     if isinstance(declared, inspect.VarTupleType | inspect.ListType):
-        return ListOf(_type(name, declared.item_type))
+        return ListOf(_type(name, _not_null(name, declared.item_type)))
     if isinstance(declared, inspect.StructType):
         return StructOf(_columns(declared))
     scalar = _SCALARS.get(type(declared))

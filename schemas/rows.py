@@ -9,7 +9,15 @@ from typing import Literal
 
 import msgspec
 
+from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import Source
+
+
+class QueueProgressRow(QueueProgress, frozen=True, kw_only=True):
+    """An observer's `QueueProgress` with the day that its table is partitioned by."""
+
+    date: dt.date
+    """The day of ``time``, UTC."""
 
 
 class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,23 @@
 """Every table and its columns. `schemas.spark` and `schemas.arrow` give them to the engines."""
 
+import datetime as dt
+
 import msgspec
 
-from rebalance_model.observe.effects import TABLE_OF
+from rebalance_model.observe.effects import TABLE_OF, QueueProgress
 from schemas.columns import Column, columns_of
-from schemas.rows import AlertControl, AlertDelivery, QualityResult, RejectedRow, TelemetryRow
+from schemas.rows import (
+    AlertControl,
+    AlertDelivery,
+    QualityResult,
+    QueueProgressRow,
+    RejectedRow,
+    TelemetryRow,
+)
 
-DERIVED: dict[str, type[msgspec.Struct]] = {table: effect for effect, table in TABLE_OF.items()}
+DERIVED: dict[str, type[msgspec.Struct]] = {
+    table: QueueProgressRow if row is QueueProgress else row for row, table in TABLE_OF.items()
+}
 """The tables that the observer's effects are kept in, in the order in which a batch appends to them."""
 
 ROWS: dict[str, type[msgspec.Struct]] = {
@@ -21,7 +32,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
 
 TABLES: tuple[str, ...] = tuple(ROWS)
 
-PARTITIONED_BY: dict[str, tuple[str, ...]] = {"telemetry": ("date",)}
+PARTITIONED_BY: dict[str, tuple[str, ...]] = {"telemetry": ("date",), "queue_progress": ("date",)}
 """Only a table that grows large is partitioned: each partition costs a file in every batch."""
 
 _COLUMNS = {table: columns_of(row) for table, row in ROWS.items()}
@@ -34,3 +45,12 @@ def columns(table: str) -> tuple[Column, ...]:
         KeyError: there is no such table.
     """
     return _COLUMNS[table]
+
+
+def stored(table: str, row: dict[str, object]) -> dict[str, object]:
+    """Add to a derived row what its table is partitioned by: the day of its ``time``, UTC."""
+    if "date" not in PARTITIONED_BY.get(table, ()):
+        return row
+    time = row["time"]
+    assert isinstance(time, int)  # noqa: S101  the contract
+    return row | {"date": dt.datetime.fromtimestamp(time // 1000, dt.UTC).date()}

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from rebalance_model.observe.decoding import RejectedError, decode
-from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import Shard
 from streaming.errors import UserError
@@ -185,7 +185,7 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
         before = row
 
 
-def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyEffect]:
+def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyRow]:
     """The effects of rows in log order; what is no valid event is skipped (the archive keeps it, with the reason)."""
     for row in rows:
         try:

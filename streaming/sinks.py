@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from checkpoints.generation import app_id
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY
+from schemas.tables import PARTITIONED_BY, stored
 
 ROWS_PER_FILE = 250_000
 """A batch's rows of one table go into one file up to so many: small files are what slows the readers."""
@@ -85,5 +85,5 @@ def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
         payloads[effect["kind"]].append(effect["payload"])
     for table in TABLE_OF.values():
         if table in payloads:
-            rows = [msgspec.json.decode(payload) for payload in payloads[table]]
+            rows = [stored(table, msgspec.json.decode(payload)) for payload in payloads[table]]
             sink.append_arrow(pa.Table.from_pylist(rows, arrow_schema(table)), table, batch_id=batch_id)

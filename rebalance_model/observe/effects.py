@@ -150,13 +150,69 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     parent: str | None
 
 
+class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What one answer, or a broker's hook, says of the queues of one group at one broker (table queue_progress).
+
+    Columns from ``topic`` on are arrays of one length, an element a queue; an empty one is not said by this kind, a
+    null is not known. Unlike an `Effect` it is written when its event arrives, in no order with the group's rows.
+    """
+
+    cluster: str
+    group: str
+    broker: str
+    client_id: str | None = None
+    """Who answers (CONSUMER_RUNNING_INFO); None where the broker itself does."""
+    time: int
+    """When the answer came, by the collector's clock; of a hook its event's time."""
+    asked: int | None
+    interval_ms: int
+    """Within what time the next row of this kind is due for each queue that is in it: the spacing of the last two
+    answers; for what is said only when it changes `progress.REPEATED_AFTER`, or more. Older than two of them is
+    stale."""
+    source: Literal["POLL", "HOOK"]
+    kind: str
+    """The type of the answer; HOOK: what a hook saw since its last row."""
+    topic: tuple[str, ...]
+    queue_id: tuple[int, ...]
+    broker_offset: tuple[int | None, ...] = ()
+    commit_offset: tuple[int | None, ...] = ()
+    """None where no commit was ever seen, for which a broker answers 0."""
+    pull_offset: tuple[int | None, ...] = ()
+    lag: tuple[int | None, ...] = ()
+    """Messages that are not yet committed."""
+    lag_is_at_least: tuple[bool, ...] = ()
+    """Whether there may be more: a hook saw what was pulled, not the newest offset. Empty: it is exact."""
+    in_flight: tuple[int | None, ...] = ()
+    """Messages that were pulled and are not yet committed."""
+    ready: tuple[int | None, ...] = ()
+    """Messages that were not yet pulled."""
+    waiting_ms: tuple[int | None, ...] = ()
+    """How long the next message to be consumed has waited; 0 where none waits."""
+    waiting_is_at_most: tuple[bool, ...] = ()
+    """Whether it may be less: it is the age of the message before it. Empty: it is exact."""
+    cached_count: tuple[int | None, ...] = ()
+    """Messages that the client has cached."""
+    commit_at: tuple[int | None, ...] = ()
+    """When the commit last changed, by the hook."""
+    lock_at: tuple[int | None, ...] = ()
+    """When the lock was last renewed; of a client's answer at the latest then."""
+    pull_at: tuple[int | None, ...] = ()
+    """When it was last pulled; of a client's answer at the latest then."""
+    consume_at: tuple[int | None, ...] = ()
+    """When the client's listener was last given a message, or returned; at the latest then."""
+
+
 AnyEffect = AssignmentChange | RebalanceSettled | GroupSnapshot | QueueSnapshot | IncidentTransition
 
-TABLE_OF: dict[type[AnyEffect], str] = {
+AnyRow = AnyEffect | QueueProgress
+"""A row of any derived table."""
+
+TABLE_OF: dict[type[AnyRow], str] = {
+    QueueProgress: "queue_progress",
     AssignmentChange: "assignment_history",
     RebalanceSettled: "rebalances",
     GroupSnapshot: "group_state",
     QueueSnapshot: "queue_state",
     IncidentTransition: "anomalies",
 }
-"""Where each effect is kept, in the order in which the sink appends: evidence before what rests on it."""
+"""Where each row is kept, in the order in which the sink appends: evidence before what rests on it."""

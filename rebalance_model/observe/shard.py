@@ -13,9 +13,10 @@ from typing import Protocol
 import msgspec
 
 from rebalance_model.observe import absence, machine
-from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.effects import AnyEffect, AnyRow
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ClockSeen, GroupEvent, Tick, clock_of, instance_of
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress import ProgressLog
 from rebalance_model.observe.sources import Sources
 from rebalance_model.observe.state import GroupState, decode_group, encode_group
 
@@ -78,6 +79,7 @@ class Shard:
         self._state = _DECODER.decode(blob) if blob is not None else ShardState()
         self._store = groups
         self._policy = policy
+        self._progress = ProgressLog(groups, policy)
         self._policies: dict[str, Policy] = {}
         self._groups: dict[str, GroupState] = {}
         self._heaps: dict[str, list[tuple[int, str]]] = {}
@@ -85,8 +87,12 @@ class Shard:
             self._heaps[clock] = [(due, key) for key, due in deadlines.items()]
             heapq.heapify(self._heaps[clock])
 
-    def fold(self, event: AnyEvent) -> list[AnyEffect]:
-        """Apply one event and return what it, or the time that it lets pass, leads to."""
+    def fold(self, event: AnyEvent) -> list[AnyRow]:
+        """Apply one event and return the rows that it, or the time that it lets pass, leads to."""
+        progress = self._progress.observe(event) if isinstance(event, GroupEvent) else []
+        return [*progress, *self._fold(event)]
+
+    def _fold(self, event: AnyEvent) -> list[AnyEffect]:
         clock = clock_of(event)
         if isinstance(event, GroupEvent):
             state = self._group(event.cluster, event.group)
@@ -113,6 +119,7 @@ class Shard:
             self._store.put(key, encode_group(state))
         self._groups.clear()
         self._policies.clear()
+        self._progress.flush()
         return _ENCODER.encode(self._state)
 
     def _known(self, key: str) -> GroupState:
@@ -208,6 +215,7 @@ class Shard:
         for deadlines in self._state.deadlines.values():
             deadlines.pop(state.key, None)
         self._store.remove(state.key)
+        self._progress.forget(state.cluster, state.group)
 
     def _schedule(self, state: GroupState) -> None:
         dues = machine.deadlines(state, self._policy_of(state))

@@ -1,6 +1,7 @@
 """What can be asked of the tables beside the tables themselves: views, and functions that give a table.
 
-Each is one SELECT in a file, in the SQL that DuckDB and Spark share. Every column is named through its table's alias,
+Each is one SELECT in a file, in the SQL that DuckDB and Spark share (`observations` makes one view in the words of
+each). Every column is named through its table's alias,
 because `group`, `offset` and `time` are words of the language in the one or the other.
 
 "Now" is the end of time, so what is asked of it is the function of an instant. Those look for each subject's last
@@ -11,8 +12,13 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import NamedTuple
 
+from streaming.read_model import observations
+
 _INSTANT = ("instant",)
 _DEFINED = {
+    "seen_at": _INSTANT,
+    "progress_at": _INSTANT,
+    "client_progress_at": _INSTANT,
     "groups_at": _INSTANT,
     "queues_at": _INSTANT,
     "owners_at": _INSTANT,
@@ -32,7 +38,7 @@ _DEFINED = {
 }
 """Functions with their parameters, and views, in an order in which each may rest on those before it."""
 
-VIEWS = tuple(name for name, parameters in _DEFINED.items() if parameters is None)
+VIEWS = (observations.VIEW, *(name for name, parameters in _DEFINED.items() if parameters is None))
 FUNCTIONS = {name: parameters for name, parameters in _DEFINED.items() if parameters is not None}
 """Table functions by name, and their parameters: epoch milliseconds."""
 
@@ -47,8 +53,13 @@ class Definition(NamedTuple):
     """The SELECT, in which parameters stand by their names."""
 
 
-def definitions() -> Iterator[Definition]:
-    """All of them, in an order in which each may rest on those before it."""
+def definitions(taken_apart: str) -> Iterator[Definition]:
+    """All of them, in an order in which each may rest on those before it.
+
+    Args:
+        taken_apart: the SELECT of `observations.VIEW` in the engine's own words.
+    """
+    yield Definition(observations.VIEW, None, taken_apart)
     for name, parameters in _DEFINED.items():
         folder = "views" if parameters is None else "functions"
         text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")

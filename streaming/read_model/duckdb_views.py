@@ -6,6 +6,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from schemas.tables import TABLES
+from streaming.read_model import observations
 from streaming.read_model.catalog import definitions
 from streaming.read_model.files import select
 from streaming.read_model.table import TableView
@@ -28,6 +29,6 @@ def define(connection: duckdb.DuckDBPyConnection) -> None:
     """
     for table in TABLES:
         connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
-    for name, parameters, sql in definitions():
+    for name, parameters, sql in definitions(observations.in_duckdb()):
         head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
         connection.execute(f"CREATE OR REPLACE {head}\n{sql}")

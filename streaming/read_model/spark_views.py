@@ -5,6 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from schemas.tables import TABLES
+from streaming.read_model import observations
 from streaming.read_model.catalog import definitions
 
 
@@ -12,7 +13,7 @@ def register(spark: SparkSession, tables: Path) -> None:
     """Make tables, views and functions known to the session by their names."""
     for table in TABLES:
         spark.read.format("delta").load(str(tables / table)).createOrReplaceTempView(table)
-    for name, parameters, sql in definitions():
+    for name, parameters, sql in definitions(observations.in_spark()):
         if parameters is None:
             spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{sql}")
         else:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.shard import GroupsInMemory, Shard
+from schemas.tables import stored
 from streaming.log.files import files_of, offset_of, parse_path
 from streaming.operator import Row, fold
 from streaming.sources import lines_of
@@ -25,7 +26,7 @@ def rows_of(log: Path, partition: int) -> list[Row]:
     return rows
 
 
-def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyEffect]:
+def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyRow]:
     """What one shard leads to."""
     shard = Shard(None, GroupsInMemory(), policy)
     found = list(fold(shard, rows, keyed=keyed))
@@ -38,7 +39,8 @@ def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = Fals
     tables: dict[str, list[str]] = defaultdict(list)
     for rows in shards:
         for effect in effects(rows, policy, keyed=keyed):
-            tables[TABLE_OF[type(effect)]].append(as_json(msgspec.to_builtins(effect)))
+            table = TABLE_OF[type(effect)]
+            tables[table].append(as_json(stored(table, msgspec.to_builtins(effect))))
     return {table: sorted(rows) for table, rows in tables.items()}
 
 

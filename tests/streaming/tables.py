@@ -7,9 +7,9 @@ import msgspec
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from rebalance_model.observe.effects import TABLE_OF, AnyEffect
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from schemas.arrow import arrow_schema
-from schemas.tables import PARTITIONED_BY, TABLES
+from schemas.tables import PARTITIONED_BY, TABLES, stored
 from streaming.archive_rows import LogRow, Transport, archived
 
 
@@ -25,11 +25,11 @@ def append_rows(folder: Path, table: str, rows: Iterable[Mapping[str, object]]) 
     write_deltalake(folder / table, pa.Table.from_pylist(list(rows), arrow_schema(table)), mode="append")
 
 
-def append(folder: Path, effects: Iterable[AnyEffect]) -> None:
+def append(folder: Path, effects: Iterable[AnyRow]) -> None:
     """What the job does with a batch's effects: a commit of each table that has any, evidence first."""
     told = list(effects)
     for kind, table in TABLE_OF.items():
-        if rows := [msgspec.to_builtins(effect) for effect in told if type(effect) is kind]:
+        if rows := [stored(table, msgspec.to_builtins(effect)) for effect in told if type(effect) is kind]:
             append_rows(folder, table, rows)
 
 

@@ -13,6 +13,7 @@ from rebalance_model.observe.effects import (
     GroupSnapshot,
     IncidentTransition,
     QueueMove,
+    QueueProgress,
     QueueSnapshot,
     RebalanceSettled,
 )
@@ -75,8 +76,18 @@ class Story:
             consume_age_ms=1, status="OK", status_reason="",
         )  # fmt: skip
 
+    def progress(self, time: int, kind: str = "CONSUME_STATS", interval: int = 10_000, **arrays: tuple) -> None:
+        """What one answer says; ``queue_id`` and further arrays, ``client_id`` for a client's."""
+        said = {"client_id": arrays.pop("client_id", None), "source": "HOOK" if kind == "HOOK" else "POLL"}
+        self.rows.append(
+            QueueProgress(
+                cluster=self.common["cluster"], group="orders", broker="b", time=time, asked=None, interval_ms=interval,
+                kind=kind, topic=("Orders",) * len(arrays["queue_id"]), **said, **arrays,
+            )
+        )  # fmt: skip
 
-def orders() -> list[Effect]:
+
+def orders() -> list[Effect | QueueProgress]:
     """Queue 0 goes from A to B at once, 1 after 300 ms, 2 to nobody; the retry topic moves after 200 ms."""
     story = Story()
     for queue_id in (0, 1, 2):
@@ -99,7 +110,47 @@ def orders() -> list[Effect]:
     story.incident(910, "i1", "RESOLVED")
     story.group(910, "BAD")
     story.queue(910, None)
+    story.progress(100, queue_id=(0, 1), lag=(5, None), waiting_ms=(40, None), waiting_is_at_most=(True, False))
+    story.progress(300, "HOOK", queue_id=(0, 1), lag=(1, 3), lag_is_at_least=(True, True), pull_at=(250, None))
+    story.progress(400, "CONSUME_TIME_SPAN", queue_id=(0,), waiting_ms=(12,))
+    story.progress(450, "CONSUMER_RUNNING_INFO", client_id="A", queue_id=(0,), cached_count=(2,), lock_at=(440,))
     return story.rows
+
+
+def test_an_instant_shows_the_last_observation_not_after_it(model):
+    def queue(at: int, queue_id: int = 0) -> dict[str, object]:
+        return model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = ?", [at, queue_id])[0]
+
+    assert model.rows("SELECT * FROM progress_at(99)") == []
+    first = queue(299)
+    assert (first["lag"], first["lag_age_ms"], first["lag_is_stale"], first["lag_is_at_least"]) == (
+        5,
+        199,
+        False,
+        False,
+    )
+    assert (first["waiting_ms"], first["waiting_is_at_most"]) == (40, True)
+    later = queue(600)
+    assert (later["lag"], later["lag_time"]) == (5, 100), "an exact lag that is fresh, not the hook's lower bound"
+    assert (later["waiting_ms"], later["waiting_is_at_most"], later["waiting_age_ms"]) == (12, False, 200)
+    bound = queue(600, 1)
+    assert (bound["lag"], bound["lag_is_at_least"], bound["lag_time"]) == (3, True, 300)
+
+
+def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
+    def lags(at: int) -> list[tuple]:
+        found = model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = 0", [at])
+        return [(row["lag"], row["lag_is_at_least"], row["lag_is_stale"]) for row in found]
+
+    assert lags(20_100) == [(5, False, False)]
+    assert lags(20_101) == [(1, True, False)], "the lower bound of the hook is fresh, the exact lag is not"
+    assert lags(130_000) == [(1, True, True)]
+    assert lags(900_500) == lags(10**12) == []
+
+
+def test_what_a_client_said_is_its_own(model):
+    [row] = model.rows("SELECT * FROM client_progress_at(500)")
+    assert (row["client_id"], row["cached_count"], row["lock_at"], row["client_age_ms"]) == ("A", 2, 440, 50)
 
 
 def forgotten() -> list[Effect]:

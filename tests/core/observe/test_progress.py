@@ -1,0 +1,213 @@
+"""Quantities as a series: what one answer, or a hook, becomes; by short logs of one group."""
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.events import (
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    Event,
+    LockBatchMq,
+    OffsetInfo,
+    ProcessQueueInfo,
+    PullMessage,
+    RpcError,
+    TimeSpanInfo,
+    UpdateConsumerOffset,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress import ProgressLog, ProgressState, observe
+from rebalance_model.observe.shard import GroupsInMemory
+
+START = 1_800_000_000_000
+CLIENT_OFF = -7_200_000
+"""A client's clock is hours off the collector's."""
+
+
+def mq(queue_id: int, broker: str = "b") -> MessageQueue:
+    return MessageQueue("T", broker, queue_id)
+
+
+class Log:
+    """Folds events of one group; times are seconds from `START`."""
+
+    def __init__(self) -> None:
+        self.state = ProgressState()
+        self.seq = 0
+
+    def take(self, kind: type[Event], at: float, *, hook: bool = False, **fields: object) -> list[QueueProgress]:
+        self.seq += 1
+        self.event = kind(
+            time=START + round(1000 * at), cluster="c", group="g", broker="b", seq=self.seq,
+            source="hook" if hook else "poll", source_id="hook-b@1" if hook else "poll-1@1", **fields,
+        )  # fmt: skip
+        return observe(self.state, self.event, Policy())
+
+    def stats(self, at: float, *rows: tuple[int, int, int], last: float = 0, pull: int = -1) -> QueueProgress:
+        queues = tuple(
+            OffsetInfo(
+                mq=mq(q), broker_offset=b, consumer_offset=c, pull_offset=pull, last_time=START + int(1000 * last)
+            )
+            for q, b, c in rows
+        )
+        [row] = self.take(ConsumeStats, at, asked=START + int(1000 * at) - 50, queues=queues)
+        return row
+
+    def runs(self, at: float, *held: tuple[MessageQueue, float, int], **fields: object) -> list[QueueProgress]:
+        """A client's answer: queue, when it pulled last, what it has cached."""
+        queues = tuple(
+            ProcessQueueInfo(
+                mq=queue, commit_offset=1, cached_count=cached, locked=True, dropped=False,
+                lock_time=START + CLIENT_OFF, consume_time=START + CLIENT_OFF,
+                pull_time=START + CLIENT_OFF + int(1000 * pulled),
+            )
+            for queue, pulled, cached in held
+        )  # fmt: skip
+        return self.take(ConsumerRunningInfo, at, client_id="a", orderly=True, queues=queues, **fields)
+
+    def commits(self, at: float, queue_id: int, offset: int, newest: int = -1) -> list[QueueProgress]:
+        return self.take(
+            UpdateConsumerOffset, at, hook=True, channel="x", topic="T", queue_id=queue_id, offset=offset,
+            broker_offset=newest,
+        )  # fmt: skip
+
+    def pulls(self, at: float, queue_id: int, offset: int) -> list[QueueProgress]:
+        time = START + int(1000 * at)
+        return self.take(
+            PullMessage, at, hook=True, channel="x", topic="T", queue_id=queue_id, first_time=time, last_time=time,
+            first_offset=offset, last_offset=offset, count=1,
+        )  # fmt: skip
+
+
+def test_an_answer_of_offsets_is_one_row_with_lag_and_its_parts():
+    row = Log().stats(10, (0, 100, 70), (1, 5, 5), last=4, pull=90)
+    assert (row.time, row.asked, row.source, row.kind) == (START + 10_000, START + 9_950, "POLL", "CONSUME_STATS")
+    assert (row.lag, row.in_flight, row.ready) == ((30, 0), (20, 85), (10, 0))
+    assert (row.waiting_ms, row.waiting_is_at_most) == ((6_000, 0), (True, False))
+
+
+def test_the_answers_own_time_counts_where_it_says_so():
+    [row] = Log().take(
+        ConsumeStats, 10, asked=START + 8_000, answered=START + 9_000,
+        queues=(OffsetInfo(mq=mq(0), broker_offset=1, consumer_offset=1),),
+    )  # fmt: skip
+    assert row.time == START + 9_000
+
+
+def test_a_queue_without_a_commit_has_no_lag_until_one_is_seen():
+    log = Log()
+    first = log.stats(0, (0, 100, 0))
+    assert (first.commit_offset, first.lag, first.waiting_ms) == ((None,), (None,), (None,))
+    assert log.stats(10, (0, 100, 40)).lag == (60,)
+    assert log.stats(20, (0, 100, 0)).lag == (100,), "a commit was reset to 0"
+
+
+def test_a_commit_that_a_hook_saw_makes_0_a_commit():
+    log = Log()
+    log.commits(0, 0, 0)
+    assert log.stats(1, (0, 100, 0)).lag == (100,)
+
+
+def test_the_interval_is_the_spacing_of_the_last_two_answers():
+    log = Log()
+    assert [log.stats(at, (0, 1, 1)).interval_ms for at in (0, 30, 60, 65)] == [10_000, 30_000, 30_000, 5_000]
+
+
+def test_an_error_and_a_second_copy_make_no_row():
+    log = Log()
+    assert log.take(ConsumeStats, 0, error=RpcError(code=-1)) == []
+    log.stats(1, (0, 1, 1))
+    assert observe(log.state, log.event, Policy()) == []
+
+
+def test_the_broker_says_how_long_the_next_message_has_waited():
+    log = Log()
+    spans = (TimeSpanInfo(mq=mq(0), delay_time=4_200), TimeSpanInfo(mq=mq(1), delay_time=-3))
+    [row] = log.take(ConsumeTimeSpan, 5, topic="T", queues=spans)
+    assert (row.waiting_ms, row.waiting_is_at_most, row.lag) == ((4_200, 0), (), ())
+
+
+def test_a_client_adds_only_queues_of_which_it_says_something_new():
+    log = Log()
+    [first] = log.runs(0, (mq(0), 0, 7), (mq(1), -5, 0))
+    assert (first.client_id, first.queue_id, first.cached_count) == ("a", (0, 1), (7, 0))
+    [second] = log.runs(10, (mq(0), 9, 7), (mq(1), -5, 0))
+    assert second.queue_id == (0,)
+    assert log.runs(20, (mq(0), 9, 7), (mq(1), -5, 0)) == []
+    [again] = log.runs(60, (mq(0), 9, 7), (mq(1), -5, 0))
+    assert (again.queue_id, again.interval_ms) == ((0, 1), 60_000)
+
+
+def test_a_clients_stamps_are_brought_to_the_time_of_the_answer():
+    """Its clock is two hours behind, and its newest stamp is at the latest that of the answer."""
+    log = Log()
+    [first] = log.runs(100, (mq(0), 98, 0), (mq(1), 90, 0))
+    assert first.pull_at == (START + 100_000, START + 92_000)
+    [later] = log.runs(160, (mq(0), 98, 0), (mq(1), 90, 0))
+    assert later.pull_at == first.pull_at, "the stamps stand: they are not younger than they were"
+
+
+def test_a_clients_answer_is_a_row_for_each_broker_of_its_queues():
+    rows = Log().runs(0, (mq(0), 0, 1), (mq(0, "other"), 0, 2))
+    assert [(row.broker, row.cached_count) for row in rows] == [("b", (1,)), ("other", (2,))]
+
+
+def test_a_hook_makes_one_row_in_ten_seconds_of_what_it_saw_since():
+    log = Log()
+    [first] = log.commits(0, 0, 5)
+    assert log.commits(3, 1, 6) == log.pulls(9, 1, 8) == []
+    [second] = log.commits(10, 1, 7)
+    assert (first.queue_id, first.source, first.kind) == ((0,), "HOOK", "HOOK")
+    assert (second.queue_id, second.commit_offset, second.pull_offset) == ((1,), (7,), (8,))
+    [repeated] = log.commits(61, 1, 9)
+    assert set(repeated.queue_id) == {0, 1}
+
+
+def test_a_hook_knows_the_lag_at_least_unless_it_saw_the_newest_offset():
+    log = Log()
+    log.pulls(0, 0, 12)
+    [row] = log.commits(10, 0, 5)
+    assert (row.lag, row.lag_is_at_least) == ((7,), (True,))
+    [row] = log.commits(20, 0, 5, newest=30)
+    assert (row.lag, row.lag_is_at_least) == ((25,), (False,))
+    [row] = log.commits(30, 0, 6)
+    assert (row.lag, row.lag_is_at_least) == ((24,), (True,)), "the newest offset is that of ten seconds ago"
+
+
+def test_a_granted_lock_is_dated_by_the_hook():
+    log = Log()
+    granted = (mq(0),)
+    [row] = log.take(LockBatchMq, 4, hook=True, client_id="a", channel="x", requested=(mq(0), mq(1)), granted=granted)
+    assert (row.queue_id, row.lock_at) == ((0,), (START + 4_000,))
+
+
+def test_the_rows_do_not_depend_on_where_the_log_is_cut():
+    def rows(*, cut: bool) -> bytes:
+        log, store, found = Log(), GroupsInMemory(), []
+        kept = ProgressLog(store, Policy())
+        for at in range(0, 200, 5):
+            log.stats(at, (0, at, at // 2), last=at - 1)
+            found += kept.observe(log.event)
+            log.runs(at + 1, (mq(0), at, 3), (mq(1), 0, 3))
+            found += kept.observe(log.event)
+            log.commits(at + 2, at % 3, at)
+            found += kept.observe(log.event)
+            if cut:
+                kept.flush()
+                kept = ProgressLog(store, Policy())
+        return msgspec.json.encode(found)
+
+    assert rows(cut=True) == rows(cut=False)
+
+
+def test_what_is_kept_of_a_forgotten_group_is_dropped():
+    store = GroupsInMemory()
+    kept, log = ProgressLog(store, Policy()), Log()
+    log.stats(0, (0, 1, 1))
+    kept.observe(log.event)
+    kept.flush()
+    assert store
+    kept.forget("c", "g")
+    assert not store
