@@ -1,0 +1,51 @@
+"""Compare what the tables of a runtime root answer with the recording that made them.
+
+    python -m tests.audit TELEMETRY.jsonl[.gz] --root ROOT [--sources hook,poll] [--pairs 2000] [--seed 1]
+
+Exit code 1 when anything differs.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.audit.compare import Difference, Result, compare
+from tests.audit.telemetry import read
+
+
+def main() -> int:
+    """Ask, print what differs, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.audit", description="Audit answers against raw telemetry.")
+    parser.add_argument("telemetry", type=Path, help="the recording that the tables were made of")
+    parser.add_argument("--root", type=Path, required=True, help="the runtime root with the tables")
+    parser.add_argument("--sources", default="hook,poll,sim", help="which kinds of source the job was given")
+    parser.add_argument("--pairs", type=int, default=2_000, help="how many pairs of instant and queue")
+    parser.add_argument("--seed", type=int, default=1, help="of the random pairs")
+    parser.add_argument("--examples", type=int, default=5, help="how many differences of each kind are printed")
+    asked = parser.parse_args()
+    began = time.monotonic()
+    events = read(asked.telemetry, asked.sources.split(","))
+    result = compare(events, asked.root, asked.pairs, asked.seed)
+    for line in report(result, events[0].time, asked.examples):
+        print(line)
+    print(f"{time.monotonic() - began:.0f} s")
+    return 1 if result.differences else 0
+
+
+def report(result: Result, begun: int, examples: int) -> Iterator[str]:
+    """One line for each kind, and its first differences below it."""
+    for kind, found in result.by_kind().items():
+        yield f"{kind}: {len(found)} of {result.compared[kind]} differ"
+        yield from (f"    {_line(one, begun)}" for one in found[:examples])
+
+
+def _line(one: Difference, begun: int) -> str:
+    at, where = (one.time - begun) / 1000, " ".join(part for part in one.place if part)
+    proof = f" [{one.proof}]" if one.proof else ""
+    return f"{at:8.3f} s {where} {one.subject}: answered {one.answered}, raw {one.raw}{proof}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

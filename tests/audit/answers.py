@@ -1,0 +1,156 @@
+"""What the program answers, as the audit reads it: the one place that knows fields of its REST API and its tables."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode
+from urllib.request import urlopen
+
+from tests.audit.telemetry import Place, Queue
+
+STARTS_SECONDS = 120
+DERIVED = ("assignment_history", "rebalances", "group_state", "queue_state", "anomalies")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of one queue at an instant; None: not known."""
+
+    owner: str | None
+    lag: int | None
+    lag_time: int | None
+    """When the lag was observed."""
+    lag_stale: bool | None
+    """Whether it is marked as old; None: the answer has no such mark."""
+    wait_ms: int | None
+    wait_at_most: bool
+    has_wait: bool
+    """Whether the answer tells waiting times at all."""
+    lock_age_ms: int | None
+
+
+class ShownMove(NamedTuple):
+    """One queue of a settled rebalance."""
+
+    rebalance_id: str
+    start: int
+    end: int
+    queue: Queue
+    former: str | None
+    heir: str | None
+    pause_ms: int | None
+    read_again_min: int | None
+    read_again_max: int | None
+
+
+class Row(NamedTuple):
+    """A row of a derived table, as far as it says when and why."""
+
+    table: str
+    time: int
+    seq: int
+    cause: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Api:
+    """A server that answers."""
+
+    address: str
+
+    def queues(self, place: Place, instant: int) -> dict[Queue, Shown]:
+        """Every queue of a group at an instant; none where its history begins later."""
+        cluster, group = place
+        found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant)
+        return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
+
+    def moves(self, place: Place) -> list[ShownMove]:
+        """Every queue of every rebalance of a group."""
+        cluster, group = place
+        path = f"groups/{quote(group, safe='')}/rebalances"
+        found = self._ask(path, cluster=cluster, last=100_000)
+        return [_move(one, move) for one in found or () for move in one["moves"]]
+
+    def _ask(self, path: str, **parameters: object) -> Any:
+        try:
+            with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=60) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            if error.code in (400, 404) and b"begins at" in (said := error.read()):
+                return None
+            raise AssertionError(f"{path}: {said.decode()}") from error
+
+
+def _shown(one: dict[str, Any]) -> Shown:
+    return Shown(
+        owner=one["owner"],
+        lag=one["lag"],
+        lag_time=one["time"],
+        lag_stale=None,
+        wait_ms=None,
+        wait_at_most=False,
+        has_wait=False,
+        lock_age_ms=one["lock_age_ms"],
+    )
+
+
+def _move(rebalance: dict[str, Any], move: dict[str, Any]) -> ShownMove:
+    return ShownMove(
+        rebalance["rebalance_id"],
+        rebalance["start_time"],
+        rebalance["end_time"],
+        (move["topic"], move["broker"], move["queue_id"]),
+        move["from_client"],
+        move["to_client"],
+        move["pause_ms"],
+        move["reconsumed_min"],
+        move["reconsumed_max"],
+    )
+
+
+def rows(root: Path) -> list[Row]:
+    """Every row of the derived tables."""
+    from deltalake import DeltaTable  # noqa: PLC0415  a reader of files, none of ours
+
+    found = []
+    for table in DERIVED:
+        for row in DeltaTable(str(root / "tables" / table)).to_pyarrow_table().to_pylist():
+            what = " ".join(str(row[name]) for name in _SAYS if row.get(name) not in (None, ""))
+            found.append(Row(table, row["time"], row["seq"], row["cause"], what))
+    return found
+
+
+_SAYS = ("group", "topic", "broker", "queue_id", "client_id", "action", "evidence", "trigger", "code", "transition")
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[Api]:
+    """Serve the tables of a runtime root on a free port until the end of the block."""
+    argv = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "dashboard", "--port", "0"]
+    log = root / "audit-dashboard.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(argv, stderr=output, env={**os.environ, "COLUMNS": "200"})
+    try:
+        yield Api(_address(process, log))
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    deadline = time.monotonic() + STARTS_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := re.search(r" at (http://[^;/\s]+)", log.read_text()):
+            return found[1]
+        time.sleep(0.05)
+    raise AssertionError(f"the server has not started: {log.read_text()}")

@@ -1,0 +1,269 @@
+"""The answers beside the audit's own reading: every difference, by kind, with the numbers of both sides."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from tests.audit.answers import Row, Shown, ShownMove, rows, serving
+from tests.audit.claims import GroupClaims, claims
+from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs
+from tests.audit.owners import GroupOwners, QueueHistory, owners
+from tests.audit.quantities import Quantities, quantities
+from tests.audit.telemetry import Event, Place, Queue
+
+NEAR_CHANGE_MS = 30_000
+"""Half of the instants lie so close to a change of an owner, where answers go wrong."""
+STALE_INTERVALS = 2
+
+
+class Difference(NamedTuple):
+    """One thing that is answered otherwise than the raw telemetry says."""
+
+    kind: str
+    time: int
+    place: Place
+    subject: str
+    answered: object
+    raw: object
+    proof: str = ""
+    """The raw event that says it."""
+
+
+@dataclass
+class Result:
+    """What was compared, and what differs."""
+
+    compared: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    def check(self, fits: bool, difference: Difference) -> None:
+        """Count one comparison."""
+        self.compared[difference.kind] += 1
+        if not fits:
+            self.differences.append(difference)
+
+    def by_kind(self) -> dict[str, list[Difference]]:
+        """The differences of each kind that was compared."""
+        kinds: dict[str, list[Difference]] = {kind: [] for kind in sorted(self.compared)}
+        for difference in self.differences:
+            kinds[difference.kind].append(difference)
+        return kinds
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the raw telemetry says."""
+
+    events: list[Event]
+    quantities: Quantities
+    owners: dict[Place, GroupOwners]
+    """By the hooks, and by answers beside them; empty where no hook speaks."""
+    claims: dict[Place, GroupClaims]
+    polls: bool
+    interval: int
+    """How far apart two answers of one client are, milliseconds."""
+    answer_time: int
+    """How long an answer took at most."""
+
+    @property
+    def hooks(self) -> bool:
+        """Whether a broker's hook speaks."""
+        return bool(self.owners)
+
+    def places(self) -> set[Place]:
+        """Every group."""
+        return set(self.owners) | set(self.claims)
+
+    def queues(self, place: Place) -> set[Queue]:
+        """The queues of a group that anything tells of, retry topics left out."""
+        found = {queue for where, queue in self.quantities.lags if where == place}
+        found |= self.owners[place].queues.keys() if place in self.owners else set()
+        found |= self.claims[place].queues.keys() if place in self.claims else set()
+        return {queue for queue in found if not queue[0].startswith("%RETRY%")}
+
+
+def read_all(events: list[Event]) -> Reading:
+    """Work everything out."""
+    hooked = any(event.source == "hook" and event.type != "TICK" for event in events)
+    claimed = claims(events)
+    gaps = [gap for group in claimed.values() for gap in group.intervals if gap]
+    took = [event.time - event["asked"] for event in events if event.source == "poll" and event.get("asked")]
+    return Reading(
+        events,
+        quantities(events),
+        owners(events) if hooked else {},
+        claimed,
+        any(event.source == "poll" for event in events),
+        int(median(gaps)) if gaps else 0,
+        max(took, default=0),
+    )
+
+
+def compare(events: list[Event], root: Path, pairs: int, seed: int) -> Result:
+    """Compare random pairs of instant and queue, every rebalance, and every row's time."""
+    reading, result = read_all(events), Result()
+    with serving(root) as api:
+        for instant, place, queues in samples(reading, pairs, random.Random(seed)):
+            shown = api.queues(place, instant)
+            for queue in queues:
+                if queue in shown:
+                    _compare_queue(result, reading, place, queue, instant, shown[queue])
+        if reading.hooks:
+            for place in sorted(reading.places()):
+                _compare_moves(result, reading, place, api.moves(place))
+    _compare_rows(result, reading, rows(root))
+    return result
+
+
+def samples(reading: Reading, pairs: int, chance: random.Random) -> Iterator[tuple[int, Place, list[Queue]]]:
+    """Random instants, each with a group and all of its queues, until there are enough pairs."""
+    first, last = reading.events[0].time + 60_000, reading.events[-1].time
+    places = sorted(reading.places())
+    changes = sorted(
+        change.time
+        for group in reading.owners.values()
+        for history in group.queues.values()
+        for change in history.changes
+        if change.time > first
+    )
+    while pairs > 0:
+        place = chance.choice(places)
+        near = bool(changes) and chance.random() < 0.5
+        instant = chance.choice(changes) + chance.randint(-NEAR_CHANGE_MS, NEAR_CHANGE_MS) if near else 0
+        instant = instant if first <= instant <= last else chance.randint(first, last)
+        queues = sorted(reading.queues(place))
+        pairs -= len(queues)
+        yield instant, place, queues
+
+
+# One queue at one instant
+
+
+def _compare_queue(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
+    subject = "{} {}:{}".format(*queue)
+    if reading.polls:
+        _compare_quantities(result, reading, place, queue, instant, shown)
+    if reading.hooks:
+        history = reading.owners[place].queues[queue]
+        held = history.owners().at(instant)
+        owner = held.value if held else None
+        proof = next((c.shown_by for c in reversed(history.changes) if c.time <= instant), "")
+        result.check(shown.owner == owner, Difference("owner", instant, place, subject, shown.owner, owner, proof))
+        if reading.owners[place].ordered and owner is not None and shown.owner == owner:
+            _compare_lock(result, history, place, subject, instant, owner, shown)
+    elif place in reading.claims:
+        _compare_claim(result, reading, place, queue, instant, shown)
+
+
+def _compare_quantities(
+    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown
+) -> None:
+    subject = "{} {}:{}".format(*queue)
+    lags = reading.quantities.lags.get((place, queue))
+    last = lags.at(instant) if lags is not None else None
+    lag = last.value if last else None
+    proof = f"answered {instant - last.time} ms before" if last else "no answer"
+    result.check(shown.lag == lag, Difference("lag", instant, place, subject, shown.lag, lag, proof))
+    if shown.lag is not None and last is not None:
+        stale = instant - last.time > STALE_INTERVALS * reading.interval
+        fits = shown.lag_stale is stale if shown.lag_stale is not None else shown.lag_time == last.time or not stale
+        answered = {"observed": shown.lag_time, "marked": shown.lag_stale}
+        result.check(fits, Difference("stale mark", instant, place, subject, answered, stale, proof))
+    if shown.has_wait:
+        waits = reading.quantities.waits.get((place, queue))
+        waited = waits.at(instant) if waits is not None else None
+        wait = tuple(waited.value) if waited and waited.value else None
+        answer = None if shown.wait_ms is None else (shown.wait_ms, shown.wait_at_most)
+        result.check(answer == wait, Difference("waiting time", instant, place, subject, answer, wait))
+
+
+def _compare_lock(
+    result: Result, history: QueueHistory, place: Place, subject: str, instant: int, owner: str, shown: Shown
+) -> None:
+    granted = history.by_client[owner].last_grant(instant)
+    age = None if granted is None else instant - granted
+    result.check(shown.lock_age_ms == age, Difference("lock age", instant, place, subject, shown.lock_age_ms, age))
+
+
+def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
+    series = reading.claims[place].queues.get(queue)
+    slack = reading.interval + reading.answer_time
+    sets = series.within(instant - slack, instant + slack) if series is not None else []
+    if series is None or series.at(instant - slack) is None:
+        sets = [frozenset(), *sets]  # nothing had shown it yet
+    fits = any(shown.owner in one if shown.owner is not None else not one for one in sets)
+    subject, raw = "{} {}:{}".format(*queue), [sorted(one) for one in sets]
+    result.check(fits, Difference("owner by polls", instant, place, subject, shown.owner, raw))
+
+
+# Rebalances
+
+
+def _compare_moves(result: Result, reading: Reading, place: Place, moves: Iterable[ShownMove]) -> None:
+    """Each hand-over belongs to one move, which tells its pause and what was read again."""
+    begins = reading.events[0].time + 60_000
+    left = [one for one in hand_overs(reading.owners[place]) if one.taken > begins and "%RETRY%" not in one.queue[0]]
+    by_queue: dict[Queue, list[HandOver]] = defaultdict(list)
+    for one in left:
+        by_queue[one.queue].append(one)
+    covered: set[HandOver] = set()
+    for move in moves:
+        if move.former is None or move.heir is None or move.start <= begins or move.queue[0].startswith("%RETRY%"):
+            continue
+        chain = [one for one in by_queue[move.queue] if move.start <= one.taken <= move.end]
+        covered.update(chain)
+        _compare_move(result, place, move, chain)
+    for one in left:
+        subject, raw = "{} {}:{}".format(*one.queue), f"{one.former} to {one.heir}, {one.pause_ms} ms"
+        result.check(one in covered, Difference("hand-over told", one.taken, place, subject, None, raw))
+
+
+def _compare_move(result: Result, place: Place, move: ShownMove, chain: list[HandOver]) -> None:
+    subject = "{} {}:{}".format(*move.queue) + f" {move.former} to {move.heir} ({move.rebalance_id[:8]})"
+    ends = (chain[0].former, chain[-1].heir) if chain else None
+    raw = [(one.former, one.heir) for one in chain]
+    fits = ends == (move.former, move.heir)
+    result.check(fits, Difference("move", move.start, place, subject, (move.former, move.heir), raw))
+    if not fits:
+        return
+    pauses = [one.pause_ms for one in chain]
+    result.check(
+        len(pauses) == 1 and move.pause_ms == pauses[0],
+        Difference("pause" if len(pauses) == 1 else "pause, several hands", chain[-1].taken, place, subject,
+                   move.pause_ms, pauses),
+    )  # fmt: skip
+    if len(chain) == 1:
+        again, told = chain[0].read_again, (move.read_again_min, move.read_again_max)
+        result.check(_within(told, again), Difference("read again", chain[0].taken, place, subject, told, again))
+
+
+def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
+    """The lower bound is exact; the upper one may know less than the pulls, or of what the last pull brought."""
+    least, most = told
+    if raw is None:
+        return most is None
+    return least == raw[0] and most is not None and raw[0] <= most <= raw[1] + PULL_BATCH_MAX
+
+
+# Rows
+
+
+def _compare_rows(result: Result, reading: Reading, told: Iterable[Row]) -> None:
+    """No row is dated before the event that it rests on, nor later unless something was due."""
+    events = {event.name: event for event in reading.events}
+    for row in told:
+        event = events.get(row.cause)
+        place, subject = ("", row.table), row.what
+        known = Difference("row's cause exists", row.time, place, subject, row.cause, None)
+        result.check(event is not None, known)
+        if event is None:
+            continue
+        early = Difference("row not before its evidence", row.time, place, subject, row.time - event.time, event.type)
+        result.check(row.time >= event.time or event.type == "TICK", early._replace(proof=event.name))
+        if row.table == "assignment_history":
+            late = early._replace(kind="row not after its evidence", proof=event.name)
+            result.check(row.time <= event.time, late)

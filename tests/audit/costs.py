@@ -1,0 +1,89 @@
+"""What each hand-over of a queue cost: its pause, and the messages that were read again.
+
+The pause runs from what the former owner did last (a granted lock, an answered pull, a commit; its unlock where it says
+so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
+or for the former owner beyond the heir's first pull, and at most what it had pulled.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.audit.owners import Activity, Change, GroupOwners, QueueHistory
+from tests.audit.telemetry import Queue
+
+PULL_BATCH_MAX = 32
+"""The last pull of a client brings so many messages, at offsets that nothing tells."""
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """One queue goes from a client to another one, or back to the same."""
+
+    queue: Queue
+    former: str
+    heir: str
+    taken: int
+    """When the heir took it, milliseconds."""
+    stopped: int | None
+    """When the former owner did something with it for the last time."""
+    resumed: int | None
+    """When the heir had it for sure; None: not yet."""
+    read_again: tuple[int, int] | None
+    """At least and at most; None where a bound is not known."""
+
+    @property
+    def pause_ms(self) -> int | None:
+        """How long nobody consumed it."""
+        return None if self.stopped is None or self.resumed is None else max(0, self.resumed - self.stopped)
+
+
+def hand_overs(group: GroupOwners) -> list[HandOver]:
+    """All of one group, in order of time."""
+    found = [
+        _hand_over(group, queue, history, *pair) for queue, history in group.queues.items() for pair in _pairs(history)
+    ]
+    return sorted(found, key=lambda one: (one.taken, one.queue))
+
+
+def _pairs(history: QueueHistory) -> Iterator[tuple[Change, Change]]:
+    former = None
+    for change in history.changes:
+        if change.client is None:
+            continue
+        if former is not None:
+            yield former, change
+        former = change
+
+
+def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: Change, after: Change) -> HandOver:
+    assert before.client is not None
+    assert after.client is not None
+    former, heir = history.by_client[before.client], history.by_client[after.client]
+    first_pull = next((pull for pull in heir.pulls if pull.first_time >= after.time), None)
+    if group.ordered:
+        resumed = heir.first_grant(after.time)
+    else:
+        resumed = first_pull.first_time if first_pull is not None else None
+    stopped = _stopped(former, before.time, after.time)
+    start = first_pull.first_offset if first_pull is not None else None
+    again = None if start is None else _read_again(former, after, start)
+    return HandOver(queue, before.client, after.client, after.time, stopped, resumed, again)
+
+
+def _stopped(former: Activity, since: int, until: int) -> int | None:
+    said = [time for time in former.unlocks if since <= time <= until]
+    if said:
+        return said[-1]
+    acts = [time for time in former.grants if time < until]
+    acts += [time for time, _ in former.commits if time < until]
+    acts += [pull.last_time for pull in former.pulls if pull.answered and pull.last_time < until]
+    return max(acts, default=None)
+
+
+def _read_again(former: Activity, after: Change, start: int) -> tuple[int, int] | None:
+    committed = [offset for time, offset in former.commits if time <= after.time]
+    pulled = [pull.last_offset for pull in former.pulls if pull.first_time <= after.time]
+    if not committed or not pulled:
+        return None
+    least = max(0, max(committed) - start)
+    return least, max(least, max(pulled) - start)

@@ -1,0 +1,315 @@
+"""Who has each queue, by the hooks' calls, or by these and the clients' own answers.
+
+Ordered: whose lock the broker granted last. Concurrent: who asked last where to begin (QUERY_CONSUMER_OFFSET), which a
+client does when it makes a process queue. A client that unlocks, leaves, or is dropped has the queue no more. Pulls
+name an owner only where none is known, or where the known one has not pulled for 30 s; of an ordered queue only the
+client whose lock, the last that was granted, still lives (30 s).
+
+An answer counts against the hooks' word where it was asked for later: the owner that answers without the queue, or has
+dropped it, has it no more; a member that answers with a queue that nobody is known to have, has it (of an ordered one
+if its lock lives).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tests.audit.members import HEARD_FROM_ALL, Listing
+from tests.audit.telemetry import Event, Place, Queue, Series, queue_of
+
+LOCK_LIVES = 30_000
+PULL_SILENCE = 30_000
+
+Claim: TypeAlias = Literal["HAS", "WITHOUT_LOCK", "DROPPED"]
+"""What a client says of a process queue of its own; of an ordered one it needs a living lock, too."""
+
+
+class Change(NamedTuple):
+    """From then on the queue has this owner."""
+
+    time: int
+    client: str | None
+    shown_by: str
+    """The event that shows it, as a derived row names its cause; empty for a due moment."""
+
+
+class Pull(NamedTuple):
+    """Pulls of one client, summed."""
+
+    first_time: int
+    last_time: int
+    first_offset: int
+    last_offset: int
+    answered: bool
+
+
+@dataclass
+class Activity:
+    """What one client did to one queue."""
+
+    grants: list[int] = field(default_factory=list)
+    unlocks: list[int] = field(default_factory=list)
+    pulls: list[Pull] = field(default_factory=list)
+    commits: list[tuple[int, int]] = field(default_factory=list)
+    """Time and offset."""
+
+    def last_grant(self, instant: int) -> int | None:
+        """Its last granted lock, not after an instant."""
+        index = bisect_right(self.grants, instant)
+        return self.grants[index - 1] if index else None
+
+    def first_grant(self, since: int) -> int | None:
+        """Its first granted lock from then on."""
+        index = bisect_left(self.grants, since)
+        return self.grants[index] if index < len(self.grants) else None
+
+
+@dataclass
+class QueueHistory:
+    """Everything about one queue."""
+
+    changes: list[Change] = field(default_factory=list)
+    by_client: dict[str, Activity] = field(default_factory=lambda: defaultdict(Activity))
+
+    @property
+    def owner(self) -> str | None:
+        """Who has it so far."""
+        return self.changes[-1].client if self.changes else None
+
+    def owners(self) -> Series[str | None]:
+        """Its owners as a series."""
+        series: Series[str | None] = Series()
+        for change in self.changes:
+            series.add(change.time, change.client)
+        return series
+
+
+@dataclass
+class _Answer:
+    asked: int
+    held: dict[Queue, Claim]
+
+
+class GroupOwners:
+    """Folds the events of one group, in order of time."""
+
+    def __init__(self) -> None:
+        self.queues: dict[Queue, QueueHistory] = defaultdict(QueueHistory)
+        self.ordered = False
+        self._listings: dict[str, Listing] = defaultdict(Listing)
+        self._incarnations: dict[str, str] = {}
+        self._channels: dict[tuple[str, str], str] = {}
+        self._unnamed: dict[tuple[str, str], dict[Queue, int]] = defaultdict(dict)
+        self._members: set[str] = set()
+        self._asked: dict[Queue, int] = {}
+        self._hook_word: dict[Queue, int] = {}
+        self._holders: dict[Queue, str | None] = {}
+        self._answers: dict[str, _Answer] = {}
+
+    def fold(self, event: Event) -> None:
+        """Take one event of the group, or a broadcast."""
+        self.pass_time(event.time)
+        if event.source == "hook":
+            if event.get("broker_id"):
+                return
+            self._note_incarnation(event)
+            if (take := _HOOK.get(event.type)) is not None:
+                take(self, event)
+        elif event.get("error") is None and (take := _POLL.get(event.type)) is not None:
+            take(self, event)
+
+    def pass_time(self, now: int) -> None:
+        """Do what is due before an instant."""
+        while True:
+            dues = [due for listing in self._listings.values() if (due := listing.next_due()) is not None]
+            due = min(dues, default=now)
+            if due >= now:
+                return
+            for listing in self._listings.values():
+                listing.expire(due)
+            self._follow(due, "")
+
+    def _note_incarnation(self, event: Event) -> None:
+        broker = event["broker"]
+        known = self._incarnations.setdefault(broker, event.source_id)
+        if known != event.source_id:
+            self._incarnations[broker] = event.source_id
+            self._listings[broker].restart(event.time)
+            self._channels = {place: c for place, c in self._channels.items() if place[0] != broker}
+
+    # Members
+
+    def _heart_beat(self, event: Event) -> None:
+        if not event.get("code"):
+            self._listings[event["broker"]].beat(event["channel"], event["client_id"], event.time)
+            self._follow(event.time, event.name)
+            self._name(event)
+
+    def _unregister(self, event: Event) -> None:
+        if not event.get("code"):
+            self._listings[event["broker"]].unregister(event["channel"], event["client_id"], event.time)
+            self._follow(event.time, event.name)
+
+    def _list(self, event: Event) -> None:
+        if event.get("code", 0) in (0, 1):  # 1: there is nobody
+            asked = event.get("asked") or event.time
+            self._listings[event["broker"]].take_ids(event["consumer_ids"], asked, event.time)
+            self._follow(event.time, event.name)
+
+    def _connections(self, event: Event) -> None:
+        self._listings[event["broker"]].take_channels(event["connections"], event["asked"], event.time)
+        self._follow(event.time, event.name)
+
+    def _follow(self, now: int, shown_by: str) -> None:
+        members = set().union(*(listing.clients() for listing in self._listings.values()))
+        gone, self._members = self._members - members, members
+        for queue, history in self.queues.items():
+            if self._holders.get(queue) in gone:
+                self._holders[queue] = None
+            if history.owner in gone:
+                self._set(queue, None, now, shown_by)
+        for client in gone:
+            self._answers.pop(client, None)
+
+    def _name(self, event: Event) -> None:
+        """A call that names its client tells whose the channel is, and whose its calls until now were."""
+        place = event["broker"], event["channel"]
+        self._channels[place] = event["client_id"]
+        for queue, asked in self._unnamed.pop(place, {}).items():
+            if event.time - asked <= HEARD_FROM_ALL and asked >= self._asked.get(queue, 0):
+                self._begin(queue, event["client_id"], asked, event)
+
+    # Calls about queues
+
+    def _lock(self, event: Event) -> None:
+        self._name(event)
+        if event.get("code"):
+            return
+        self.ordered = True
+        for part in event["granted"]:
+            queue = queue_of(part)
+            self.queues[queue].by_client[event["client_id"]].grants.append(event.time)
+            self._hold(queue, event["client_id"], event)
+
+    def _unlock(self, event: Event) -> None:
+        self._name(event)
+        for part in event["queues"]:
+            queue = queue_of(part)
+            self.queues[queue].by_client[event["client_id"]].unlocks.append(event.time)
+            if self._holders.get(queue) == event["client_id"]:
+                self._hold(queue, None, event)
+
+    def _query(self, event: Event) -> None:
+        place, queue = (event["broker"], event["channel"]), queue_of(event.fields)
+        client = self._channels.get(place)
+        if client is None:
+            self._unnamed[place][queue] = event.time
+        else:
+            self._begin(queue, client, event.time, event)
+
+    def _begin(self, queue: Queue, client: str, asked: int, event: Event) -> None:
+        self._asked[queue] = asked
+        if not self.ordered:
+            self._hold(queue, client, event)
+
+    def _pull(self, event: Event) -> None:
+        client = self._channels.get((event["broker"], event["channel"]))
+        if client is None:
+            return
+        queue = queue_of(event.fields)
+        activity = self.queues[queue].by_client[client]
+        served = event.get("code") in (None, 0, 19)  # later, at once, nothing new
+        activity.pulls.append(
+            Pull(event["first_time"], event["last_time"], event["first_offset"], event["last_offset"], served)
+        )
+        if event.get("commit_offset", -1) >= 0 and event.get("code") in (None, 0):
+            activity.commits.append((event["last_time"], event["commit_offset"]))
+        if client in self._members and self._may_have(queue, client, event):
+            self._hold(queue, client, event)
+        elif client == self._holders.get(queue):
+            self._hook_word[queue] = event["last_time"]
+
+    def _may_have(self, queue: Queue, client: str, event: Event) -> bool:
+        history, holder = self.queues[queue], self._holders.get(queue)
+        if holder == client:
+            return False
+        if self.ordered:
+            grants = [(activity.grants[-1], c) for c, activity in history.by_client.items() if activity.grants]
+            granted, last = max(grants, default=(0, ""))
+            unlocked = max(history.by_client[client].unlocks, default=-1)
+            return holder is None and last == client and unlocked < granted >= event["first_time"] - LOCK_LIVES
+        if holder is None:
+            return True
+        pulls = history.by_client[holder].pulls
+        return event["last_time"] - (pulls[-1].last_time if pulls else history.changes[-1].time) > PULL_SILENCE
+
+    def _commit(self, event: Event) -> None:
+        client = self._channels.get((event["broker"], event["channel"]))
+        if client is not None and not event.get("code"):
+            self.queues[queue_of(event.fields)].by_client[client].commits.append((event.time, event["offset"]))
+
+    def _hold(self, queue: Queue, client: str | None, event: Event) -> None:
+        self._hook_word[queue], self._holders[queue] = event.time, client
+        self._set(queue, client, event.time, event.name)
+
+    # Answers of clients
+
+    def _running_info(self, event: Event) -> None:
+        client = event["client_id"]
+        held = {queue_of(part["mq"]): self._claims(part, event.time) for part in event["queues"]}
+        self._answers[client] = answer = _Answer(event["asked"], held)
+        for queue in {*held, *(q for q, history in self.queues.items() if history.owner == client)}:
+            if answer.asked >= self._hook_word.get(queue, 0):
+                self._reconsider(queue, client, event)
+
+    def _claims(self, part: dict[str, Any], answered: int) -> Claim:
+        if part["dropped"]:
+            return "DROPPED"
+        living = part["locked"] and answered - part["lock_time"] <= LOCK_LIVES
+        return "HAS" if living or not self.ordered else "WITHOUT_LOCK"
+
+    def _reconsider(self, queue: Queue, client: str, event: Event) -> None:
+        owner, claim = self.queues[queue].owner, self._answers[client].held.get(queue, "DROPPED")
+        if owner == client and claim == "DROPPED":
+            word = self._hook_word.get(queue, 0)
+            others = [
+                (answer.asked, c)
+                for c, answer in self._answers.items()
+                if c in self._members and answer.held.get(queue) == "HAS" and answer.asked >= word
+            ]
+            self._set(queue, max(others, default=(0, None))[1], event.time, event.name)
+        elif owner is None and claim == "HAS" and client in self._members:
+            self._set(queue, client, event.time, event.name)
+
+    def _set(self, queue: Queue, client: str | None, now: int, shown_by: str) -> None:
+        history = self.queues[queue]
+        if history.owner != client:
+            history.changes.append(Change(now, client, shown_by))
+
+
+_HOOK = {
+    "HEART_BEAT": GroupOwners._heart_beat,
+    "UNREGISTER_CLIENT": GroupOwners._unregister,
+    "GET_CONSUMER_LIST_BY_GROUP": GroupOwners._list,
+    "LOCK_BATCH_MQ": GroupOwners._lock,
+    "UNLOCK_BATCH_MQ": GroupOwners._unlock,
+    "QUERY_CONSUMER_OFFSET": GroupOwners._query,
+    "PULL_MESSAGE": GroupOwners._pull,
+    "UPDATE_CONSUMER_OFFSET": GroupOwners._commit,
+}
+_POLL = {"CONSUMER_CONNECTION": GroupOwners._connections, "CONSUMER_RUNNING_INFO": GroupOwners._running_info}
+
+
+def owners(events: Iterable[Event]) -> dict[Place, GroupOwners]:
+    """Fold every group's events; what is about a broker goes to all groups of its cluster."""
+    groups: dict[Place, GroupOwners] = defaultdict(GroupOwners)
+    for event in events:
+        cluster, group = event.place
+        if group:
+            groups[cluster, group].fold(event)
+        elif event.type == "BROKER_STATUS" and event.source == "hook":
+            for place in [place for place in groups if place[0] == cluster]:
+                groups[place].fold(event)
+    return dict(groups)

@@ -1,0 +1,94 @@
+"""The program's answers are what the raw telemetry says, by a reading that shares no code with it."""
+
+import ast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.demo.play import CAPTURE
+from streaming.settings import Settings
+from tests.audit import __main__ as command
+from tests.audit.compare import Difference, compare
+from tests.audit.costs import hand_overs
+from tests.audit.job import run_job
+from tests.audit.owners import owners
+from tests.audit.telemetry import read
+
+OURS = ("rebalance_model", "streaming", "schemas", "checkpoints")
+IMPORTS_THE_PROGRAM = ("test_audit.py", "job.py")
+
+RIGHT = {
+    "hook": {"owner", "move", "read again", "row's cause exists", "row not before its evidence",
+             "row not after its evidence"},
+    "poll": {"owner by polls", "row's cause exists", "row not before its evidence", "row not after its evidence"},
+    "hook,poll": {"row's cause exists", "row not before its evidence"},
+}  # fmt: skip
+"""What is compared of each telemetry; the rest differs until quantities are a series, one timeline is folded, and
+rebalances add up (`python -m tests.audit` prints it)."""
+
+
+@pytest.fixture(scope="module")
+def root_of(spark, settings_in: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory):
+    """The tables of the demo's capture, run through the real job once for each telemetry."""
+    roots: dict[str, Path] = {}
+
+    def root_of(sources: str) -> Path:
+        if sources not in roots:
+            roots[sources] = tmp_path_factory.mktemp("audit")
+            run_job(CAPTURE, settings_in(roots[sources]), tuple(sources.split(",")))
+        return roots[sources]
+
+    return root_of
+
+
+def differences(root: Path, sources: str, pairs: int, seed: int) -> list[Difference]:
+    result = compare(read(CAPTURE, sources.split(",")), root, pairs, seed)
+    assert RIGHT[sources] <= result.compared.keys()
+    return [one for one in result.differences if one.kind in RIGHT[sources]]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sources", ["hook", "hook,poll"])
+def test_answers_are_what_the_raw_telemetry_says(root_of, sources):
+    assert differences(root_of(sources), sources, 300, 1) == []
+
+
+@pytest.mark.spark
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sources", RIGHT)
+def test_answers_at_thousands_of_pairs_are_right(root_of, sources, seed):
+    assert differences(root_of(sources), sources, 4_000, seed) == []
+
+
+def test_a_thaw_costs_what_the_raw_calls_say():
+    [group] = [group for (_, name), group in owners(read(CAPTURE, ["hook"])).items() if name == "orders-group"]
+    thawed = [one for one in hand_overs(group) if (one.former[-8:], one.heir[-8:]) == ("orders-2", "orders-3")]
+    frozen = [one for one in thawed if (one.pause_ms or 0) > 15_000 and one.queue[2] in (4, 5)][:2]
+    assert [one.pause_ms for one in frozen] == [18_861, 18_862]
+    assert [one.read_again for one in frozen] == [(131, 131), (116, 116)]
+
+
+def test_the_audit_shares_no_code_with_the_program():
+    files = [path for path in Path(__file__).parent.glob("*.py") if path.name not in IMPORTS_THE_PROGRAM]
+    assert len(files) > 5
+    assert not {(path.name, name) for path in files for name in imported(path) if name.partition(".")[0] in OURS}
+
+
+def imported(path: Path) -> set[str]:
+    """Every module that a file imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+@pytest.mark.spark
+def test_the_command_names_differences_and_exits_1(root_of, monkeypatch, capsys, tmp_path):
+    """Tables that say otherwise than the telemetry are noticed."""
+    root, altered = root_of("hook"), tmp_path / "altered.jsonl"
+    altered.write_text((root / "hook.jsonl").read_text().replace("@orders-1", "@orders-9"))
+    monkeypatch.setattr(sys, "argv", ["audit", str(altered), "--root", str(root), "--pairs", "50"])
+    assert command.main() == 1
+    assert "answered 127.0.0.1@orders-1, raw 127.0.0.1@orders-9" in capsys.readouterr().out
