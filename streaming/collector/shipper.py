@@ -122,14 +122,23 @@ class Shipper:
             spool.rewind()
 
     def step(self) -> bool:
-        """Acknowledge what is safe, then send the next lines of each source. Whether there were any."""
+        """Acknowledge what is safe, then send the next lines of each source. Whether there were any.
+
+        A newer incarnation of a source waits until an older one has nothing left to read. Else its ticks would overtake
+        the older one's events: they say that the older one has ended, and a reader drops what comes of it later.
+        """
         self._find()
-        sent = False
-        for folder, spool in list(self._spools.items()):
+        sent, unread = False, set[tuple[Path, str]]()
+        for folder, spool in sorted(self._spools.items(), key=lambda item: item[1].start):
+            source = folder.parent, spool.instance
+            if source in unread:
+                continue
             self._settle()
-            lines: list[bytes] = []
+            lines: list[bytes] | None = None
             with self._telling(folder):
                 lines = spool.take()
+            if lines != []:  # None: it can't be read now
+                unread.add(source)
             if lines:
                 self._outlet.send(lines)
                 self._sent[folder] = self._sent.get(folder, 0) + len(lines)

@@ -240,6 +240,48 @@ def test_a_folder_that_a_crash_left_behind_empty_is_removed_at_once(tmp_path):
     assert not old.exists()
 
 
+def incarnations(safe):
+    """The source ids in the order in which the log has them."""
+    return [json.loads(value)["source_id"] for value in safe]
+
+
+def test_a_newer_incarnation_waits_until_all_of_the_older_one_is_sent(tmp_path, monkeypatch):
+    monkeypatch.setattr(spooling, "CHUNK_BYTES", 700)
+    writer = SpoolWriter(tmp_path, "hook-a")
+    for _ in range(9):  # the tenth is older than the ninth by its name
+        writer.write(40)
+        writer.roll()
+        writer.reboot()
+    writer.write(40)
+    other = SpoolWriter(tmp_path, "hook-b")
+    other.write(10)
+    safe = shipped(tmp_path)
+    starts = [int(name.partition("@")[2]) for name in incarnations(safe[0]) if name.startswith("hook-a")]
+    assert starts == sorted(starts)
+    assert set(starts) == set(range(1, 11))
+    check_delivery([writer, other], safe)
+    assert incarnations(safe[0]).index("hook-b@1") < len(starts), "another source does not wait"
+
+
+def test_a_newer_incarnation_waits_while_the_older_one_can_not_be_read(tmp_path):
+    writer = SpoolWriter(tmp_path, "hook-a")
+    writer.write(3)
+    obstacle = writer.folder / f"{1:020d}.jsonl"
+    obstacle.mkdir()
+    writer.reboot()
+    writer.write(3)
+    memory = MemoryLog()
+    with Shipper([tmp_path]) as shipper:
+        shipper.send_to(LogOutlet(memory))
+        for _ in range(3):
+            shipper.step()
+        assert set(incarnations(memory.safe[0])) == {"hook-a@1"}
+        obstacle.rmdir()
+        for _ in range(3):
+            shipper.step()
+    check_delivery([writer], memory.safe)
+
+
 def test_broker_10_is_no_newer_incarnation_of_broker_1(tmp_path):
     for name in ("hook-a-1", "hook-a-10"):
         SpoolWriter(tmp_path, name).write(1)
