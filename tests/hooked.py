@@ -21,7 +21,7 @@ from streaming.settings import load_settings
 
 HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST, LOCK, UNLOCK = 34, 35, 38, 41, 42
 PULL, QUERY_OFFSET, UPDATE_OFFSET, LITE_PULL = 11, 14, 15, 361
-SEND, CREATE_TOPIC, CREATE_GROUP = 10, 17, 200
+SEND, SEND_V2, SEND_BATCH, RUNTIME_INFO, CREATE_TOPIC, CREATE_GROUP = 10, 310, 320, 28, 17, 200
 NAME = "broker-h"
 _ONEWAY = 2
 _READY_SECONDS_MAX = 120  # 5 s, unless everything else starts, too
@@ -38,7 +38,15 @@ def rocketmq_jars() -> list[Path]:
 
 @contextlib.contextmanager
 def broker(
-    home: Path, *, spool: Path | None, name: str = NAME, name_server: str = "", swift: bool = False, of=None, **hook
+    home: Path,
+    *,
+    spool: Path | None,
+    name: str = NAME,
+    name_server: str = "",
+    swift: bool = False,
+    of=None,
+    conf: str = "",
+    **hook,
 ):
     """A broker; without a name server, which `Client` does not ask, if none is given.
 
@@ -49,6 +57,7 @@ def broker(
         name_server: where it registers.
         swift: with the optimising compiler, as brokers run; else with the lab's, which starts sooner.
         of: the broker's jars; those of the lab if they aren't given.
+        conf: more lines of its configuration.
         hook: the hook's other properties.
 
     Yields:
@@ -60,6 +69,9 @@ def broker(
     port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
     name_server = name_server or f"{servers.LOOPBACK}:{servers.free_port()}"
     java, *command = servers.broker_command(class_path, home / name, port, name_server, spool=spool)
+    if conf:
+        with (home / name / "broker.conf").open("a") as file:
+            file.write(f"\n{conf}\n")
     if swift:
         command.remove("-XX:TieredStopAtLevel=1")
     command = [java, *(f"-Drebalance.watch.{key}={value}" for key, value in hook.items()), *command]
@@ -193,6 +205,19 @@ def send(queue_id, *, topic="Orders", properties=""):
     fields = {"producerGroup": "makers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
     fields |= {"queueId": queue_id, "sysFlag": 0, "bornTimestamp": time.time_ns() // 1_000_000, "flag": 0}
     return fields | {"properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false"}
+
+
+def short(header):
+    """The header of SEND_MESSAGE as that of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: in short names."""
+    names = ("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp")
+    names += ("flag", "properties", "reconsumeTimes", "unitMode", "consumeRetryTimes", "batch")
+    return {"abcdefghijklm"[number]: header[name] for number, name in enumerate(names) if name in header}
+
+
+def batch(*bodies):
+    """The body of SEND_BATCH_MESSAGE (MessageDecoder.encodeMessages), of messages without properties."""
+    inner = (struct.pack(">iiii", 0, 0, 0, len(body)) + body + struct.pack(">h", 0) for body in bodies)
+    return b"".join(struct.pack(">i", len(one) + 4) + one for one in inner)
 
 
 def told(spool: Path) -> list[events.Event]:

@@ -3,6 +3,7 @@ import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.header.SendMessageResponseHeader;
 
 /**
  * What an RPC's own thread pays for the hook: processor time of a call, in ns. Run by the java launcher from its
@@ -20,25 +21,41 @@ public final class HookCost {
             + "\"consumeType\":\"CONSUME_PASSIVELY\",\"messageModel\":\"CLUSTERING\","
             + "\"subscriptionDataSet\":[{\"topic\":\"t\",\"subString\":\"*\"}]}]}")
             .getBytes(StandardCharsets.UTF_8);
-        int[] codes = {10, 11, 15, 34, 38};
-        String[] names = {"send, which is not told", "pull", "offset commit", "heartbeat", "member-list question"};
-        for (int i = 0; i < codes.length; i++) {
-            System.out.printf("%s\t%.0f%n", names[i], cost(hook, codes[i], codes[i] == 34 ? heartbeat : null));
-        }
+        RemotingCommand answer = RemotingCommand.createResponseCommand(0, "");
+        print("send, answered later", cost(hook, 10, null, null));
+        print("send, answered within the call", cost(hook, 10, null, stored()));
+        print("pull", cost(hook, 11, null, null));
+        print("offset commit", cost(hook, 15, null, answer));
+        print("heartbeat", cost(hook, 34, heartbeat, answer));
+        print("member-list question", cost(hook, 38, null, answer));
         System.out.flush();
         Runtime.getRuntime().halt(0);
     }
 
-    private static double cost(RPCHook hook, int code, byte[] body) throws InterruptedException {
+    private static void print(String name, double cost) {
+        System.out.printf("%s\t%.0f%n", name, cost);
+    }
+
+    /** The answer to a send: where the message is. */
+    private static RemotingCommand stored() {
+        SendMessageResponseHeader header = new SendMessageResponseHeader();
+        header.setQueueId(3);
+        header.setQueueOffset(12L);
+        RemotingCommand answer = RemotingCommand.createResponseCommand(0, "");
+        answer.writeCustomHeader(header);
+        return answer;
+    }
+
+    private static double cost(RPCHook hook, int code, byte[] body, RemotingCommand response)
+        throws InterruptedException {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         String[] fields = {"consumerGroup", "g", "topic", "t", "queueId", "3", "queueOffset", "12", "commitOffset",
-            "12", "sysFlag", "1"};
+            "12", "sysFlag", "1", "properties", "KEYS\u0001order-4711\u0002WAIT\u0001true\u0002"};
         for (int i = 0; i < fields.length; i += 2) {
             request.addExtField(fields[i], fields[i + 1]);
         }
         request.setBody(body);
-        RemotingCommand response = code == 11 ? null : RemotingCommand.createResponseCommand(0, "");
         long spent = 0;
         for (int burst = 0; burst < BURSTS; burst++) {
             long begun = threads.getCurrentThreadCpuTime();

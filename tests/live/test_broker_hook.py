@@ -230,6 +230,56 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
     assert hooked.missing(of(found, "g1")) > 0
 
 
+def send_and_commit(address):
+    """A message to queue 1 and three in a batch to queue 3, then commits of group g1."""
+    with hooked.Client(address) as client:
+        client.make("Orders", "g1")
+        client.ask(hooked.SEND, hooked.send(1), b"one")
+        client.ask(hooked.SEND_BATCH, hooked.short(hooked.send(3) | {"batch": "true"}), hooked.batch(b"1", b"2", b"3"))
+    with hooked.Client(address) as client:  # another connection: 5.4.0 without asyncSendEnable answers a send twice
+        for queue_id in range(4):
+            assert client.ask(hooked.UPDATE_OFFSET, hooked.commit("g1", queue_id, 0)).code == 0
+
+
+def newest(found):
+    """The newest offset of each queue that the commits came with."""
+    commits = [event for event in found if isinstance(event, events.UpdateConsumerOffset)]
+    return {event.queue_id: event.broker_offset for event in commits}
+
+
+def test_a_hook_knows_the_newest_offsets_where_sends_are_answered_within_the_call(tmp_path, eventually):
+    asynchronous, synchronous = tmp_path / "async", tmp_path / "sync"
+    with hooked.broker(asynchronous, spool=asynchronous / "spool") as broker:
+        send_and_commit(broker.address)
+        assert newest(after_a_tick(asynchronous / "spool", eventually)) == dict.fromkeys(range(4), -1)
+    with hooked.broker(synchronous, spool=synchronous / "spool", conf="asyncSendEnable=false") as broker:
+        send_and_commit(broker.address)
+        assert newest(after_a_tick(synchronous / "spool", eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
+        processes.end(broker.process, grace_seconds=20)
+    ends = [event.end for event in hooked.told(synchronous / "spool") if isinstance(event, events.Tick)]
+    assert ends[-1]
+    assert not any(ends[:-1])
+
+
+def test_a_collectors_question_is_seen_between_its_asking_and_its_answer(broker, spool, eventually):
+    stamps = {}
+
+    def ask():
+        asked = time.time_ns() // 1_000_000
+        question = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": asked}
+        with hooked.Client(broker.address) as client:
+            answer = client.ask(hooked.RUNTIME_INFO, question)
+        stamps[asked] = time.time_ns() // 1_000_000
+        return answer.code == 0
+
+    eventually(ask, 10)  # in its first second a broker has no answer
+    for _ in range(20):
+        ask()
+    found = [event for event in after_a_tick(spool, eventually) if isinstance(event, events.ClockSeen)]
+    assert len(found) >= 20
+    assert all(event.asked <= event.seen <= stamps[event.asked] for event in found)
+
+
 @pytest.mark.prove
 def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
     jars_4_9 = jars.ensure("rocketmq4", load_settings().runtime.jars)
@@ -247,6 +297,8 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
             for offset in range(3):
                 client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
         found = after_a_tick(spool, eventually)
+        send_and_commit(broker.address)
+        assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
         processes.end(broker.process, grace_seconds=10)
         last = hooked.told(spool)[-1]
 
@@ -258,4 +310,5 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
     assert asked.consumer_ids == (CLIENT,)
     assert set(told[events.LockBatchMq].granted) == set(told[events.LockBatchMq].requested)
     assert sum(event.count for event in of(found, "g3", pulls=True) if isinstance(event, events.PullMessage)) == 3
-    assert isinstance(last, events.Tick)  # a broker that is asked to end tells everything first
+    assert isinstance(last, events.Tick)  # a broker that is asked to end sends everything first
+    assert last.end

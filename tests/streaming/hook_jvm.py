@@ -45,14 +45,34 @@ class Driver:
             self._hook.doBeforeRequest(channel, request)
             self._hook.doAfterResponse(channel, request, response)
 
+    def send(self, code, fields, queue_id=0, offset=None, body=None, answer=0):
+        """A send whose answer says where the message was stored; without an offset the broker answers later."""
+        request = self._command.createRequestCommand(code, None)
+        for name, value in fields.items():
+            request.addExtField(name, str(value))
+        if body is not None:
+            request.setBody(bytes.fromhex(body))
+        response = None
+        if offset is not None:
+            response = self._command.createResponseCommand(answer, "")
+            header = jpype.JClass("org.apache.rocketmq.remoting.protocol.header.SendMessageResponseHeader")()
+            header.setQueueId(jpype.JClass("java.lang.Integer")(queue_id))
+            header.setQueueOffset(jpype.JClass("java.lang.Long")(offset))
+            response.writeCustomHeader(header)
+        self._hook.doBeforeRequest("192.0.2.1:7", request)
+        self._hook.doAfterResponse("192.0.2.1:7", request, response)
+
     def nothing(self):
         """What no broker passes."""
         self._hook.doBeforeRequest(None, None)
         self._hook.doAfterResponse(None, None, None)
+        send = self._command.createRequestCommand(10, None)
+        self._hook.doAfterResponse(None, send, self._command.createResponseCommand(0, ""))
 
     def nonsense(self):
         """What clients may send."""
         self.call(15)
+        self.call(28, {"rebalanceWatchCollector": "c@1", "rebalanceWatchAsked": "noon"}, answer=0)
         self.call(11, {"consumerGroup": "g", "topic": "t", "queueId": "many"})
         self.call(34, body="no JSON", answer=0)
         self.call(34, body='{"clientID":"c","consumerDataSet":[7]}', answer=0)

@@ -195,7 +195,7 @@ def test_what_no_event_can_be_made_of_is_counted_and_leaves_no_hole(jvm, tmp_pat
     after_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
     assert {(event.reason, event.count) for event in of(found, events.TelemetryLost)} == {
-        ("unreadable request", 5),
+        ("unreadable request", 6),
         ("event too large", 1),
     }
     assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
@@ -289,3 +289,67 @@ def test_what_was_told_last_is_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     jvm.leave()
     found = hooked.told(spool)
     assert [type(event) for event in found] == [events.UpdateConsumerOffset, events.BrokerStatus, events.Tick]
+    assert found[-1].end
+
+
+def test_a_hook_that_goes_on_ends_with_no_tick(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    assert {tick.end for tick in of(after_a_tick(tmp_path), events.Tick)} == {False}
+
+
+QUESTION = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": 1_234}
+
+
+def test_a_collectors_question_is_an_event_with_the_time_at_which_it_was_seen(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    before = time.time_ns() // 1_000_000
+    jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION, answer=0)
+    jvm.call(code=hooked.RUNTIME_INFO, answer=0)  # an administrator's
+    found = after_a_tick(tmp_path)
+    (seen,) = of(found, events.ClockSeen)
+    assert (seen.collector, seen.asked) == ("poll-1@5", 1_234)
+    assert before <= seen.seen <= seen.time
+    assert hooked.is_whole(found)
+    assert not of(found, events.TelemetryLost)
+
+
+def newest(jvm, spool, offset=0, topic="Orders"):
+    """The newest offset of queue 0 that the next commit comes with."""
+    jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit("g", 0, offset, topic=topic), answer=0)
+    return of(after_a_tick(spool), events.UpdateConsumerOffset)[-1].broker_offset
+
+
+def test_a_queues_newest_offset_is_that_of_the_last_send_that_was_answered(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0))
+    assert newest(jvm, tmp_path) == -1, "a broker that answers later shows nothing"
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=6)
+    assert newest(jvm, tmp_path) == 7
+    jvm.send(code=hooked.SEND_V2, fields=hooked.short(hooked.send(0)), offset=9)
+    jvm.send(code=hooked.SEND_V2, fields=hooked.short(hooked.send(0)), offset=8)  # answered by another thread
+    jvm.send(code=hooked.SEND, fields=hooked.send(1), offset=50, queue_id=1)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=60, answer=14)  # SERVICE_NOT_AVAILABLE
+    assert newest(jvm, tmp_path, offset=10) == 10
+    assert newest(jvm, tmp_path, offset=11) == -1, "somebody else stores there, too"
+    body = hooked.batch(b"one", b"two", b"three").hex()
+    jvm.send(code=hooked.SEND_BATCH, fields=hooked.short(hooked.send(0)), offset=10, body=body)
+    jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 12))
+    (pull,) = of(after_a_tick(tmp_path), events.PullMessage)
+    assert (pull.last_offset, pull.broker_offset) == (12, 13)
+
+
+@pytest.mark.parametrize(
+    "properties", ["KEYS\x01k\x02DELAY\x013\x02", "TRAN_MSG\x01true\x02", "TIMER_DELAY_MS\x019\x02"]
+)
+def test_a_topic_whose_messages_come_by_another_queue_has_no_known_newest_offset(jvm, tmp_path, properties):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=6)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0, properties=properties), offset=900)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=7)
+    assert newest(jvm, tmp_path) == -1
+
+
+def test_a_retry_topic_has_no_known_newest_offset(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0, topic="%RETRY%g"), offset=6)
+    assert newest(jvm, tmp_path, topic="%RETRY%g") == -1

@@ -23,13 +23,16 @@ final class Call {
     final String language;
     final int version;
     /** When the broker began with it; 0: not known. */
-    final long asked;
+    final long begun;
+    /** The newest offset of its queue when it was done, or -1: not known. */
+    final long newest;
     /** About how much memory it holds. */
     final int bytes;
     /** When it was done; given by {@link CallQueue}. */
     long time;
 
-    Call(Kind kind, String channel, RemotingCommand request, RemotingCommand response, Long asked) {
+    Call(Kind kind, String channel, RemotingCommand request, RemotingCommand response, Long begun,
+        NewestOffsets newest) {
         this.kind = kind;
         this.channel = channel;
         this.fields = new String[kind.fields.length];
@@ -42,7 +45,8 @@ final class Call {
         this.answer = kind.hasBodies() && response != null ? response.getBody() : null;
         this.language = String.valueOf(request.getLanguage());
         this.version = request.getVersion();
-        this.asked = asked == null ? 0 : asked;
+        this.begun = begun == null ? 0 : begun;
+        this.newest = kind.isOfQueue() ? newest.of(fields[1], fields[2]) : -1;
         this.bytes = weight();
     }
 

@@ -1,10 +1,12 @@
 package rebalancewatch;
 
-/** The requests that are told, by their RequestCode, and the header fields that are taken from them. */
+/** The requests that make an event, by their RequestCode, and the header fields that are taken from them. */
 enum Kind {
     PULL_MESSAGE(11, "consumerGroup", "topic", "queueId", "queueOffset", "sysFlag", "commitOffset"),
     QUERY_CONSUMER_OFFSET(14, "consumerGroup", "topic", "queueId"),
     UPDATE_CONSUMER_OFFSET(15, "consumerGroup", "topic", "queueId", "commitOffset"),
+    /** GET_BROKER_RUNTIME_INFO: a collector's carries two fields (streaming/collector/rpc.py), nobody else's does. */
+    CLOCK_SEEN(28, "rebalanceWatchCollector", "rebalanceWatchAsked"),
     HEART_BEAT(34),
     UNREGISTER_CLIENT(35, "consumerGroup", "clientID"),
     GET_CONSUMER_LIST_BY_GROUP(38, "consumerGroup"),
@@ -32,6 +34,8 @@ enum Kind {
                 return QUERY_CONSUMER_OFFSET;
             case 15:
                 return UPDATE_CONSUMER_OFFSET;
+            case 28:
+                return CLOCK_SEEN;
             case 34:
                 return HEART_BEAT;
             case 35:
@@ -47,8 +51,14 @@ enum Kind {
         }
     }
 
+    /** Whether the event says when the broker began with the request. */
     boolean timed() {
-        return this == GET_CONSUMER_LIST_BY_GROUP;
+        return this == GET_CONSUMER_LIST_BY_GROUP || this == CLOCK_SEEN;
+    }
+
+    /** Whether the event says the newest offset of its queue, whose topic and id are the second and third field. */
+    boolean isOfQueue() {
+        return this == PULL_MESSAGE || this == UPDATE_CONSUMER_OFFSET;
     }
 
     /** Whether the bodies are needed; a pull's answer would be messages. */

@@ -28,6 +28,7 @@ final class PullSums {
         long lastOffset;
         long commitOffset;
         long count;
+        long brokerOffset;
 
         private Sum(String group, String topic, long queueId, Call call, long offset) {
             this.group = group;
@@ -55,9 +56,11 @@ final class PullSums {
      * Add a pull.
      *
      * @param commitOffset -1 if the pull commits nothing
+     * @param brokerOffset the queue's newest offset, -1 if it is not known
      * @return the sums that had to be closed for it
      */
-    List<Sum> add(Call call, String group, String topic, long queueId, long offset, long commitOffset) {
+    List<Sum> add(Call call, String group, String topic, long queueId, long offset, long commitOffset,
+        long brokerOffset) {
         List<Sum> open = sums.computeIfAbsent(key(group, topic, queueId), missing -> new ArrayList<>(1));
         List<Sum> closed = Collections.emptyList();
         Sum sum = null;
@@ -82,6 +85,7 @@ final class PullSums {
         sum.lastTime = call.time;
         sum.lastOffset = offset;
         sum.commitOffset = commitOffset;
+        sum.brokerOffset = brokerOffset;
         sum.count++;
         return closed;
     }

@@ -16,8 +16,8 @@ import java.util.Map;
 final class Telemetry {
     /** Sequences are never forgotten, a group would seem to begin again: so those of later groups are not told. */
     static final int GROUPS_MAX = 50_000;
-    /** RocketMQ's own limit (Validators.CHARACTER_MAX_LENGTH); a group beyond it is no group. */
-    private static final int GROUP_LENGTH_MAX = 255;
+    /** RocketMQ's own limit (Validators.CHARACTER_MAX_LENGTH) for a group; one beyond it is no group. */
+    private static final int NAME_LENGTH_MAX = 255;
     /** A larger event is refused further on (rebalance_model/observe/decoding.py). */
     private static final int LINE_BYTES_MAX = 1_000_000;
 
@@ -59,8 +59,12 @@ final class Telemetry {
         end(time, "");
     }
 
-    /** Everything up to here has been told. */
-    void tick(long time) {
+    /**
+     * Everything up to here has been sent.
+     *
+     * @param end nothing will follow
+     */
+    void tick(long time, boolean end) {
         closed(pulls.closeAll(), time);
         for (Losses.Loss loss : losses.tell()) {
             begin("TELEMETRY_LOST", time, "").field("from_time", loss.from).field("to_time", loss.to)
@@ -68,6 +72,9 @@ final class Telemetry {
             end(time, "");
         }
         begin("TICK", time, "");
+        if (end) {
+            json.field("end", true);
+        }
         end(time, "");
     }
 
@@ -79,6 +86,9 @@ final class Telemetry {
             case QUERY_CONSUMER_OFFSET:
             case UPDATE_CONSUMER_OFFSET:
                 offset(call);
+                break;
+            case CLOCK_SEEN:
+                clockSeen(call);
                 break;
             case HEART_BEAT:
                 heartBeat(call);
@@ -99,20 +109,20 @@ final class Telemetry {
     }
 
     private void pull(Call call) {
-        String group = group(call.fields[0]);
+        String group = named(call.fields[0]);
         String topic = present(call.fields[1]);
         long queueId = atLeast(0, call.fields[2]);
         long offset = atLeast(-1, call.fields[3]);
         boolean commits = (Long.parseLong(call.fields[4]) & 1) != 0; // PullSysFlag.FLAG_COMMIT_OFFSET
         long commitOffset = commits ? atLeast(-1, call.fields[5]) : -1;
-        closed(pulls.add(call, group, topic, queueId, offset, commitOffset), call.time);
+        closed(pulls.add(call, group, topic, queueId, offset, commitOffset, newest(call, offset)), call.time);
         if (pulls.isFull()) {
             closed(pulls.closeAll(), call.time);
         }
     }
 
     private void offset(Call call) {
-        String group = group(call.fields[0]);
+        String group = named(call.fields[0]);
         String topic = present(call.fields[1]);
         long queueId = atLeast(0, call.fields[2]);
         boolean update = call.kind == Kind.UPDATE_CONSUMER_OFFSET;
@@ -121,8 +131,31 @@ final class Telemetry {
         begin(call, group).field("topic", topic).field("queue_id", queueId);
         if (update) {
             json.field("offset", offset);
+            brokerOffset(newest(call, offset));
         }
         end(call.time, group);
+    }
+
+    /** One that is below an offset of the call is too old: something else stores in this queue. */
+    private static long newest(Call call, long offset) {
+        return call.newest >= offset ? call.newest : -1;
+    }
+
+    private void brokerOffset(long newest) {
+        if (newest >= 0) {
+            json.field("broker_offset", newest);
+        }
+    }
+
+    private void clockSeen(Call call) {
+        if (call.fields[0] == null) {
+            return; // not a collector's question
+        }
+        String collector = named(call.fields[0]);
+        long asked = atLeast(0, call.fields[1]);
+        begin("CLOCK_SEEN", call.time, "").field("collector", collector).field("asked", asked)
+            .field("seen", call.begun);
+        end(call.time, "");
     }
 
     private void heartBeat(Call call) {
@@ -131,7 +164,7 @@ final class Telemetry {
         long fingerprint = body.number("heartbeatFingerprint", 0);
         boolean withoutSub = body.flag("withoutSub");
         for (Body consumer : body.objects("consumerDataSet")) {
-            String group = group(consumer.text("groupName"));
+            String group = named(consumer.text("groupName"));
             List<Body> subscriptions = consumer.objects("subscriptionDataSet");
             String consumeType = consumer.text("consumeType");
             String messageModel = consumer.text("messageModel");
@@ -154,21 +187,21 @@ final class Telemetry {
         if (call.fields[0] == null) {
             return; // a producer's
         }
-        String group = group(call.fields[0]);
+        String group = named(call.fields[0]);
         begin(call, group).field("client_id", present(call.fields[1]));
         end(call.time, group);
     }
 
     private void consumerList(Call call) {
-        String group = group(call.fields[0]);
+        String group = named(call.fields[0]);
         List<String> ids = Body.of(call.answer).texts("consumerIdList");
-        begin(call, group).field("asked", call.asked).field("consumer_ids", ids);
+        begin(call, group).field("asked", call.begun).field("consumer_ids", ids);
         end(call.time, group);
     }
 
     private void locks(Call call) {
         Body body = Body.of(call.body);
-        String group = group(body.text("consumerGroup"));
+        String group = named(body.text("consumerGroup"));
         String clientId = body.text("clientId");
         List<Body> asked = body.objects("mqSet");
         boolean lock = call.kind == Kind.LOCK_BATCH_MQ;
@@ -202,6 +235,7 @@ final class Telemetry {
                 .field("queue_id", sum.queueId).field("first_time", sum.firstTime).field("last_time", sum.lastTime)
                 .field("first_offset", sum.firstOffset).field("last_offset", sum.lastOffset)
                 .field("commit_offset", sum.commitOffset).field("count", sum.count);
+            brokerOffset(sum.brokerOffset);
             if (sum.code != null) {
                 json.field("code", sum.code);
             }
@@ -238,9 +272,9 @@ final class Telemetry {
         }
     }
 
-    private static String group(String name) {
-        if (present(name).length() > GROUP_LENGTH_MAX) {
-            throw new IllegalArgumentException("a group's name of " + name.length() + " characters");
+    private static String named(String name) {
+        if (present(name).length() > NAME_LENGTH_MAX) {
+            throw new IllegalArgumentException("a name of " + name.length() + " characters");
         }
         return name;
     }

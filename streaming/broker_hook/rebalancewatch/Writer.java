@@ -85,7 +85,7 @@ final class Writer implements Runnable {
             if (!announced) {
                 telemetry.booted(batch.until);
             }
-            telemetry.tick(batch.until);
+            telemetry.tick(batch.until, last);
         }
         boolean written = spool.flush();
         announced = written && (announced || due);
