@@ -27,14 +27,14 @@ class Shown:
 
     owner: str | None
     lag: int | None
+    lag_at_least: bool
     lag_time: int | None
     """When the lag was observed."""
-    lag_stale: bool | None
-    """Whether it is marked as old; None: the answer has no such mark."""
-    wait_ms: int | None
-    wait_at_most: bool
-    has_wait: bool
-    """Whether the answer tells waiting times at all."""
+    lag_stale: bool
+    """Whether it is marked as old."""
+    wait: tuple[int, bool] | None
+    """How long the next message has waited, milliseconds, and whether it is at most so long."""
+    wait_stale: bool
     lock_age_ms: int | None
 
 
@@ -44,6 +44,8 @@ class ShownMove(NamedTuple):
     rebalance_id: str
     start: int
     end: int
+    settled: int
+    """When its row was written."""
     queue: Queue
     former: str | None
     heir: str | None
@@ -60,6 +62,7 @@ class Row(NamedTuple):
     seq: int
     cause: str
     what: str
+    rebalance_id: str
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,12 @@ class Api:
         found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant)
         return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
 
-    def moves(self, place: Place) -> list[ShownMove]:
-        """Every queue of every rebalance of a group."""
+    def moves(self, place: Place, settled: dict[str, int]) -> list[ShownMove]:
+        """Every queue of every rebalance of a group; ``settled`` says when the row of each was written."""
         cluster, group = place
         path = f"groups/{quote(group, safe='')}/rebalances"
         found = self._ask(path, cluster=cluster, last=100_000)
-        return [_move(one, move) for one in found or () for move in one["moves"]]
+        return [_move(one, move, settled[one["rebalance_id"]]) for one in found or () for move in one["moves"]]
 
     def _ask(self, path: str, **parameters: object) -> Any:
         try:
@@ -92,23 +95,25 @@ class Api:
 
 
 def _shown(one: dict[str, Any]) -> Shown:
+    waits = one.get("waiting_ms")
     return Shown(
         owner=one["owner"],
         lag=one["lag"],
-        lag_time=one["time"],
-        lag_stale=None,
-        wait_ms=None,
-        wait_at_most=False,
-        has_wait=False,
+        lag_at_least=one.get("lag_is_at_least", False),
+        lag_time=one.get("lag_time", one["time"]),
+        lag_stale=one.get("lag_is_stale", False),
+        wait=None if waits is None else (waits, one["waiting_is_at_most"]),
+        wait_stale=one.get("waiting_is_stale", False),
         lock_age_ms=one["lock_age_ms"],
     )
 
 
-def _move(rebalance: dict[str, Any], move: dict[str, Any]) -> ShownMove:
+def _move(rebalance: dict[str, Any], move: dict[str, Any], settled: int) -> ShownMove:
     return ShownMove(
         rebalance["rebalance_id"],
         rebalance["start_time"],
         rebalance["end_time"],
+        settled,
         (move["topic"], move["broker"], move["queue_id"]),
         move["from_client"],
         move["to_client"],
@@ -126,7 +131,7 @@ def rows(root: Path) -> list[Row]:
     for table in DERIVED:
         for row in DeltaTable(str(root / "tables" / table)).to_pyarrow_table().to_pylist():
             what = " ".join(str(row[name]) for name in _SAYS if row.get(name) not in (None, ""))
-            found.append(Row(table, row["time"], row["seq"], row["cause"], what))
+            found.append(Row(table, row["time"], row["seq"], row["cause"], what, row.get("rebalance_id", "")))
     return found
 
 

@@ -2,7 +2,8 @@
 
 The pause runs from what the former owner did last (a granted lock, an answered pull, a commit; its unlock where it says
 so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
-or for the former owner beyond the heir's first pull, and at most what it had pulled.
+or for the former owner beyond the heir's first pull, and at most what it had pulled. A former owner that does not know
+yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ PULL_BATCH_MAX = 32
 """The last pull of a client brings so many messages, at offsets that nothing tells."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HandOver:
     """One queue goes from a client to another one, or back to the same."""
 
@@ -28,13 +29,23 @@ class HandOver:
     """When the former owner did something with it for the last time."""
     resumed: int | None
     """When the heir had it for sure; None: not yet."""
-    read_again: tuple[int, int] | None
-    """At least and at most; None where a bound is not known."""
+    start: int | None
+    """The offset of the heir's first pull."""
+    of_former: Activity
 
     @property
     def pause_ms(self) -> int | None:
         """How long nobody consumed it."""
         return None if self.stopped is None or self.resumed is None else max(0, self.resumed - self.stopped)
+
+    def read_again(self, settled: int) -> tuple[int, int] | None:
+        """How many messages at least and at most, by what was seen until an instant; None where that is not known."""
+        committed = [commit.offset for commit in self.of_former.commits if commit.seen <= settled]
+        pulled = [pull.last_offset for pull in self.of_former.pulls if pull.seen <= settled]
+        if self.start is None or not committed or not pulled:
+            return None
+        least = max(0, max(committed) - self.start)
+        return least, max(least, max(pulled) - self.start)
 
 
 def hand_overs(group: GroupOwners) -> list[HandOver]:
@@ -66,8 +77,7 @@ def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: 
         resumed = first_pull.first_time if first_pull is not None else None
     stopped = _stopped(former, before.time, after.time)
     start = first_pull.first_offset if first_pull is not None else None
-    again = None if start is None else _read_again(former, after, start)
-    return HandOver(queue, before.client, after.client, after.time, stopped, resumed, again)
+    return HandOver(queue, before.client, after.client, after.time, stopped, resumed, start, former)
 
 
 def _stopped(former: Activity, since: int, until: int) -> int | None:
@@ -75,15 +85,6 @@ def _stopped(former: Activity, since: int, until: int) -> int | None:
     if said:
         return said[-1]
     acts = [time for time in former.grants if time < until]
-    acts += [time for time, _ in former.commits if time < until]
+    acts += [commit.time for commit in former.commits if commit.time < until]
     acts += [pull.last_time for pull in former.pulls if pull.answered and pull.last_time < until]
     return max(acts, default=None)
-
-
-def _read_again(former: Activity, after: Change, start: int) -> tuple[int, int] | None:
-    committed = [offset for time, offset in former.commits if time <= after.time]
-    pulled = [pull.last_offset for pull in former.pulls if pull.first_time <= after.time]
-    if not committed or not pulled:
-        return None
-    least = max(0, max(committed) - start)
-    return least, max(least, max(pulled) - start)

@@ -38,11 +38,21 @@ class Change(NamedTuple):
 class Pull(NamedTuple):
     """Pulls of one client, summed."""
 
+    seen: int
+    """When the sum was sent."""
     first_time: int
     last_time: int
     first_offset: int
     last_offset: int
     answered: bool
+
+
+class Commit(NamedTuple):
+    """An offset that one client committed, by a call of its own or with a pull."""
+
+    seen: int
+    time: int
+    offset: int
 
 
 @dataclass
@@ -52,8 +62,7 @@ class Activity:
     grants: list[int] = field(default_factory=list)
     unlocks: list[int] = field(default_factory=list)
     pulls: list[Pull] = field(default_factory=list)
-    commits: list[tuple[int, int]] = field(default_factory=list)
-    """Time and offset."""
+    commits: list[Commit] = field(default_factory=list)
 
     def last_grant(self, instant: int) -> int | None:
         """Its last granted lock, not after an instant."""
@@ -222,10 +231,17 @@ class GroupOwners:
         activity = self.queues[queue].by_client[client]
         served = event.get("code") in (None, 0, 19)  # later, at once, nothing new
         activity.pulls.append(
-            Pull(event["first_time"], event["last_time"], event["first_offset"], event["last_offset"], served)
+            Pull(
+                event.time,
+                event["first_time"],
+                event["last_time"],
+                event["first_offset"],
+                event["last_offset"],
+                served,
+            )
         )
         if event.get("commit_offset", -1) >= 0 and event.get("code") in (None, 0):
-            activity.commits.append((event["last_time"], event["commit_offset"]))
+            activity.commits.append(Commit(event.time, event["last_time"], event["commit_offset"]))
         if client in self._members and self._may_have(queue, client, event):
             self._hold(queue, client, event)
         elif client == self._holders.get(queue):
@@ -242,13 +258,14 @@ class GroupOwners:
             return holder is None and last == client and unlocked < granted >= event["first_time"] - LOCK_LIVES
         if holder is None:
             return True
-        pulls = history.by_client[holder].pulls
-        return event["last_time"] - (pulls[-1].last_time if pulls else history.changes[-1].time) > PULL_SILENCE
+        pulled = max((pull.last_time for pull in history.by_client[holder].pulls[-1:]), default=0)
+        return event["last_time"] - max(pulled, self._hook_word[queue]) > PULL_SILENCE
 
     def _commit(self, event: Event) -> None:
         client = self._channels.get((event["broker"], event["channel"]))
         if client is not None and not event.get("code"):
-            self.queues[queue_of(event.fields)].by_client[client].commits.append((event.time, event["offset"]))
+            commit = Commit(event.time, event.time, event["offset"])
+            self.queues[queue_of(event.fields)].by_client[client].commits.append(commit)
 
     def _hold(self, queue: Queue, client: str | None, event: Event) -> None:
         self._hook_word[queue], self._holders[queue] = event.time, client

@@ -68,7 +68,7 @@ def test_a_thaw_costs_what_the_raw_calls_say():
     thawed = [one for one in hand_overs(group) if (one.former[-8:], one.heir[-8:]) == ("orders-2", "orders-3")]
     frozen = [one for one in thawed if (one.pause_ms or 0) > 15_000 and one.queue[2] in (4, 5)][:2]
     assert [one.pause_ms for one in frozen] == [18_861, 18_862]
-    assert [one.read_again for one in frozen] == [(131, 131), (116, 116)]
+    assert [one.read_again(one.taken) for one in frozen] == [(131, 131), (116, 116)]
 
 
 def test_the_audit_shares_no_code_with_the_program():
