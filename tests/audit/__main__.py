@@ -26,9 +26,9 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=5, help="how many differences of each kind are printed")
     asked = parser.parse_args()
     began = time.monotonic()
-    events = read(asked.telemetry, asked.sources.split(","))
-    result = compare(events, asked.root, asked.pairs, asked.seed)
-    for line in report(result, events[0].time, asked.examples):
+    recorded = read(asked.telemetry)
+    result = compare(recorded, asked.sources.split(","), asked.root, asked.pairs, asked.seed)
+    for line in report(result, recorded[0].time, asked.examples):
         print(line)
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if result.differences else 0

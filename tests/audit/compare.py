@@ -70,6 +70,8 @@ class Reading:
     owners: dict[Place, GroupOwners]
     """By the hooks, and by answers beside them; empty where no hook speaks."""
     claims: dict[Place, GroupClaims]
+    truth: dict[Place, GroupOwners]
+    """By the hooks of the recording, also where the job was given polls alone."""
     polls: bool
     interval: int
     """How far apart two answers of one client are, milliseconds."""
@@ -93,8 +95,10 @@ class Reading:
         return {queue for queue in found if not queue[0].startswith("%RETRY%")}
 
 
-def read_all(events: list[Event]) -> Reading:
-    """Work everything out."""
+def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
+    """Work everything out that a job which is given these kinds of source can know."""
+    given = frozenset(sources)
+    events = [event for event in recorded if event.source in given]
     hooked = any(event.source == "hook" and event.type != "TICK" for event in events)
     claimed = claims(events)
     gaps = [gap for group in claimed.values() for gap in group.intervals if gap]
@@ -104,15 +108,24 @@ def read_all(events: list[Event]) -> Reading:
         quantities(events),
         owners(events) if hooked else {},
         claimed,
+        owners(event for event in recorded if event.source == "hook"),
         any(event.source == "poll" for event in events),
         int(median(gaps)) if gaps else 0,
         max(took, default=0),
     )
 
 
-def compare(events: list[Event], root: Path, pairs: int, seed: int) -> Result:
-    """Compare random pairs of instant and queue, every rebalance, and every row's time."""
-    reading, result, told = read_all(events), Result(), rows(root)
+def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: int, seed: int) -> Result:
+    """Compare random pairs of instant and queue, every rebalance, and every row's time.
+
+    Args:
+        recorded: everything that the recording has.
+        sources: the kinds of source of it that the job was given.
+        root: the runtime root with the job's tables.
+        pairs: how many pairs at least.
+        seed: of the random pairs.
+    """
+    reading, result, told = read_all(recorded, sources), Result(), rows(root)
     settled = {row.rebalance_id: row.time for row in told if row.table == "rebalances"}
     with serving(root) as api:
         for instant, place, queues in samples(reading, pairs, random.Random(seed)):
@@ -120,9 +133,9 @@ def compare(events: list[Event], root: Path, pairs: int, seed: int) -> Result:
             for queue in queues:
                 if queue in shown:
                     _compare_queue(result, reading, place, queue, instant, shown[queue])
-        if reading.hooks:
-            for place in sorted(reading.places()):
-                _compare_moves(result, reading, place, api.moves(place, settled))
+        compare_moves = _compare_moves if reading.hooks else _compare_polled_moves
+        for place in sorted(reading.truth):
+            compare_moves(result, reading, place, api.moves(place, settled))
     _compare_rows(result, reading, told)
     return result
 
@@ -185,6 +198,9 @@ def _compare_quantities(
     wait = _last(reading.quantities.waits, reading, place, queue, instant)
     raw = tuple(wait.value) if wait is not None and wait.value is not None else None
     result.check(shown.wait == raw, Difference("waiting time", instant, place, subject, shown.wait, raw, proof))
+    if shown.wait is not None and wait is not None and (stale := _is_stale(instant - wait.time, reading)) is not None:
+        mark = Difference("stale waiting time", instant, place, subject, shown.wait_stale, stale, proof)
+        result.check(shown.wait_stale is stale, mark)
 
 
 def _last(
@@ -272,6 +288,34 @@ def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) ->
     if raw is None:
         return most is None
     return least == raw[0] and most is not None and raw[0] <= most <= raw[1] + PULL_BATCH_MAX
+
+
+def _compare_polled_moves(result: Result, reading: Reading, place: Place, moves: Iterable[ShownMove]) -> None:
+    """What polls make of a hand-over lies within one interval and the answer's time of what the hooks saw."""
+    slack, begins = reading.interval + reading.answer_time, reading.events[0].time + 60_000
+    raw = hand_overs(reading.truth[place])
+    for move in moves:
+        if move.former in (None, move.heir) or move.heir is None or move.start <= begins or "%RETRY%" in move.queue[0]:
+            continue
+        near = [one for one in raw if one.queue == move.queue and move.start - slack <= one.taken <= move.end + slack]
+        subject = "{} {}:{}".format(*move.queue) + f" {move.former} to {move.heir} ({move.rebalance_id[:8]})"
+        passed = [one.former for one in near], [one.heir for one in near]
+        fits = move.former in passed[0] and move.heir in passed[1]
+        result.check(fits, Difference("move by polls", move.start, place, subject, (move.former, move.heir), passed))
+        for one in near:
+            if (one.former, one.heir) == (move.former, move.heir) and len(near) == 1:
+                _compare_polled_costs(result, place, subject, slack, move, one)
+
+
+def _compare_polled_costs(
+    result: Result, place: Place, subject: str, slack: int, move: ShownMove, one: HandOver
+) -> None:
+    close = move.pause_ms is not None and one.pause_ms is not None and abs(move.pause_ms - one.pause_ms) <= slack
+    result.check(close, Difference("pause by polls", one.taken, place, subject, move.pause_ms, one.pause_ms))
+    again, told = one.read_again(move.settled), (move.read_again_min, move.read_again_max)
+    if again is not None and told[0] is not None and told[1] is not None:
+        fits = told[0] <= again[1] + PULL_BATCH_MAX and again[0] <= told[1]
+        result.check(fits, Difference("read again by polls", one.taken, place, subject, told, again))
 
 
 # Rows

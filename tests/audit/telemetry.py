@@ -7,7 +7,7 @@ emission where an older collector did not say more.
 import gzip
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -84,12 +84,12 @@ class Series(Generic[Value]):
         return (Observed(*pair) for pair in zip(self._times, self._values, strict=True))
 
 
-def read(path: Path, sources: Iterable[str] = ("hook", "poll", "sim")) -> list[Event]:
-    """Read a recording's events of these kinds of source, in order of time."""
-    kept, seen, events = frozenset(sources), set(), []
+def read(path: Path) -> list[Event]:
+    """Read a recording's events, each once, in order of time."""
+    seen, events = set(), []
     for line in lines(path):
         event = _event(json.loads(line))
-        if event.source in kept and event.name not in seen:
+        if event.name not in seen:
             seen.add(event.name)
             events.append(event)
     return sorted(events, key=lambda event: (event.time, event.source_id, event.seq))

@@ -44,7 +44,7 @@ def root_of(spark, settings_in: Callable[..., Settings], tmp_path_factory: pytes
 
 
 def differences(root: Path, sources: str, pairs: int, seed: int) -> list[Difference]:
-    result = compare(read(CAPTURE, sources.split(",")), root, pairs, seed)
+    result = compare(read(CAPTURE), sources.split(","), root, pairs, seed)
     assert RIGHT[sources] <= result.compared.keys()
     return [one for one in result.differences if one.kind in RIGHT[sources]]
 
@@ -64,7 +64,8 @@ def test_answers_at_thousands_of_pairs_are_right(root_of, sources, seed):
 
 
 def test_a_thaw_costs_what_the_raw_calls_say():
-    [group] = [group for (_, name), group in owners(read(CAPTURE, ["hook"])).items() if name == "orders-group"]
+    calls = [event for event in read(CAPTURE) if event.source == "hook"]
+    [group] = [group for (_, name), group in owners(calls).items() if name == "orders-group"]
     thawed = [one for one in hand_overs(group) if (one.former[-8:], one.heir[-8:]) == ("orders-2", "orders-3")]
     frozen = [one for one in thawed if (one.pause_ms or 0) > 15_000 and one.queue[2] in (4, 5)][:2]
     assert [one.pause_ms for one in frozen] == [18_861, 18_862]
@@ -89,6 +90,6 @@ def test_the_command_names_differences_and_exits_1(root_of, monkeypatch, capsys,
     """Tables that say otherwise than the telemetry are noticed."""
     root, altered = root_of("hook"), tmp_path / "altered.jsonl"
     altered.write_text((root / "hook.jsonl").read_text().replace("@orders-1", "@orders-9"))
-    monkeypatch.setattr(sys, "argv", ["audit", str(altered), "--root", str(root), "--pairs", "50"])
+    monkeypatch.setattr(sys, "argv", ["audit", str(altered), "--root", str(root), "--pairs", "50", "--sources", "hook"])
     assert command.main() == 1
     assert "answered 127.0.0.1@orders-1, raw 127.0.0.1@orders-9" in capsys.readouterr().out
