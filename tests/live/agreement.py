@@ -215,7 +215,7 @@ class Judge:
         self._known = Known(run)
         self.verdict = Verdict(self._known)
         for event in run.poll:
-            if not isinstance(event, events.Answer) or isinstance(event, events.TopicRoute):
+            if not isinstance(event, events.Answer) or isinstance(event, events.TopicRoute | events.ConsumeTimeSpan):
                 continue
             if event.error is not None:
                 self.verdict.unanswered[type(event).__name__] += 1
