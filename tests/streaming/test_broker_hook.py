@@ -300,7 +300,7 @@ def test_a_hook_that_goes_on_ends_with_no_tick(jvm, tmp_path):
 QUESTION = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": 1_234}
 
 
-def test_a_collectors_question_is_an_event_with_the_time_at_which_it_was_seen(jvm, tmp_path):
+def test_a_collectors_question_is_an_event_with_the_time_it_was_seen(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     before = time.time_ns() // 1_000_000
     jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION, answer=0)
@@ -341,7 +341,7 @@ def test_a_queues_newest_offset_is_that_of_the_last_send_that_was_answered(jvm, 
 @pytest.mark.parametrize(
     "properties", ["KEYS\x01k\x02DELAY\x013\x02", "TRAN_MSG\x01true\x02", "TIMER_DELAY_MS\x019\x02"]
 )
-def test_a_topic_whose_messages_come_by_another_queue_has_no_known_newest_offset(jvm, tmp_path, properties):
+def test_a_topic_with_delayed_messages_has_no_known_newest_offset(jvm, tmp_path, properties):
     jvm.start(spool=str(tmp_path))
     jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=6)
     jvm.send(code=hooked.SEND, fields=hooked.send(0, properties=properties), offset=900)

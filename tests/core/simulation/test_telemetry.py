@@ -106,7 +106,7 @@ def test_a_waiting_time_is_that_of_the_next_message_of_the_queue():
         assert abs(spans[mq] - expected) <= 1
 
 
-def test_a_hook_says_when_it_saw_a_question_and_the_status_says_when_it_was_asked_and_answered():
+def test_a_hook_sees_a_question_between_its_asking_and_its_answer():
     told = tell(small(minutes=1, brokers=[{"name": "broker-a", "clock_offset_ms": 50_000}]))
     statuses = {one.asked: one for one in told.of(BrokerStatus) if one.source_id.startswith("poll")}
     seen = told.of(ClockSeen)
@@ -119,7 +119,7 @@ def test_a_hook_says_when_it_saw_a_question_and_the_status_says_when_it_was_aske
         assert 0 <= one.seen - status.now < 1_000
 
 
-def test_what_stops_cleanly_ends_with_a_last_tick_and_what_is_killed_does_not():
+def test_only_what_stops_cleanly_ends_with_a_last_tick():
     stops = [
         {"at": 20, "do": "stop-broker", "broker": "broker-a", "lasts": 10},
         {"at": 40, "do": "collector-away", "lasts": 5},
@@ -133,7 +133,7 @@ def test_what_stops_cleanly_ends_with_a_last_tick_and_what_is_killed_does_not():
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_hook_knows_the_newest_offset_only_where_sends_are_answered_within_the_call(is_async):
+def test_a_hook_knows_newest_offsets_only_without_async_send(is_async):
     told = tell(small(minutes=1, brokers=[{"name": "broker-a", "async_send_enable": is_async}]))
     pulls, commits = told.of(PullMessage), told.of(UpdateConsumerOffset)
     if is_async:

@@ -163,13 +163,13 @@ def test_an_answer_waits_for_a_route_only_until_the_group_has_had_it_once():
     assert all(event.answered - event.asked >= 150 for event in routes)
 
 
-def test_the_broker_status_says_what_its_question_carried_and_what_the_broker_showed():
+def test_the_broker_status_has_the_time_that_its_question_carried():
     (status,) = [event for event in _run(_Cluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
 
 
-def test_waiting_times_are_asked_of_each_topic_that_the_offsets_name_unless_switched_off():
+def test_waiting_times_are_asked_of_each_topic_that_the_offsets_name():
     cluster = _Cluster()
     cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
     events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]

@@ -25,7 +25,7 @@ def replace(event, **fields):
     return msgspec.structs.replace(event, **fields)
 
 
-def test_a_recording_ends_with_a_last_tick_of_each_source_that_did_not_send_one(tmp_path):
+def test_a_recording_ends_with_a_last_tick_of_each_source(tmp_path):
     hook = Tick(time=9, cluster="C", broker="b", broker_id=2, source="hook", source_id="hook-b@1", seq=4)
     with Recorder(tmp_path / "r.jsonl") as recorder:
         recorder.publish([TICK, hook, replace(STATS, time=70)])
@@ -52,7 +52,7 @@ def test_two_clusters_of_one_collector_are_ended_each_with_its_own_number():
     assert list(ended([TICK, other]))[2:] == ends
 
 
-def test_a_poll_that_never_ticked_names_no_broker_in_its_end_and_a_hook_does():
+def test_the_end_of_a_poll_that_never_ticked_names_no_broker():
     poll = replace(STATS, broker="b")
     hook = replace(poll, source="hook", source_id="hook-b@1", broker_id=1)
     assert [(tick.broker, tick.broker_id) for tick in list(ended([poll, hook]))[2:]] == [("b", 1), ("", 0)]
