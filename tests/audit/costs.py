@@ -8,6 +8,7 @@ yet that it lost the queue goes on for a while: what it says until the rebalance
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 from tests.audit.owners import Activity, Change, GroupOwners, QueueHistory
 from tests.audit.telemetry import Queue
@@ -32,6 +33,8 @@ class HandOver:
     start: int | None
     """The offset of the heir's first pull."""
     of_former: Activity
+    retaken: float
+    """When the former owner took it again: from then on what it does is no part of this."""
 
     @property
     def pause_ms(self) -> int | None:
@@ -40,12 +43,12 @@ class HandOver:
 
     def read_again(self, settled: int) -> tuple[int, int] | None:
         """How many messages at least and at most, by what was seen until an instant; None where that is not known."""
-        committed = [commit.offset for commit in self.of_former.commits if commit.seen <= settled]
-        pulled = [pull.last_offset for pull in self.of_former.pulls if pull.seen <= settled]
-        if self.start is None or not committed or not pulled:
+        commits = [one for one in self.of_former.commits if one.seen <= settled and one.time < self.retaken]
+        pulls = [one for one in self.of_former.pulls if one.seen <= settled and one.first_time < self.retaken]
+        if self.start is None or not commits or not pulls:
             return None
-        least = max(0, max(committed) - self.start)
-        return least, max(least, max(pulled) - self.start)
+        least = max(0, max(one.offset for one in commits) - self.start)
+        return least, max(least, max(one.last_offset for one in pulls) - self.start)
 
 
 def hand_overs(group: GroupOwners) -> list[HandOver]:
@@ -77,7 +80,10 @@ def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: 
         resumed = first_pull.first_time if first_pull is not None else None
     stopped = _stopped(former, before.time, after.time)
     start = first_pull.first_offset if first_pull is not None else None
-    return HandOver(queue, before.client, after.client, after.time, stopped, resumed, start, former)
+    again = (one.time for one in history.changes if one.time >= after.time and one.client == before.client)
+    return HandOver(
+        queue, before.client, after.client, after.time, stopped, resumed, start, former, min(again, default=inf)
+    )
 
 
 def _stopped(former: Activity, since: int, until: int) -> int | None:
