@@ -41,17 +41,25 @@ class Shown:
 class ShownMove(NamedTuple):
     """One queue of a settled rebalance."""
 
-    rebalance_id: str
-    start: int
-    end: int
-    settled: int
-    """When its row was written."""
     queue: Queue
     former: str | None
     heir: str | None
     pause_ms: int | None
     read_again_min: int | None
     read_again_max: int | None
+
+
+class ShownRebalance(NamedTuple):
+    """A settled rebalance."""
+
+    rebalance_id: str
+    start: int
+    end: int
+    settled: int
+    """When its row was written."""
+    queues_moved: int
+    converged: bool | None
+    moves: tuple[ShownMove, ...]
 
 
 class Row(NamedTuple):
@@ -77,12 +85,12 @@ class Api:
         found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant)
         return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
 
-    def moves(self, place: Place, settled: dict[str, int]) -> list[ShownMove]:
-        """Every queue of every rebalance of a group; ``settled`` says when the row of each was written."""
+    def rebalances(self, place: Place, settled: dict[str, int]) -> list[ShownRebalance]:
+        """Every rebalance of a group; ``settled`` says when the row of each was written."""
         cluster, group = place
         path = f"groups/{quote(group, safe='')}/rebalances"
         found = self._ask(path, cluster=cluster, last=100_000)
-        return [_move(one, move, settled[one["rebalance_id"]]) for one in found or () for move in one["moves"]]
+        return [_rebalance(one, settled[one["rebalance_id"]]) for one in found or ()]
 
     def _ask(self, path: str, **parameters: object) -> Any:
         try:
@@ -108,12 +116,20 @@ def _shown(one: dict[str, Any]) -> Shown:
     )
 
 
-def _move(rebalance: dict[str, Any], move: dict[str, Any], settled: int) -> ShownMove:
-    return ShownMove(
-        rebalance["rebalance_id"],
-        rebalance["start_time"],
-        rebalance["end_time"],
+def _rebalance(one: dict[str, Any], settled: int) -> ShownRebalance:
+    return ShownRebalance(
+        one["rebalance_id"],
+        one["start_time"],
+        one["end_time"],
         settled,
+        one["queues_moved"],
+        one["converged"],
+        tuple(_move(move) for move in one["moves"]),
+    )
+
+
+def _move(move: dict[str, Any]) -> ShownMove:
+    return ShownMove(
         (move["topic"], move["broker"], move["queue_id"]),
         move["from_client"],
         move["to_client"],

@@ -1,20 +1,22 @@
 """The answers beside the audit's own reading: every difference, by kind, with the numbers of both sides."""
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.audit.answers import Row, Shown, ShownMove, rows, serving
+from tests.audit.answers import Row, Shown, ShownMove, ShownRebalance, rows, serving
 from tests.audit.claims import GroupClaims, claims
 from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs
 from tests.audit.owners import GroupOwners, QueueHistory, owners
 from tests.audit.quantities import Quantities, quantities
 from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value
 
+SETTLING_MS = 60_000
+"""So long from its beginning a recording says less than it shows: what was before is not in it."""
 NEAR_CHANGE_MS = 30_000
 """Half of the instants lie so close to a change of an owner, where answers go wrong."""
 STALE_INTERVALS = 2
@@ -79,6 +81,11 @@ class Reading:
     """How long an answer took at most."""
 
     @property
+    def slack(self) -> int:
+        """How far polls may be off: one interval and the time that an answer takes, milliseconds."""
+        return self.interval + self.answer_time
+
+    @property
     def hooks(self) -> bool:
         """Whether a broker's hook speaks."""
         return bool(self.owners)
@@ -92,7 +99,18 @@ class Reading:
         found = {queue for where, queue in self.quantities.lags if where == place}
         found |= self.owners[place].queues.keys() if place in self.owners else set()
         found |= self.claims[place].queues.keys() if place in self.claims else set()
-        return {queue for queue in found if not queue[0].startswith("%RETRY%")}
+        return {queue for queue in found if not is_retry(queue)}
+
+
+def named(queue: Queue) -> str:
+    """A queue as people read it."""
+    topic, broker, number = queue
+    return f"{topic} {broker}:{number}"
+
+
+def is_retry(queue: Queue) -> bool:
+    """Whether it holds messages to be consumed again."""
+    return queue[0].startswith("%RETRY%")
 
 
 def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
@@ -133,16 +151,16 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
             for queue in queues:
                 if queue in shown:
                     _compare_queue(result, reading, place, queue, instant, shown[queue])
-        compare_moves = _compare_moves if reading.hooks else _compare_polled_moves
         for place in sorted(reading.truth):
-            compare_moves(result, reading, place, api.moves(place, settled))
+            rebalances = api.rebalances(place, settled)
+            (_compare_rebalances if reading.hooks else _compare_polled_moves)(result, reading, place, rebalances)
     _compare_rows(result, reading, told)
     return result
 
 
 def samples(reading: Reading, pairs: int, chance: random.Random) -> Iterator[tuple[int, Place, list[Queue]]]:
     """Random instants, each with a group and all of its queues, until there are enough pairs."""
-    first, last = reading.events[0].time + 60_000, reading.events[-1].time
+    first, last = reading.events[0].time + SETTLING_MS, reading.events[-1].time
     places = sorted(reading.places())
     changes = sorted(
         change.time
@@ -165,7 +183,7 @@ def samples(reading: Reading, pairs: int, chance: random.Random) -> Iterator[tup
 
 
 def _compare_queue(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
-    subject = "{} {}:{}".format(*queue)
+    subject = named(queue)
     if reading.polls:
         _compare_quantities(result, reading, place, queue, instant, shown)
     if reading.hooks:
@@ -183,7 +201,7 @@ def _compare_queue(result: Result, reading: Reading, place: Place, queue: Queue,
 def _compare_quantities(
     result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown
 ) -> None:
-    subject = "{} {}:{}".format(*queue)
+    subject = named(queue)
     last = _last(reading.quantities.lags, reading, place, queue, instant)
     old = None if last is None else instant - last.time
     proof = "no answer" if old is None else f"answered {old} ms before"
@@ -232,54 +250,74 @@ def _compare_lock(
 
 def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
     series = reading.claims[place].queues.get(queue)
-    slack = reading.interval + reading.answer_time
+    slack = reading.slack
     sets = series.within(instant - slack, instant + slack) if series is not None else []
     if series is None or series.at(instant - slack) is None:
         sets = [frozenset(), *sets]  # nothing had shown it yet
     fits = any(shown.owner in one if shown.owner is not None else not one for one in sets)
-    subject, raw = "{} {}:{}".format(*queue), [sorted(one) for one in sets]
+    subject, raw = named(queue), [sorted(one) for one in sets]
     result.check(fits, Difference("owner by polls", instant, place, subject, shown.owner, raw))
 
 
 # Rebalances
 
 
-def _compare_moves(result: Result, reading: Reading, place: Place, moves: Iterable[ShownMove]) -> None:
-    """Each hand-over belongs to one move, which tells its pause and what was read again."""
-    begins = reading.events[0].time + 60_000
-    left = [one for one in hand_overs(reading.owners[place]) if one.taken > begins and "%RETRY%" not in one.queue[0]]
-    by_queue: dict[Queue, list[HandOver]] = defaultdict(list)
-    for one in left:
-        by_queue[one.queue].append(one)
+def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalances: Iterable[ShownRebalance]) -> None:
+    """Each hand-over belongs to one move of one rebalance, which tells its pause and what was read again."""
+    group, begins = reading.owners[place], reading.events[0].time + SETTLING_MS
+    raw = [one for one in hand_overs(group) if one.taken > begins and not is_retry(one.queue)]
     covered: set[HandOver] = set()
-    for move in moves:
-        if move.former is None or move.heir is None or move.start <= begins or move.queue[0].startswith("%RETRY%"):
+    for rebalance in rebalances:
+        if rebalance.start <= begins:
             continue
-        chain = [one for one in by_queue[move.queue] if move.start <= one.taken <= move.end]
-        covered.update(chain)
-        _compare_move(result, place, move, chain)
-    for one in left:
-        subject, raw = "{} {}:{}".format(*one.queue), f"{one.former} to {one.heir}, {one.pause_ms} ms"
-        result.check(one in covered, Difference("hand-over told", one.taken, place, subject, None, raw))
+        within = [one for one in raw if rebalance.start <= one.taken <= rebalance.end]
+        covered.update(within)
+        _compare_rebalance(result, reading, place, rebalance, within)
+        for move in rebalance.moves:
+            if move.former is not None and move.heir is not None and not is_retry(move.queue):
+                chain = [one for one in within if one.queue == move.queue]
+                _compare_move(result, place, rebalance, move, chain)
+    for one in raw:
+        answered, hand_over = None, f"{one.former} to {one.heir}, {one.pause_ms} ms"
+        missed = Difference("hand-over in a rebalance", one.taken, place, named(one.queue), answered, hand_over)
+        result.check(one in covered, missed)
 
 
-def _compare_move(result: Result, place: Place, move: ShownMove, chain: list[HandOver]) -> None:
-    subject = "{} {}:{}".format(*move.queue) + f" {move.former} to {move.heir} ({move.rebalance_id[:8]})"
-    ends = (chain[0].former, chain[-1].heir) if chain else None
+def _compare_rebalance(
+    result: Result, reading: Reading, place: Place, rebalance: ShownRebalance, within: list[HandOver]
+) -> None:
+    former = {one.queue: one.former for one in reversed(within)}
+    heirs = {one.queue: one.heir for one in within}
+    moved = sum(former[queue] != heir for queue, heir in heirs.items())
+    start, subject = rebalance.start, f"rebalance {rebalance.rebalance_id[:8]}"
+    count = Difference("queues moved", start, place, subject, rebalance.queues_moved, moved)
+    result.check(rebalance.queues_moved == moved, count)
+    if rebalance.converged:
+        held = {queue: _owner(reading.owners[place], queue, rebalance.settled) for queue in reading.queues(place)}
+        unassigned = sorted(named(queue) for queue, owner in held.items() if owner is None)
+        result.check(not unassigned, Difference("converged", start, place, subject, "converged", unassigned))
+
+
+def _owner(group: GroupOwners, queue: Queue, instant: int) -> str | None:
+    held = group.queues[queue].owners().at(instant)
+    return held.value if held is not None else None
+
+
+def _compare_move(
+    result: Result, place: Place, rebalance: ShownRebalance, move: ShownMove, chain: list[HandOver]
+) -> None:
+    subject = f"{named(move.queue)} {move.former} to {move.heir} ({rebalance.rebalance_id[:8]})"
     raw = [(one.former, one.heir) for one in chain]
-    fits = ends == (move.former, move.heir)
-    result.check(fits, Difference("move", move.start, place, subject, (move.former, move.heir), raw))
+    fits = bool(chain) and (chain[0].former, chain[-1].heir) == (move.former, move.heir)
+    result.check(fits, Difference("move", rebalance.start, place, subject, (move.former, move.heir), raw))
     if not fits:
         return
-    pauses = [one.pause_ms for one in chain]
-    result.check(
-        len(pauses) == 1 and move.pause_ms == pauses[0],
-        Difference("pause" if len(pauses) == 1 else "pause, several hands", chain[-1].taken, place, subject,
-                   move.pause_ms, pauses),
-    )  # fmt: skip
+    taken, pauses = chain[-1].taken, [one.pause_ms for one in chain]
+    kind = "pause" if len(chain) == 1 else "pause, several hands"
+    result.check(move.pause_ms in pauses, Difference(kind, taken, place, subject, move.pause_ms, pauses))
     if len(chain) == 1:
-        again, told = chain[0].read_again(move.settled), (move.read_again_min, move.read_again_max)
-        result.check(_within(told, again), Difference("read again", chain[0].taken, place, subject, told, again))
+        again, told = chain[0].read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
+        result.check(_within(told, again), Difference("read again", taken, place, subject, told, again))
 
 
 def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
@@ -290,49 +328,53 @@ def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) ->
     return least == raw[0] and most is not None and raw[0] <= most <= raw[1] + PULL_BATCH_MAX
 
 
-def _compare_polled_moves(result: Result, reading: Reading, place: Place, moves: Iterable[ShownMove]) -> None:
+def _compare_polled_moves(result: Result, reading: Reading, place: Place, rebalances: Iterable[ShownRebalance]) -> None:
     """What polls make of a hand-over lies within one interval and the answer's time of what the hooks saw."""
-    slack, begins = reading.interval + reading.answer_time, reading.events[0].time + 60_000
+    slack, begins = reading.slack, reading.events[0].time + SETTLING_MS
     raw = hand_overs(reading.truth[place])
-    for move in moves:
-        if move.former in (None, move.heir) or move.heir is None or move.start <= begins or "%RETRY%" in move.queue[0]:
-            continue
-        near = [one for one in raw if one.queue == move.queue and move.start - slack <= one.taken <= move.end + slack]
-        subject = "{} {}:{}".format(*move.queue) + f" {move.former} to {move.heir} ({move.rebalance_id[:8]})"
-        passed = [one.former for one in near], [one.heir for one in near]
-        fits = move.former in passed[0] and move.heir in passed[1]
-        result.check(fits, Difference("move by polls", move.start, place, subject, (move.former, move.heir), passed))
-        for one in near:
-            if (one.former, one.heir) == (move.former, move.heir) and len(near) == 1:
-                _compare_polled_costs(result, place, subject, slack, move, one)
+    for rebalance in rebalances:
+        for move in rebalance.moves:
+            if None in (move.former, move.heir) or move.former == move.heir or is_retry(move.queue):
+                continue
+            near = [one for one in raw if one.queue == move.queue]
+            near = [one for one in near if rebalance.start - slack <= one.taken <= rebalance.end + slack]
+            if rebalance.start > begins:
+                _compare_polled_move(result, slack, place, rebalance, move, near)
 
 
-def _compare_polled_costs(
-    result: Result, place: Place, subject: str, slack: int, move: ShownMove, one: HandOver
+def _compare_polled_move(
+    result: Result, slack: int, place: Place, rebalance: ShownRebalance, move: ShownMove, near: list[HandOver]
 ) -> None:
+    subject = f"{named(move.queue)} {move.former} to {move.heir} ({rebalance.rebalance_id[:8]})"
+    raw = [(one.former, one.heir) for one in near]
+    fits = move.former in {former for former, _ in raw} and move.heir in {heir for _, heir in raw}
+    start = rebalance.start
+    result.check(fits, Difference("move by polls", start, place, subject, (move.former, move.heir), raw))
+    if raw != [(move.former, move.heir)]:
+        return
+    [one] = near
     close = move.pause_ms is not None and one.pause_ms is not None and abs(move.pause_ms - one.pause_ms) <= slack
     result.check(close, Difference("pause by polls", one.taken, place, subject, move.pause_ms, one.pause_ms))
-    again, told = one.read_again(move.settled), (move.read_again_min, move.read_again_max)
+    again, told = one.read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
     if again is not None and told[0] is not None and told[1] is not None:
-        fits = told[0] <= again[1] + PULL_BATCH_MAX and again[0] <= told[1]
-        result.check(fits, Difference("read again by polls", one.taken, place, subject, told, again))
+        bounded = told[0] <= again[1] + PULL_BATCH_MAX and again[0] <= told[1]
+        result.check(bounded, Difference("read again by polls", one.taken, place, subject, told, again))
 
 
 # Rows
 
 
 def _compare_rows(result: Result, reading: Reading, told: Iterable[Row]) -> None:
-    """No row is dated before the event that it rests on, nor later unless something was due."""
+    """A row has the time of the event that it rests on; without one something was due."""
     events = {event.name: event for event in reading.events}
     for row in told:
-        event = events.get(row.cause)
-        place, subject = ("", row.table), row.what
-        known = Difference("row's cause exists", row.time, place, subject, row.cause, None)
-        result.check(event is not None, known)
-        if event is None:
+        if not row.cause:
             continue
-        early = Difference("row not before its evidence", row.time, place, subject, row.time - event.time, event.type)
-        result.check(row.time >= event.time or event.type == "TICK", early._replace(proof=event.name))
-        if row.table == "assignment_history":
-            late = early._replace(kind="row not after its evidence", proof=event.name)
-            result.check(row.time <= event.time, late)
+        event, place = events.get(row.cause), ("", row.table)
+        known = Difference("row's cause exists", row.time, place, row.what, row.cause, None)
+        result.check(event is not None, known)
+        if event is not None and event.type != "TICK":
+            off = row.time - event.time
+            early = Difference("row before its evidence", row.time, place, row.what, off, event.type, event.name)
+            result.check(off >= 0, early)
+            result.check(off <= 0, early._replace(kind="row after its evidence"))
