@@ -107,7 +107,10 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):
-    """A queue's state when it changed materially, and every snapshot interval (table queue_state)."""
+    """A queue's state when it changed materially, and every snapshot interval (table queue_state).
+
+    Quantities are no part of it: they have times of their own (`QueueProgress`). Ages are worked out when it is read.
+    """
 
     topic: str
     broker: str
@@ -115,13 +118,13 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     owner: str | None
     expected_owner: str | None
     locked: bool | None
-    lock_age_ms: int | None
-    commit_offset: int | None
-    broker_offset: int | None
-    lag: int | None
-    cached_count: int | None
-    pull_age_ms: int | None
-    consume_age_ms: int | None
+    lock_at: int | None
+    """When the owner last renewed its lock. Like the other stamps as known when the row was made: by a hook exactly, of
+    a client's answer at the latest then, of a client that is silent when it was first asked in vain."""
+    pull_at: int | None
+    """When the owner last pulled."""
+    consume_at: int | None
+    """When the owner's listener was last given a message, or returned."""
     status: Health
     status_reason: str
 

@@ -60,7 +60,12 @@ def tables() -> Iterator["ReadModel"]:
 
 
 def present(
-    ask: Callable[["ReadModel"], T], draw: Callable[[T, int], RenderableType], rows: type[Answer], output: Output
+    ask: Callable[["ReadModel"], T],
+    draw: Callable[[T, int], RenderableType],
+    rows: type[Answer],
+    output: Output,
+    *,
+    current: bool = False,
 ) -> T:
     """Ask, and print the answer; with ``--watch`` again and again.
 
@@ -69,16 +74,28 @@ def present(
         draw: the answer as a table, given it and the time now.
         rows: the type of the answer's rows: the columns of CSV, also where there is no row.
         output: what the user wants.
+        current: whether the answer is of now: where telemetry has stopped, that is said.
 
     Returns:
         The answer.
     """
     with tables() as model:
+        if current:
+            _say_if_silent(model)
         if output.watch:
             _watch(model, ask, draw, rows, output)
         answer = ask(model)
         _print(answer, draw, rows, output.format)
         return answer
+
+
+def _say_if_silent(model: "ReadModel") -> None:
+    from streaming.queries.present import known_ends
+
+    found = known_ends(model)
+    if found is not None and found.silent:
+        since = moment(found.last, now_ms())
+        sys.stderr.write(f"No telemetry since {since} UTC. Showing the last known state.\n")
 
 
 @dataclass(frozen=True)

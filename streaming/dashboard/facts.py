@@ -2,28 +2,17 @@
 
 from dataclasses import dataclass
 
-from streaming.dashboard.moment import Ends, Window, ends
-from streaming.errors import UserError
+from streaming.dashboard.moment import Window
 from streaming.queries.answers import Group, Incident, Interval, LagPoint, Queue, Rebalance
 from streaming.queries.groups import group_of, groups
 from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.present import Ends, told_ends
 from streaming.queries.rebalances import rebalances_of
-from streaming.queries.retold import retold_ms
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
 from streaming.times import written
-
-_TOLD = "SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g"
-_TOLD_SINCE = """
-SELECT max(t.time) AS last
-FROM (
-    SELECT q.time FROM queue_state q WHERE q.time > $last
-    UNION ALL SELECT a.time FROM anomalies a WHERE a.time > $last
-) t
-"""
-"""With the instant as a parameter, most files are known not to have such rows."""
 
 _UNOWNED = """
 SELECT h.topic, h.broker, h.queue_id FROM assignment_history h
@@ -82,20 +71,6 @@ def _as_known(group: Group, told: Ends, at: int | None) -> Group:
         return group
     reason = f"nothing told since {written(group.time)}; it was {group.health}"
     return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
-
-
-def told_ends(model: ReadModel) -> Ends:
-    """Where history begins and ends.
-
-    Raises:
-        UserError: nothing has been told yet.
-    """
-    [told] = model.rows(_TOLD)
-    if told["first"] is None:
-        raise UserError("No group has been seen yet: they appear here as soon as the job has told of one.")
-    [since] = model.rows(_TOLD_SINCE, {"last": told["last"]})
-    last = since["last"] if since["last"] is not None else told["last"]
-    return ends(told["first"], last, retold_ms(model))
 
 
 def overview(model: ReadModel, at: int | None = None) -> Overview:

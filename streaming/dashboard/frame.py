@@ -10,7 +10,7 @@ from nicegui.element import Element
 
 from streaming.dashboard.links import HOME
 from streaming.dashboard.markup import LiveMarkup
-from streaming.dashboard.moment import Ends
+from streaming.queries.present import Ends
 
 Crumb = tuple[str, str | None]
 """A step of the way here and where it leads; None for the page itself."""

@@ -6,17 +6,19 @@ from typing import TypeVar
 from nicegui import ui
 
 from streaming.dashboard import group_state
-from streaming.dashboard.facts import History, State, history, state, told_ends
+from streaming.dashboard.facts import History, State, history, state
 from streaming.dashboard.frame import check, choice, element, frame, panel, search, stale
 from streaming.dashboard.lag_chart import LagChart
 from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
 from streaming.dashboard.markup import LiveMarkup
-from streaming.dashboard.moment import DEFAULT_SPAN, SPANS, Window, ends, until, window
+from streaming.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, window
 from streaming.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
 from streaming.dashboard.paging import Page, page_of, turned
 from streaming.dashboard.palette import colours, short_names
 from streaming.errors import UserError
+from streaming.queries.answers import LagPoint
+from streaming.queries.present import ends, told_ends
 from streaming.times import duration_ms, written
 from streaming.web.store import Store
 
@@ -25,6 +27,10 @@ T = TypeVar("T")
 _ROWS = {"open": 6, "members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
 """How many rows a table shows at once."""
 _ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
+
+
+def _waiting_s(point: LagPoint) -> float | None:
+    return point.waiting_ms / 1000 if point.waiting_ms is not None else None
 
 
 class GroupPage:
@@ -71,7 +77,9 @@ class GroupPage:
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
         with panel("Lag", "lag"):
-            self._lag = LagChart()
+            self._lag = LagChart("Lag by topic", lambda point: point.lag)
+        with panel("Waiting time of the next message, seconds", "waiting"):
+            self._waiting = LagChart("Waiting time by topic, seconds", _waiting_s)
         with panel("Rebalances", "rebalances"):
             self._rebalances = self._table("rebalances", "group_rebalances")
         with panel("Incidents of the span", "past"):
@@ -202,6 +210,7 @@ class GroupPage:
         self._timeline.show(lanes, self._at)
         self._legend.show()
         self._lag.show(past.lag, past.window, self._at)
+        self._waiting.show(past.lag, past.window, self._at)
         self._fill(self._queues, "queues", group_state.in_order(wanted, self._order), orderly=told.group.orderly,
                    nothing="No queue is like that." if told.queues else "No queue is known.", **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(told.group, told.queues), **names)

@@ -22,6 +22,7 @@ class Member(NamedTuple):
     expected: int | None
     """How many the strategy gives it; None where that is not known."""
     lag: int | None
+    """The sum of what is known of its queues and not stale."""
     troubled: int
     """How many of its queues are not OK."""
 
@@ -45,7 +46,8 @@ def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
     found = [
         Member(
             client, client in group.members, len(own[client]), expected[client] if predicted else None,
-            _sum(queue.lag for queue in own[client]), sum(queue.status != "OK" for queue in own[client]),
+            _sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
+            sum(queue.status != "OK" for queue in own[client]),
         )
         for client in sorted({*group.members, *own})
     ]  # fmt: skip
@@ -67,7 +69,7 @@ def matches(queue: Queue, text: str, *, only_differing: bool) -> bool:
     if only_differing and not needs_a_look(queue):
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
-    return text in f"{name} {queue.owner or 'nobody'} {queue.expected_owner or ''}".lower()
+    return text in f"{name} {queue.owner or 'unassigned'} {queue.expected_owner or ''}".lower()
 
 
 def changes(history: History) -> list[int]:

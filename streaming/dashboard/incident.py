@@ -4,14 +4,13 @@ import json
 
 from markupsafe import Markup
 
-from streaming.dashboard.facts import told_ends
 from streaming.dashboard.frame import frame
 from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
 from streaming.dashboard.markup import UNKNOWN, LiveMarkup, count, duration
-from streaming.dashboard.moment import Ends
 from streaming.queries.answers import Incident, IncidentStory
 from streaming.queries.incidents import incident, incident_of
+from streaming.queries.present import Ends, told_ends
 from streaming.read_model import ReadModel
 from streaming.web.store import Store
 

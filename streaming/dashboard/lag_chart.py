@@ -1,6 +1,6 @@
-"""How the lag of a group's topics went."""
+"""How the lag of a group's topics went, and how long their messages waited."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nicegui import ui
 
@@ -11,23 +11,34 @@ _DASHES = ("solid", "dashed", "dotted")
 
 
 class LagChart:
-    """A line a topic; a break where the lag is not known."""
+    """A line a topic; a break where nothing is known, or what is known is stale."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str, value: Callable[[LagPoint], float | None]) -> None:
+        """Make an empty chart.
+
+        Args:
+            label: what it shows, for who does not see it.
+            value: what of a point it shows.
+        """
+        self._value = value
         self._chart = ui.echart({"series": []}, renderer="svg").classes("lag-chart")
-        self._chart.props('role=img aria-label="Lag by topic"')
+        self._chart.props(f'role=img aria-label="{label}"')
 
     def show(self, points: Iterable[LagPoint], span: Window, at: int | None) -> None:
         """Show a span, and the instant in it."""
-        options = _options(list(points), span, at)
+        options = _options(list(points), span, at, self._value)
         if options != self._chart.options:
             self._chart.options.clear()
             self._chart.options.update(options)
             self._chart.update()
 
 
-def _options(points: list[LagPoint], span: Window, at: int | None) -> dict[str, object]:
-    topics = sorted({point.topic for point in points})
+def _options(
+    points: list[LagPoint], span: Window, at: int | None, value: Callable[[LagPoint], float | None]
+) -> dict[str, object]:
+    lines: dict[str, list[list[float | None]]] = {}
+    for point in points:
+        lines.setdefault(point.topic, []).append([point.time, value(point)])
     return {
         "animation": False,
         "grid": {"left": 8, "right": 110, "top": 14, "bottom": 4, "containLabel": True},
@@ -41,20 +52,19 @@ def _options(points: list[LagPoint], span: Window, at: int | None) -> dict[str, 
             "type": "value", "min": 0, "minInterval": 1, "splitNumber": 3,
             "splitLine": {"lineStyle": {"color": "rgba(128,136,150,0.22)"}},
         },
-        "series": [_line(topic, points, number, at) for number, topic in enumerate(topics)],
+        "series": [_line(topic, line, number, at) for number, (topic, line) in enumerate(sorted(lines.items()))],
     }  # fmt: skip
 
 
-def _line(topic: str, points: list[LagPoint], number: int, at: int | None) -> dict[str, object]:
-    own = [p for p in points if p.topic == topic]
+def _line(topic: str, points: list[list[float | None]], number: int, at: int | None) -> dict[str, object]:
     mark = {"data": [{"xAxis": at}] if at is not None and number == 0 else []}
     return {
         "name": topic,
         "type": "line",
         "step": "end",
-        "data": [[p.time, p.lag] for p in own],
+        "data": points,
         "connectNulls": False,
-        "showSymbol": len(own) == 1,
+        "showSymbol": len(points) == 1,
         "symbolSize": 5,
         "lineStyle": {"width": 2, "type": _DASHES[number % len(_DASHES)]},
         "color": ("#5b7fc7", "#c08a3e", "#4f9d8b", "#a86a93")[number % 4],

@@ -3,14 +3,12 @@
 from typing import NamedTuple
 
 from streaming.errors import UserError
+from streaming.queries.present import Ends
 from streaming.times import duration_ms, instant_ms, now_ms
 
 SPANS = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 d", "7d": "7 d"}
 """The spans to choose from, as they stand in an address and on a button."""
 DEFAULT_SPAN = "1h"
-
-SILENT_AFTER = 3
-"""Every group is told every snapshot interval; after so many of them without a row none comes."""
 
 
 class Window(NamedTuple):
@@ -18,35 +16,6 @@ class Window(NamedTuple):
 
     since: int
     until: int
-
-
-class Ends(NamedTuple):
-    """Where history begins and ends."""
-
-    first: int
-    last: int
-    """When anything was told last."""
-    live: int
-    """What "now" is on the page: the clock's now, or `last` where the tables have been silent for too long."""
-    silent: bool
-    """Whether nothing has been told for so long that the page can't speak of now."""
-    retold: int
-    """Within what time every group tells its state anew; see `streaming.queries.retold`."""
-
-    def is_silent(self, last: int) -> bool:
-        """Whether what told something last at an instant has been silent for too long."""
-        return self.live - last >= SILENT_AFTER * self.retold
-
-    def has_turned(self) -> bool:
-        """Whether time alone has made the tables silent, or not silent, since this was worked out."""
-        return ends(self.first, self.last, self.retold).silent != self.silent
-
-
-def ends(first: int, last: int, retold: int, now: int | None = None) -> Ends:
-    """Where history ends, by the clock (``now``, if it isn't given) and by what was told."""
-    now = now_ms() if now is None else now
-    silent = now - last >= SILENT_AFTER * retold
-    return Ends(first, last, last if silent else max(now, last), silent, retold)
 
 
 def window(told: Ends, span: str, at: int | None) -> Window:

@@ -9,9 +9,9 @@ from nicegui.events import GenericEventArguments
 
 from streaming.dashboard.facts import History
 from streaming.dashboard.links import incident_link, rebalance_link
-from streaming.dashboard.moment import Ends
 from streaming.dashboard.palette import short_names
 from streaming.queries.answers import Incident, Interval, Queue
+from streaming.queries.present import Ends
 
 Place = tuple[str, str, int]
 """Topic, broker, queue id."""

@@ -9,12 +9,15 @@ from rich.table import Table
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.lab.state import FaultRecord
+from streaming.queries.ownership import queues
 from streaming.queries.words import (
     LOST,
     clock,
     duration,
     estimate,
     evidence_items,
+    number,
+    quantity,
     queue_name,
     strategy_name,
     trigger,
@@ -62,21 +65,21 @@ def _owners(model: ReadModel, group: Row, console: Console) -> None:
     health = f"[{_STATUS[group['health']]}]{group['health']}[/] {group['health_reason']}".rstrip()
     kind = {True: "ordered", False: "concurrent", None: "kind not known"}[group["orderly"]]
     name = strategy_name(group["strategy"])
-    table = _table("queue", "owner", "since", "expected", "lag", "status")
-    states = {(q["topic"], q["broker"], q["queue_id"]): q for q in model.queues(group["group"])}
-    for owner in model.owners(group["group"]):
-        queue = (owner["topic"], owner["broker"], owner["queue_id"])
-        state = states[queue]
-        if owner["topic"].startswith(RETRY_TOPIC_PREFIX):
-            continue
-        as_expected = state["expected_owner"] == owner["client_id"]
+    table = _table("queue", "owner", "since", "expected", "lag", "age", "status")
+    for queue in queues(model, group["group"]):
         table.add_row(
-            queue_name(*queue),
-            owner["client_id"] or "nobody",
-            clock(owner["since"]),
-            "the same" if as_expected else state["expected_owner"] or "not known",
-            "not known" if state["lag"] is None else str(state["lag"]),
-            f"[{_STATUS[state['status']]}]{state['status']}[/] {state['status_reason']}",
+            queue_name(queue.topic, queue.broker, queue.queue_id),
+            queue.owner or "unassigned",
+            clock(queue.since),
+            queue.expected_owner or "not known" if queue.is_elsewhere or not queue.owner else "as expected",
+            quantity(
+                number(queue.lag),
+                queue.lag_age_ms,
+                is_stale=queue.lag_is_stale,
+                bound="≥" if queue.lag_is_at_least else "",
+            ),
+            duration(queue.lag_age_ms),
+            f"[{_STATUS[queue.status]}]{queue.status}[/] {queue.status_reason}",
         )
     _print(console, f"{group['group']}: {kind}, {len(group['members'])} members, {name}, {health}", table)
 

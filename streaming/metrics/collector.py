@@ -1,6 +1,7 @@
 """The collector that prometheus-client asks at each scrape."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
@@ -14,6 +15,9 @@ from streaming.metrics.sources import Sources
 from streaming.settings import Settings
 from streaming.web.store import Store
 
+_FRESH_SECONDS = 5.0
+"""For so long what was read is shown again where no row has come."""
+
 
 class TablesCollector(Collector):
     """Everything that is read from tables and checkpoints."""
@@ -24,7 +28,7 @@ class TablesCollector(Collector):
         self._settings = settings
         self._sizes = Sizes(settings.runtime.tables)
         self._scraping = threading.Lock()
-        self._read: tuple[int, Facts] | None = None
+        self._read: tuple[int, float, Facts] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Read it now; one scrape after another."""
@@ -38,11 +42,11 @@ class TablesCollector(Collector):
             yield from job_families(self._settings.runtime.checkpoints)
 
     def _facts(self, limit: int) -> Facts:
-        """Read again only where there are new rows."""
-        version = self._store.version
-        if self._read is None or self._read[0] != version:
-            self._read = version, self._store.ask_here(facts, self._sources, limit)
-        return self._read[1]
+        """Read again only where there are new rows, or what was read may have become stale."""
+        version, now = self._store.version, time.monotonic()
+        if self._read is None or self._read[0] != version or now - self._read[1] > _FRESH_SECONDS:
+            self._read = version, now, self._store.ask_here(facts, self._sources, limit)
+        return self._read[2]
 
 
 def registry(store: Store, sources: Sources, settings: Settings) -> CollectorRegistry:

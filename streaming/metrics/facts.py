@@ -1,6 +1,7 @@
 """What a scrape tells, read from the tables in a few questions.
 
-The last state of every queue is the dear one, so it is asked once, and what is summed of it is summed here.
+The last state of every queue is the dear one, so it is asked once, and what is summed of it is summed here. Quantities
+are those of the newest observation by this machine's clock; what is stale is left out, so its series ends.
 """
 
 import json
@@ -13,6 +14,7 @@ from streaming.queries.answers import Coverage, Health, Incident
 from streaming.queries.incidents import incidents
 from streaming.read_model import ReadModel
 from streaming.read_model.reader import Row
+from streaming.times import now_ms
 
 DAY_MS = 86_400_000
 QUIET_CAUSE_DAYS = 7
@@ -27,12 +29,24 @@ FROM current_groups g
 ORDER BY g.cluster, g.group
 """
 _QUEUES = """
-SELECT q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status, q.lag, q.lock_age_ms FROM current_queues q
+SELECT
+    q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status,
+    CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
+    CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
+    CASE WHEN q.locked THEN $now - greatest(q.lock_at, p.lock_at, c.lock_at) END AS lock_age_ms
+FROM current_queues q
+LEFT JOIN progress_at($now) p
+    ON p.cluster = q.cluster AND p.group = q.group AND p.topic = q.topic AND p.broker = q.broker
+    AND p.queue_id = q.queue_id
+LEFT JOIN client_progress_at($now) c
+    ON c.cluster = q.cluster AND c.group = q.group AND c.topic = q.topic AND c.broker = q.broker
+    AND c.queue_id = q.queue_id AND c.client_id = q.owner
 """
 _TOPICS = """
 SELECT
     q.cluster, q.group, q.topic,
     CAST(sum(q.lag) AS BIGINT) AS lag,
+    max(q.waiting_ms) AS waiting_ms,
     count(*) FILTER (q.owner IS NULL) AS unowned,
     count(*) FILTER (q.lag IS NULL) AS lag_unknown,
     list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners
@@ -121,7 +135,7 @@ def facts(model: ReadModel, sources: Sources, queue_series: int) -> Facts:
     told = max((*(one.time for one in heard.values()), *(group.time for group in known)), default=0)
     ingested = max((one.ingest_time for one in heard.values()), default=0)
     with duckdb.connect(":memory:") as here:
-        here.register("queues", model.sql(_QUEUES))
+        here.register("queues", model.sql(_QUEUES, {"now": now_ms()}))
         topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
         unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
     return Facts(

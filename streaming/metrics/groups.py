@@ -80,16 +80,27 @@ def _lag(facts: Facts) -> Iterator[Metric]:
     ]
     yield family(
         "rocketmq_consumer_lag_messages",
-        "Messages that wait, in the queues whose lag is known; no series where it is known of none.",
+        "Messages that wait, in the queues whose lag is known and not stale; no series where it is known of none.",
         labels,
         ((values, row["lag"]) for values, row in named),
     )
     yield family(
         "rocketmq_consumer_lag_unknown_queues",
-        "Queues whose lag is not known: the lag of their topic is at least what is told.",
+        "Queues whose lag is not known, or stale: the lag of their topic is at least what the other queues have.",
         labels,
         ((values, row["lag_unknown"]) for values, row in named),
     )
+    yield family(
+        "rocketmq_consumer_waiting_seconds",
+        "How long the next message has waited, of the queue where it has waited longest; at most where the broker is "
+        "not asked for it. No series where it is not known, or stale.",
+        labels,
+        ((values, _seconds(row["waiting_ms"])) for values, row in named),
+    )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return milliseconds / 1000 if milliseconds is not None else None
 
 
 def _rebalances(facts: Facts) -> Metric:

@@ -38,7 +38,7 @@ def queue_families(facts: Facts, limit: int) -> Iterator[Metric]:
     )
     yield family(
         "rocketmq_consumer_queue_lock_age_ms",
-        "Since when the owner's lock of a queue that is not ok was not renewed, as last told; of `others` the longest.",
+        "How long ago the owner last renewed the lock of a queue that is not ok; of `others` the longest.",
         _LABELS,
         ((labels, row["lock_age_ms"]) for labels, row in rows),
     )

@@ -62,8 +62,11 @@ class Group(Answer):
     subscriptions: tuple[str, ...]
     queues: int = Field(description="Retry queues left out.")
     unowned: int | None = Field(description="How many of them nobody has; None where clients don't divide them.")
-    lag: int | None = Field(description="Of the queues whose lag is known; None: of none.")
-    lag_unknown: int = Field(description="Of how many queues it is not known.")
+    lag: int | None = Field(description="The sum over queues whose lag is known and not stale; None: of none.")
+    lag_is_at_least: bool = Field(description="Of some of them a lower bound alone is known.")
+    lag_unknown: int = Field(description="Of how many queues the lag is not known, or stale.")
+    lag_stale: int = Field(description="Of how many of these it was known once within the last 15 minutes.")
+    lag_age_ms: int | None = Field(description="How old the oldest lag in the sum is at the instant.")
     incidents: OpenIncidents
     last_rebalance: int | None
     coverage: Coverage
@@ -81,16 +84,29 @@ class Queue(Answer):
     since: int | None = Field(description="Since when it has this owner, or none.")
     expected_owner: str | None
     locked: bool | None
-    lock_age_ms: int | None
+    lock_age_ms: int | None = Field(description="Since the owner renewed its lock, at the instant asked for.")
+    pull_age_ms: int | None = Field(description="Since the owner pulled.")
+    consume_age_ms: int | None = Field(description="Since the owner's listener was given a message, or returned.")
+    commit_age_ms: int | None = Field(description="Since the commit changed; only a broker's hook knows it.")
     commit_offset: int | None
     broker_offset: int | None
-    lag: int | None
-    cached_count: int | None
-    pull_age_ms: int | None
-    consume_age_ms: int | None
+    lag: int | None = Field(description="The last that was observed by the instant, within 15 minutes or 3 intervals.")
+    lag_is_at_least: bool = Field(description="There may be more: a hook saw what was pulled, not the newest offset.")
+    lag_time: int | None = Field(description="When it was observed.")
+    lag_age_ms: int | None = Field(description="How old the observation is at the instant.")
+    lag_is_stale: bool = Field(description="It is older than two intervals of its source.")
+    in_flight: int | None = Field(description="Messages that were pulled and are not committed.")
+    ready: int | None = Field(description="Messages that were not pulled yet.")
+    waiting_ms: int | None = Field(description="How long the next message has waited; 0: none waits.")
+    waiting_is_at_most: bool = Field(description="It may be less: the message before it is so old.")
+    waiting_age_ms: int | None
+    waiting_is_stale: bool
+    cached_count: int | None = Field(description="Messages that the owner has cached, as it last answered.")
+    cached_age_ms: int | None
+    cached_is_stale: bool
     status: Health
     status_reason: str
-    time: int = Field(description="When the queue's state was last told; the ages are of then.")
+    time: int = Field(description="When owner, lock and status were last written.")
 
     @property
     def is_elsewhere(self) -> bool:
@@ -230,12 +246,13 @@ class Overview(Answer):
 
 
 class LagPoint(Answer):
-    """A group's lag at the end of a slice of time."""
+    """A topic's lag, and how long its oldest message has waited, at the end of a slice of time."""
 
     time: int
     topic: str
-    lag: int | None
-    lag_unknown: int
+    lag: int | None = Field(description="The sum over queues whose lag is known and not stale.")
+    lag_unknown: int = Field(description="Of how many queues it is not known, or stale.")
+    waiting_ms: int | None = Field(description="The longest of the queues of which it is known and not stale.")
 
 
 class Share(Answer):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rebalance_model.entities import in_java_order
 from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
 from streaming.queries.incidents import incidents_of
+from streaming.queries.present import present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.subject import Subject, explain_nothing, instant_of, subject
 from streaming.read_model.reader import ReadModel, Row
@@ -21,7 +22,8 @@ SELECT
     -- Who reads which queue is not known of clients that pull by themselves; of broadcasting ones each reads them all.
     CASE WHEN g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING'
         THEN coalesce(q.unowned, 0) END AS unowned,
-    q.lag, coalesce(q.lag_unknown, 0) AS lag_unknown, q.owned,
+    q.lag, coalesce(q.lag_is_at_least, false) AS lag_is_at_least, coalesce(q.lag_unknown, 0) AS lag_unknown,
+    coalesce(q.lag_stale, 0) AS lag_stale, q.lag_age_ms, q.owned,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
     r.last_rebalance
 FROM groups_at($instant) g
@@ -30,10 +32,16 @@ LEFT JOIN (
         s.cluster, s.group,
         count(*) AS queues,
         count(*) FILTER (s.owner IS NULL) AS unowned,
-        CAST(sum(s.lag) AS BIGINT) AS lag,
-        count(*) FILTER (s.lag IS NULL) AS lag_unknown,
+        CAST(sum(p.lag) FILTER (NOT p.lag_is_stale) AS BIGINT) AS lag,
+        bool_or(p.lag_is_at_least AND NOT p.lag_is_stale) AS lag_is_at_least,
+        count(*) FILTER (p.lag IS NULL OR p.lag_is_stale) AS lag_unknown,
+        count(*) FILTER (p.lag_is_stale) AS lag_stale,
+        max(p.lag_age_ms) FILTER (NOT p.lag_is_stale) AS lag_age_ms,
         histogram(s.owner) AS owned
     FROM queues_at($instant) s
+    LEFT JOIN progress_at($now) p
+        ON p.cluster = s.cluster AND p.group = s.group AND p.topic = s.topic AND p.broker = s.broker
+        AND p.queue_id = s.queue_id
     WHERE NOT starts_with(s.topic, '%RETRY%')
     GROUP BY s.cluster, s.group
 ) q ON q.cluster = g.cluster AND q.group = g.group
@@ -75,7 +83,7 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
         NotFoundError: there is no such cluster.
         UserError: history begins later.
     """
-    wanted = {"instant": instant_of(at), "cluster": cluster, "group": None}
+    wanted = {"instant": instant_of(at), "now": present(model, at), "cluster": cluster, "group": None}
     found = [_group(row) for row in model.rows(_GROUPS, wanted)]
     if not found:
         explain_nothing(model, cluster, at)
@@ -121,7 +129,7 @@ def last_told(model: ReadModel, of: Subject) -> LastTold:
 
 
 def _row_of(model: ReadModel, of: Subject) -> Row:
-    [row] = model.rows(_GROUPS, of._asdict())
+    [row] = model.rows(_GROUPS, {**of._asdict(), "now": present(model, of.at)})
     return row
 
 

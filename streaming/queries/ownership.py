@@ -4,6 +4,7 @@ from rebalance_model.entities import MessageQueue
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import Interval, OwnerChange, Queue
 from streaming.queries.groups import last_told
+from streaming.queries.present import present
 from streaming.queries.subject import Subject, instant_of, subject
 from streaming.read_model.reader import ReadModel
 
@@ -11,16 +12,38 @@ _OF_GROUP = "t.cluster = $cluster AND t.group = $group"
 _OF_TOPIC = "($topic IS NULL OR t.topic = $topic) AND ($retry OR NOT starts_with(t.topic, '%RETRY%'))"
 _IN_ORDER = "ORDER BY t.topic, t.broker, t.queue_id"
 
+
+def _age(stamp: str) -> str:
+    """How old a stamp is at the instant, in SQL; a stamp of a clock that is ahead is of now."""
+    return f"CASE WHEN {stamp} > $now THEN 0 ELSE $now - {stamp} END"
+
+
 _QUEUES = f"""
 SELECT
     t.cluster, t.group, t.topic, t.broker, t.queue_id,
     CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END AS owner, o.since, t.expected_owner,
-    t.locked, t.lock_age_ms, t.commit_offset, t.broker_offset, t.lag, t.cached_count, t.pull_age_ms, t.consume_age_ms,
+    t.locked,
+    CASE WHEN t.locked THEN {_age("greatest(t.lock_at, p.lock_at, c.lock_at)")} END AS lock_age_ms,
+    {_age("greatest(t.pull_at, p.pull_at, c.pull_at)")} AS pull_age_ms,
+    {_age("greatest(t.consume_at, c.consume_at)")} AS consume_age_ms,
+    {_age("p.commit_at")} AS commit_age_ms,
+    p.commit_offset, p.broker_offset,
+    p.lag, coalesce(p.lag_is_at_least, false) AS lag_is_at_least, p.lag_time, p.lag_age_ms,
+    coalesce(p.lag_is_stale, false) AS lag_is_stale, p.in_flight, p.ready,
+    p.waiting_ms, coalesce(p.waiting_is_at_most, false) AS waiting_is_at_most, p.waiting_age_ms,
+    coalesce(p.waiting_is_stale, false) AS waiting_is_stale,
+    c.cached_count, c.client_age_ms AS cached_age_ms, coalesce(c.client_is_stale, false) AS cached_is_stale,
     t.status, t.status_reason, t.time
 FROM queues_at($instant) t
 LEFT JOIN owners_at($instant) o
     ON o.cluster = t.cluster AND o.group = t.group AND o.topic = t.topic AND o.broker = t.broker
     AND o.queue_id = t.queue_id
+LEFT JOIN progress_at($now) p
+    ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
+    AND p.queue_id = t.queue_id
+LEFT JOIN client_progress_at($now) c
+    ON c.cluster = t.cluster AND c.group = t.group AND c.topic = t.topic AND c.broker = t.broker
+    AND c.queue_id = t.queue_id AND c.client_id = CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END
 WHERE {_OF_GROUP} AND {_OF_TOPIC}
 {_IN_ORDER}
 """  # noqa: S608  parts of ours
@@ -46,7 +69,8 @@ def queues(  # noqa: PLR0913  filters
 
 def queues_of(model: ReadModel, of: Subject, topic: str | None = None, *, retry: bool = False) -> list[Queue]:
     """The queues of the group that was found."""
-    found = [Queue(**row) for row in model.rows(_QUEUES, {**of._asdict(), "topic": topic, "retry": retry})]
+    wanted = {**of._asdict(), "now": present(model, of.at), "topic": topic, "retry": retry}
+    found = [Queue(**row) for row in model.rows(_QUEUES, wanted)]
     if not found and topic is not None:
         _check_known(model, of, topic)
     return found

@@ -18,6 +18,11 @@ class Subject(NamedTuple):
     instant: int
     """Epoch milliseconds; `INT64_MAX` is now."""
 
+    @property
+    def at(self) -> int | None:
+        """The instant; None is now."""
+        return None if self.instant == INT64_MAX else self.instant
+
 
 def instant_of(at: int | None) -> int:
     """The instant as the tables' functions take it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Literal
 
 from rebalance_model.allocation import strategy_of_class
 
@@ -86,9 +87,23 @@ def number(value: int | None) -> str:
     return NOT_KNOWN if value is None else f"{value:,}"
 
 
-def total(known: int | None, unknown: int) -> str:
-    """A sum of which some parts are not known: it is at least so much."""
-    return NOT_KNOWN if known is None else f"{'≥' if unknown else ''}{known:,}"
+def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
+    """A sum of which some parts are not known, or have a lower bound alone: it is at least so much."""
+    return NOT_KNOWN if known is None else f"{'≥' if unknown or at_least else ''}{known:,}"
+
+
+def quantity(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> str:
+    """A number as it was observed: marked where that is too long ago to speak of the instant.
+
+    Args:
+        text: the number with its unit, or `NOT_KNOWN`.
+        age_ms: how long ago it was observed.
+        is_stale: whether that is more than two intervals of its source.
+        bound: whether the number is a bound.
+    """
+    if text == NOT_KNOWN:
+        return text
+    return f"{bound}{text}" + (f" (stale, {duration(age_ms)} old)" if is_stale else "")
 
 
 def estimate(value: int | None, least: int | None, most: int | None) -> str:

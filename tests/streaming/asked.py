@@ -12,9 +12,11 @@ import msgspec
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.effects import (
     AnyEffect,
+    AnyRow,
     AssignmentChange,
     GroupSnapshot,
     IncidentTransition,
+    QueueProgress,
     QueueSnapshot,
     RebalanceSettled,
 )
@@ -33,7 +35,7 @@ Place = tuple[str, str, int]
 
 
 @cache
-def everything() -> tuple[AnyEffect, ...]:
+def everything() -> tuple[AnyRow, ...]:
     """Groups g and h; twin in two clusters; groups that broadcast, pull by themselves, are well; g's retry topic."""
     told = effects(Policy())
     of_h = [effect for effect in told if effect.group == "h"]
@@ -65,7 +67,7 @@ def _late() -> list[AnyEffect]:
     ]
 
 
-def _twin(effect: AnyEffect, cluster: str) -> AnyEffect:
+def _twin(effect: AnyRow, cluster: str) -> AnyRow:
     """As it would be in a group called twin; there, the storm explains the stale heartbeats."""
     moved = msgspec.structs.replace(effect, group="twin", cluster=cluster)
     if not isinstance(moved, IncidentTransition):
@@ -86,7 +88,7 @@ def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
     ]
 
 
-def write(tables: Path, told: tuple[AnyEffect, ...]) -> None:
+def write(tables: Path, told: tuple[AnyRow, ...]) -> None:
     """The tables with these effects, and the archive of the log that led to them."""
     append(make_tables(tables), told)
     log = [
@@ -131,6 +133,24 @@ class Told:
         """The last state of each queue, retry queues left out."""
         last = {(queue.topic, queue.broker, queue.queue_id): queue for queue in self.of(QueueSnapshot)}
         return {place: queue for place, queue in last.items() if not place[0].startswith(RETRY_TOPIC_PREFIX)}
+
+    def lags(self) -> dict[Place, tuple[int | None, bool]]:
+        """The lag of each queue and whether it is stale, by a reading of its own: exact and fresh, or a fresh bound."""
+        seen: dict[Place, list[tuple[int, int, int, bool]]] = {}
+        for row in everything():
+            mine = isinstance(row, QueueProgress) and (row.cluster, row.group) == (self.cluster, self.group)
+            if not mine or not self.instant - 900_000 < row.time <= self.instant:
+                continue
+            bounds = row.lag_is_at_least or (False,) * len(row.topic)
+            for topic, queue_id, lag, bound in zip(row.topic, row.queue_id, row.lag, bounds, strict=False):
+                if lag is not None:
+                    seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
+        found: dict[Place, tuple[int | None, bool]] = {}
+        for place, told in seen.items():
+            last = [max((one for one in told if one[3] is bound), default=None) for bound in (False, True)]
+            fresh = [one for one in last if one is not None and self.instant - one[0] <= 2 * one[1]]
+            found[place] = (fresh[0][2], False) if fresh else (max(one for one in last if one is not None)[2], True)
+        return found
 
     def state(self) -> GroupSnapshot:
         """The last state of the group."""

@@ -69,11 +69,10 @@ class Story:
             health_reason="", coverage="{}",
         )  # fmt: skip
 
-    def queue(self, time: int, lag: int | None, queue_id: int = 0) -> None:
+    def queue(self, time: int, reason: str = "", queue_id: int = 0) -> None:
         self.add(
             QueueSnapshot, time, topic="Orders", broker="b", queue_id=queue_id, owner="A", expected_owner="A",
-            locked=True, lock_age_ms=1, commit_offset=1, broker_offset=None, lag=lag, cached_count=0, pull_age_ms=1,
-            consume_age_ms=1, status="OK", status_reason="",
+            locked=True, lock_at=time - 1, pull_at=None, consume_at=time, status="OK", status_reason=reason,
         )  # fmt: skip
 
     def progress(self, time: int, kind: str = "CONSUME_STATS", interval: int = 10_000, **arrays: tuple) -> None:
@@ -94,7 +93,7 @@ def orders() -> list[Effect | QueueProgress]:
         story.owner(100, queue_id, "A", "ASSIGNED", evidence="FIRST_SEEN")
     story.owner(100, 0, "A", "ASSIGNED", topic="%RETRY%orders")
     story.group(100, "OK")
-    story.queue(100, 5)
+    story.queue(100)
     story.owner(500, 0, "A", "RELEASED", "r1", evidence="TAKEN_OVER")
     story.owner(500, 0, "B", "ASSIGNED", "r1")
     story.rebalance(450, 510, "r1", 1)
@@ -109,7 +108,7 @@ def orders() -> list[Effect | QueueProgress]:
     story.rebalance(600, 750, "r2", 2, converged=False)
     story.incident(910, "i1", "RESOLVED")
     story.group(910, "BAD")
-    story.queue(910, None)
+    story.queue(910, "later")
     story.progress(100, queue_id=(0, 1), lag=(5, None), waiting_ms=(40, None), waiting_is_at_most=(True, False))
     story.progress(300, "HOOK", queue_id=(0, 1), lag=(1, 3), lag_is_at_least=(True, True), pull_at=(250, None))
     story.progress(400, "CONSUME_TIME_SPAN", queue_id=(0,), waiting_ms=(12,))
@@ -272,16 +271,16 @@ def test_rebalances_keep_their_moves(model):
 
 def test_the_last_state_of_groups_and_queues(model):
     assert pick(model.groups("orders"), "time", "health", "members") == [(910, "BAD", ["A", "B"])]
-    assert pick(model.queues("orders"), "time", "lag") == [(910, None)]
+    assert pick(model.queues("orders"), "time", "status_reason") == [(910, "later")]
 
 
 def test_a_queue_is_its_group_s_while_the_group_tells_of_it(tmp_path):
     """At the latest once an hour; a group that fell silent long before another is shown as it was then."""
     hour, live, silent = 3_600_000, Story(), Story(group="silent")
-    silent.queue(0, 1)
+    silent.queue(0)
     silent.group(0, "OK")
-    live.queue(20 * hour, 7, queue_id=1)
-    live.queue(22 * hour + 1, 8, queue_id=2)
+    live.queue(20 * hour, queue_id=1)
+    live.queue(22 * hour + 1, queue_id=2)
     live.group(23 * hour, "OK")
     append(make_tables(tmp_path), live.rows + silent.rows)
 

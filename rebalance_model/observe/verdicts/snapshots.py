@@ -9,8 +9,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.group.expectation import declared_strategy, group_info
-from rebalance_model.observe.polls.offsets import committed, lag_of
-from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueState, QueueTold
+from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueTold
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.ages import Ages, hook_lock
 from rebalance_model.observe.verdicts.coverage import coverage, hooks_of, is_polled
@@ -125,7 +124,7 @@ def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, alway
     told = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
     if always or told != queue.told:
         queue.told = told
-        turn.emit(_queue_row(turn, mq, queue, told))
+        turn.emit(_queue_row(turn, mq, told))
 
 
 def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
@@ -137,9 +136,9 @@ def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bo
     return entry.client_id == state.queues[mq].owner if entry is not None and owner is not None else None
 
 
-def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold) -> QueueSnapshot:
+def _queue_row(turn: Turn, mq: MessageQueue, told: QueueTold) -> QueueSnapshot:
     ages = Ages.of(turn, mq)
-    held = ages.queue if ages is not None else None
+    lock_at, pull_at, consume_at = _stamps(turn, ages) if ages is not None else (None, None, None)
     owner, expected, locked, status, reason = told
     return QueueSnapshot(
         **turn.next_row(),
@@ -149,13 +148,19 @@ def _queue_row(turn: Turn, mq: MessageQueue, queue: QueueState, told: QueueTold)
         owner=owner,
         expected_owner=expected,
         locked=locked,
-        lock_age_ms=ages.lock if ages is not None and locked else None,
-        commit_offset=committed(turn, mq, queue),
-        broker_offset=queue.broker_offset,
-        lag=lag_of(queue),
-        cached_count=held.cached_count if held is not None else None,
-        pull_age_ms=ages.pull if ages is not None else None,
-        consume_age_ms=ages.consume if ages is not None else None,
+        lock_at=lock_at if locked else None,
+        pull_at=pull_at,
+        consume_at=consume_at,
         status=status,
         status_reason=reason,
     )
+
+
+def _stamps(turn: Turn, ages: Ages) -> tuple[int | None, int | None, int | None]:
+    """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer."""
+    answers = ages.queue is not None and not ages.client.silent
+    said_at = ages.client.answered if answers else turn.time
+    lock_of = turn.time if ages.lock_is_exact else said_at
+    known = ((lock_of, ages.lock), (said_at, ages.pull), (said_at, ages.consume))
+    lock_at, pull_at, consume_at = (of - age if age is not None else None for of, age in known)
+    return lock_at, pull_at, consume_at

@@ -1,7 +1,7 @@
 """`rebalance-watch group assignments`: who has each queue of a group, who should, and how it goes."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import RenderableType
@@ -42,7 +42,11 @@ def assignments(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """Who has each queue of a group, who should have it, and how it goes. Ages are of when the queue was last told."""
+    """Show who has each queue of a group, who should have it, and how it goes.
+
+    Lag and waiting time are the last that was observed by the instant, so long ago as age says; ages of lock, pull and
+    consumption are those of the instant.
+    """
     from streaming.queries.groups import last_told
     from streaming.queries.ownership import queues_of
     from streaming.queries.subject import subject
@@ -61,11 +65,25 @@ def assignments(  # noqa: PLR0913  a command line
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
         return _draw(queues, now, broadcasting=broadcasting)
 
-    present(ask, draw, Queue, Output(output, watch, every))
+    present(ask, draw, Queue, Output(output, watch, every), current=at is None)
 
 
 def _is_problem(queue: Queue) -> bool:
     return queue.status != "OK" or queue.is_elsewhere
+
+
+def _lag(queue: Queue) -> Cell:
+    bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
+    shown = words.number(queue.lag)
+    text = words.quantity(shown, queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    return Cell(text, "dim" if queue.lag_is_stale else "")
+
+
+def _waiting(queue: Queue) -> Cell:
+    bound: Literal["≤", ""] = "≤" if queue.waiting_is_at_most else ""
+    shown = words.duration(queue.waiting_ms)
+    text = words.quantity(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
+    return Cell(text, "dim" if queue.waiting_is_stale else "")
 
 
 def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> RenderableType:
@@ -78,6 +96,8 @@ def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> Renderabl
             Column("since", spare=True),
             Column("expected"),
             Column("lag", right=True),
+            Column("age", right=True),
+            Column("waiting", right=True, spare=True),
             Column("lock", right=True, spare=True),
             Column("pulled", right=True, spare=True),
             Column("consumed", right=True, spare=True),
@@ -85,14 +105,16 @@ def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> Renderabl
         ]
     )
     for queue in queues:
-        owner = Cell("every client" if broadcasting else "nobody", "" if broadcasting else "yellow")
+        owner = Cell("every client" if broadcasting else "unassigned", "" if broadcasting else "yellow")
         expected = Cell("same", "dim") if queue.owner and queue.expected_owner == queue.owner else None
         table.add(
             words.queue_name(queue.topic, queue.broker, queue.queue_id),
             owner if queue.owner is None else queue.owner,
             words.moment(queue.since, now),
             expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
-            words.number(queue.lag),
+            _lag(queue),
+            words.duration(queue.lag_age_ms),
+            _waiting(queue),
             "none" if queue.locked is False else words.duration(queue.lock_age_ms),
             words.duration(queue.pull_age_ms),
             words.duration(queue.consume_age_ms),

@@ -34,7 +34,9 @@ def groups(  # noqa: PLR0913  a command line
     """Every group, the unhealthy ones first."""
     from streaming.queries.groups import groups as ask
 
-    found = present(lambda model: ask(model, instant(at), cluster), _draw, Group, Output(output, watch, every))
+    found = present(
+        lambda model: ask(model, instant(at), cluster), _draw, Group, Output(output, watch, every), current=at is None
+    )
     if check and any(group.health != "OK" for group in found):
         raise typer.Exit(3)
 
@@ -51,10 +53,12 @@ def _draw(groups: Sequence[Group], now: int) -> RenderableType:
             Column("kind", spare=True),
             Column("members", right=True),
             Column("queues", right=True),
-            Column("unowned", right=True),
+            Column("unassigned", right=True),
             Column("lag", right=True),
+            Column("age", right=True, spare=True),
+            Column("unknown", right=True, spare=True),
             Column("rebalanced", spare=True),
-            Column("told", spare=True),
+            Column("updated", spare=True),
             Column("open"),
             Column("why"),
         ]
@@ -68,7 +72,9 @@ def _draw(groups: Sequence[Group], now: int) -> RenderableType:
             words.number(len(group.members)),
             words.number(group.queues),
             Cell(words.number(group.unowned), "yellow" if group.unowned else ""),
-            words.total(group.lag, group.lag_unknown),
+            words.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least),
+            words.duration(group.lag_age_ms),
+            Cell(words.number(group.lag_unknown), "dim" if not group.lag_unknown else "yellow"),
             words.moment(group.last_rebalance, now),
             words.moment(group.time, now),
             words.open_incidents(group.incidents.critical, group.incidents.warning, group.incidents.info),

@@ -48,7 +48,11 @@ def show(  # noqa: PLR0913  a command line
 
     name = named(group, group_option)
     told = present(
-        lambda model: overview(model, name, cluster, instant(at)), _draw, Overview, Output(output, watch, every)
+        lambda model: overview(model, name, cluster, instant(at)),
+        _draw,
+        Overview,
+        Output(output, watch, every),
+        current=at is None,
     )
     if check and told.group.health != "OK":
         raise typer.Exit(3)
@@ -74,13 +78,20 @@ def _styled(cell: Cell) -> tuple[str, str]:
 
 def _facts(group: Group, now: int) -> Iterator[str]:
     kind = words.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
-    yield f"{kind}, {words.strategy_name(group.strategy)}, told {words.moment(group.time, now)} UTC"
+    yield f"{kind}, {words.strategy_name(group.strategy)}, updated {words.moment(group.time, now)} UTC"
     topics = [visible(told) for told in group.subscriptions if not told.startswith(RETRY_TOPIC_PREFIX)]
     yield f"subscribes {', '.join(topics) or 'nothing that is known'}"
-    unowned = "each client reads them all" if group.unowned is None else f"{group.unowned:,} without an owner"
-    lag = f"lag {words.total(group.lag, group.lag_unknown)}"
-    unknown = f" (not known of {group.lag_unknown:,})" if group.lag_unknown else ""
-    yield f"{group.queues:,} queues, {unowned}, {lag}{unknown}"
+    unowned = "each client reads them all" if group.unowned is None else f"{group.unowned:,} unassigned"
+    yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
+
+
+def _lag(group: Group) -> str:
+    """The sum of what is known and not stale, how old it is, and of how many queues it is not known."""
+    known = words.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
+    age = f", {words.duration(group.lag_age_ms)} old" if group.lag_age_ms is not None else ""
+    stale = f", {group.lag_stale:,} of them stale" if group.lag_stale else ""
+    missing = f" (of {group.lag_unknown:,} queues not known{stale})" if group.lag_unknown else ""
+    return f"{known}{age}{missing}"
 
 
 def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
@@ -110,7 +121,7 @@ def _members(group: Group, members: Sequence[Member]) -> RenderableType:
     for member in shown:
         table.add(member.client_id, f"{member.queues:,}", "" if member.is_member else Cell("no member", "yellow"))
     if group.unowned:
-        table.add(Cell("nobody", "yellow"), Cell(f"{group.unowned:,}", "yellow"), "")
+        table.add(Cell("unassigned", "yellow"), Cell(f"{group.unowned:,}", "yellow"), "")
     if len(members) > _MEMBERS:
         note = Text(f"those with the most and the fewest of {len(members):,}; --format json has all", style="dim")
         return Lines(table, note)

@@ -1,8 +1,8 @@
 -- The last state, told by an instant (epoch milliseconds), of each queue that its group then had: a group tells all of
 -- them once an hour at the latest (policy: snapshot_interval), so nothing older than its last hour is looked at.
 SELECT
-    l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_age_ms,
-    l.commit_offset, l.broker_offset, l.lag, l.cached_count, l.pull_age_ms, l.consume_age_ms, l.status, l.status_reason
+    l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_at,
+    l.pull_at, l.consume_at, l.status, l.status_reason
 FROM (
     SELECT
         s.*,

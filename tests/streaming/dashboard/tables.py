@@ -8,10 +8,12 @@ from pathlib import Path
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
     AnyEffect,
+    AnyRow,
     AssignmentChange,
     GroupSnapshot,
     IncidentTransition,
     QueueMove,
+    QueueProgress,
     QueueSnapshot,
     RebalanceSettled,
 )
@@ -44,13 +46,13 @@ class Group:
         self.topic = topic
         self.clients = clients
         self.seq = 0
-        self.rows: list[AnyEffect] = []
+        self.rows: list[AnyRow] = []
 
     def _add(self, kind: type[AnyEffect], time: int, **fields: object) -> None:
         self.seq += 1
         self.rows.append(kind(time=time, seq=self.seq, **self.common, **fields))
 
-    def taken(self) -> list[AnyEffect]:
+    def taken(self) -> list[AnyRow]:
         """The rows since the last call."""
         rows, self.rows = self.rows, []
         return rows
@@ -63,11 +65,25 @@ class Group:
         )  # fmt: skip
 
     def queue(self, time: int, queue_id: int, owner: str | None, **fields: object) -> None:
-        told = {"expected_owner": owner, "status": "OK", "status_reason": "", "lag": 3, "locked": True, **fields}
+        lag, interval = fields.pop("lag", 3), fields.pop("interval_ms", 5 * MINUTE)
+        told = {"expected_owner": owner, "status": "OK", "status_reason": "", "locked": True, **fields}
         self._add(
             QueueSnapshot, time, topic=self.topic, broker="broker-a", queue_id=queue_id, owner=owner,
-            lock_age_ms=4_200, commit_offset=100, broker_offset=103, cached_count=0, pull_age_ms=12_000,
-            consume_age_ms=13_000, **told,
+            lock_at=time - 4_200, pull_at=time - 12_000, consume_at=time - 13_000, **told,
+        )  # fmt: skip
+        self.progress(time, (queue_id,), (lag,), interval)
+
+    def progress(
+        self, time: int, queue_ids: tuple[int, ...], lags: tuple[int | None, ...], interval_ms: int = 10_000
+    ) -> None:
+        """What an answer says of queues."""
+        self.rows.append(
+            QueueProgress(
+                cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked=None,
+                interval_ms=interval_ms, source="POLL", kind="CONSUME_STATS", topic=(self.topic,) * len(queue_ids),
+                queue_id=queue_ids, lag=lags, waiting_ms=tuple(lag and 1_000 * lag for lag in lags),
+                waiting_is_at_most=tuple(bool(lag) for lag in lags),
+            )
         )  # fmt: skip
 
     def owner(self, time: int, queue_id: int, client: str, action: str = "ASSIGNED", rebalance: str = "") -> None:

@@ -1,6 +1,7 @@
 """What the pages work out before anything is drawn."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -10,12 +11,13 @@ from streaming.dashboard import group_state
 from streaming.dashboard.facts import history, overview, state
 from streaming.dashboard.links import group_link, incident_link
 from streaming.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
-from streaming.dashboard.moment import SILENT_AFTER, Ends, Window, ends, until, window
+from streaming.dashboard.moment import Window, until, window
 from streaming.dashboard.ownership_timeline import timeline_data
 from streaming.dashboard.paging import page_of
 from streaming.dashboard.palette import COLOURS, colours, short_names
 from streaming.queries.answers import Move
 from streaming.queries.lag import lag
+from streaming.queries.present import SILENT_AFTER, Ends, ends
 from streaming.queries.subject import subject
 from streaming.read_model import ReadModel
 from tests.streaming.dashboard.tables import CLIENTS, DIED, MINUTE, Group, shop
@@ -43,7 +45,7 @@ def told():
     gaps.owner(NOW - 20 * MINUTE, 0, "a@2", "RELEASED")
     for queue_id in (0, 1):
         gaps.queue(NOW - 40 * MINUTE, queue_id, None, lag=5)
-    gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)  # the other one is not told again, and holds
+    gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)
     gaps.queue(NOW - 34 * MINUTE, 1, None, lag=None)
     return [row for group in [*shop(NOW), gaps] for row in group.taken()]
 
@@ -112,8 +114,8 @@ def test_a_page_over_silent_tables_says_so():
             "home_head", at=None, ends=Ends(0, NOW, NOW, silent=silent, retold=RETOLD), incidents=[], counts=Counter()
         )
 
-    assert "Nothing has been told since" in head(silent=True)
-    assert "Nothing has been told since" not in head(silent=False)
+    assert "No telemetry since" in head(silent=True)
+    assert "No telemetry since" not in head(silent=False)
 
 
 @pytest.mark.parametrize(
@@ -187,16 +189,20 @@ def test_the_health_of_a_group_that_is_told_no_more_is_not_known(model):
     assert then == {"gaps-group": "OK"}
 
 
-def test_a_queues_lag_holds_until_it_is_told_again_or_no_more(model):
+def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(model):
+    """Both queues are seen at -40 min, one again at -35; each is stale after 10 minutes and gone after 15."""
     points = lag(model, subject(model, "gaps-group"), NOW - HOUR, NOW)
 
-    assert [(round((p.time - NOW) / MINUTE), p.lag, p.lag_unknown) for p in points] == [
-        (-40, 10, 0),
-        (-34, 12, 0),
-        (-34, 7, 1),
-        (-24, None, 1),
-        (-24, None, 0),
+    shown = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
+    changes = [one for before, one in pairwise([(0, None, None, 0), *shown]) if before[1:] != one[1:]]
+    assert changes == [
+        (-40, 10, 0, 5_000),
+        (-35, 12, 0, 7_000),
+        (-29.5, 7, 1, 7_000),
+        (-24.5, None, 2, None),
+        (-19.5, None, 1, None),
     ]
+    assert shown[-1][0] == -19
 
 
 def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, monkeypatch):
@@ -208,5 +214,3 @@ def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, mo
 
     with ReadModel(tmp_path / "tables") as model:
         assert {group.group: group.health for group in overview(model).groups}["gaps-group"] == "OK"
-        points = lag(model, subject(model, "gaps-group"), NOW - HOUR, NOW)
-        assert [(p.lag, p.lag_unknown) for p in points] == [(10, 0), (12, 0), (7, 1)]

@@ -9,10 +9,12 @@ import pyarrow as pa
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
     AnyEffect,
+    AnyRow,
     AssignmentChange,
     GroupSnapshot,
     IncidentTransition,
     QueueMove,
+    QueueProgress,
     QueueSnapshot,
     RebalanceSettled,
 )
@@ -31,7 +33,7 @@ class World:
 
     def __init__(self) -> None:
         self.seq = 0
-        self.effects: list[AnyEffect] = []
+        self.effects: list[AnyRow] = []
         self.rows: dict[str, list[dict]] = {"telemetry": [], "telemetry_rejected": [], "quality_results": []}
 
     def _add(self, kind: type[AnyEffect], time: int, group: str, **fields: object) -> None:
@@ -51,11 +53,18 @@ class World:
 
     def queue(self, group: str, queue_id: int, owner: str | None = "A", status: str = "OK", **fields: object) -> None:
         time, topic = fields.pop("time", NOON), fields.pop("topic", "Orders")
+        lag, lock_age = fields.pop("lag", 2), fields.pop("lock_age_ms", 1_000)
+        self.effects.append(
+            QueueProgress(
+                cluster="c", group=group, broker="b", time=time, asked=time - 5, interval_ms=10_000, source="POLL",
+                kind="CONSUME_STATS", topic=(topic,), queue_id=(queue_id,), lag=(lag,), waiting_ms=(500,),
+            )
+        )  # fmt: skip
         self._add(
             QueueSnapshot, time, group, topic=topic, broker="b", queue_id=queue_id, owner=owner, status=status,
             **{
-                "expected_owner": owner, "locked": True, "lock_age_ms": 1_000, "commit_offset": 5, "broker_offset": 7,
-                "lag": 2, "cached_count": 0, "pull_age_ms": 1, "consume_age_ms": 1, "status_reason": "", **fields,
+                "expected_owner": owner, "locked": True, "lock_at": None if lock_age is None else time - lock_age,
+                "pull_at": time, "consume_at": time, "status_reason": "", **fields,
             },
         )  # fmt: skip
         if owner is not None:

@@ -50,11 +50,10 @@ def test_groups_are_as_they_were_last_told(model, instant):
             state.time, state.health, state.health_reason, state.members,
         )  # fmt: skip
         assert one.coverage.members == len(state.members)
-        lags = [queue.lag for queue in states.values()]
-        assert (one.queues, one.lag_unknown) == (len(lags), lags.count(None))
-        assert one.lag == (
-            sum(lag for lag in lags if lag is not None) if any(lag is not None for lag in lags) else None
-        )
+        known = told.lags()
+        lags = [known[queue][0] for queue in states if queue in known and not known[queue][1]]
+        assert (one.queues, one.lag_unknown) == (len(states), len(states) - len(lags))
+        assert one.lag == (sum(lags) if lags else None)
         own = [incident.severity for incident in opened if incident.parent is None]
         assert one.incidents.model_dump() == {name: own.count(name) for name in ("critical", "warning", "info")}
         assert one.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
@@ -72,8 +71,12 @@ def test_queues_have_the_owners_of_then(model, name, cluster, instant):
 
     found = queues(model, name, cluster=cluster, at=instant)
     assert {place(one): one.owner for one in found} == {queue: owners.get(queue) for queue in states}
-    assert {place(one): (one.lag, one.status, one.time) for one in found} == {
-        queue: (state.lag, state.status, state.time) for queue, state in states.items()
+    assert {place(one): (one.status, one.time) for one in found} == {
+        queue: (state.status, state.time) for queue, state in states.items()
+    }
+    lags = told.lags()
+    assert {place(one): (one.lag, one.lag_is_stale) for one in found} == {
+        queue: lags.get(queue, (None, False)) for queue in states
     }
     assert [place(one) for one in found] == sorted(map(place, found))
 
@@ -290,10 +293,10 @@ def test_sql_gives_what_json_has(model):
         model,
         "SELECT sum(s.lag) AS lag, NULL AS nothing, CAST('nan' AS DOUBLE) AS odd, {'a': [1, 2]} AS parts,"
         " CAST('2027-01-15' AS DATE) AS day, CAST('x' AS BLOB) AS raw, 1.5::DECIMAL(3, 1) AS half"
-        " FROM current_queues s WHERE s.group = 'g'",
+        f" FROM progress_at({INSTANTS[3]}) s WHERE s.group = 'g'",
     )
 
-    total = sum(queue.lag for queue in queues(model, "g", retry=True) if queue.lag is not None)
+    total = sum(queue.lag for queue in queues(model, "g", at=INSTANTS[3], retry=True) if queue.lag is not None)
     assert answer.rows == ((total, None, None, {"a": [1, 2]}, "2027-01-15", "78", 1.5),)
     assert answer.columns == ("lag", "nothing", "odd", "parts", "day", "raw", "half")
     assert not answer.cut
