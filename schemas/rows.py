@@ -20,6 +20,20 @@ class QueueProgressRow(QueueProgress, frozen=True, kw_only=True):
     """The day of ``time``, UTC."""
 
 
+class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
+    """The rows of one kind within a minute, or five, as one: the last observation of each queue, and the extremes.
+
+    ``time`` is that of the newest observation, ``interval_ms`` at least the span that is summed up.
+    """
+
+    observed_at: tuple[int | None, ...] = ()
+    """When each queue was last observed."""
+    lag_min: tuple[int | None, ...] = ()
+    lag_max: tuple[int | None, ...] = ()
+    waiting_ms_min: tuple[int | None, ...] = ()
+    waiting_ms_max: tuple[int | None, ...] = ()
+
+
 class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted row of the log, once a (partition, offset). Broadcasts are here once for each partition."""
 

@@ -10,6 +10,7 @@ from schemas.rows import (
     AlertControl,
     AlertDelivery,
     QualityResult,
+    QueueProgressRollup,
     QueueProgressRow,
     RejectedRow,
     TelemetryRow,
@@ -22,6 +23,8 @@ DERIVED: dict[str, type[msgspec.Struct]] = {
 
 ROWS: dict[str, type[msgspec.Struct]] = {
     **DERIVED,
+    "queue_progress_minute": QueueProgressRollup,
+    "queue_progress_5min": QueueProgressRollup,
     "telemetry": TelemetryRow,
     "telemetry_rejected": RejectedRow,
     "quality_results": QualityResult,
@@ -32,7 +35,9 @@ ROWS: dict[str, type[msgspec.Struct]] = {
 
 TABLES: tuple[str, ...] = tuple(ROWS)
 
-PARTITIONED_BY: dict[str, tuple[str, ...]] = {"telemetry": ("date",), "queue_progress": ("date",)}
+PARTITIONED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("telemetry", "queue_progress", "queue_progress_minute", "queue_progress_5min"), ("date",)
+)
 """Only a table that grows large is partitioned: each partition costs a file in every batch."""
 
 _COLUMNS = {table: columns_of(row) for table, row in ROWS.items()}

@@ -30,6 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.errors import UserError
+from streaming.progress_rollup import SERIES
 from streaming.read_model.files import File, files_of, folder_of, literal, select
 from streaming.times import now_ms
 
@@ -45,6 +46,7 @@ _MEANWHILE = "The files of {} were rewritten by somebody else meanwhile: try aga
 
 _ORDER = {
     **dict.fromkeys(DERIVED, ("cluster", "group", "time", "seq")),
+    **dict.fromkeys(SERIES, ("group", "cluster", "broker", "time")),
     "telemetry": ("partition", "offset"),
     "telemetry_rejected": ("partition", "offset"),
     "quality_results": ("time", "batch_id"),
@@ -62,6 +64,7 @@ _OUTLIVES = {
     "queue_state": "false",
     "quality_results": "false",
     "telemetry": "false",
+    **dict.fromkeys(SERIES, "false"),
 }
 """Of the rows that are older than what is kept, those that stay: who owned each queue then, and incidents that were
 still open. A table that isn't here is kept whole: what was refused, for somebody has to look at it, and what was

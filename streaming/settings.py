@@ -135,6 +135,19 @@ class Web(_Section):
         return (self.url or f"http://{host}:{self.port}").rstrip("/")
 
 
+class Tables(_Section):
+    """How long `maintain` keeps the days of the series of quantities."""
+
+    progress_days: int = Field(ge=1)
+    progress_minute_days: int = Field(ge=1)
+    progress_5min_days: int = Field(ge=1)
+
+    def kept_days(self, table: str) -> int | None:
+        """How many days of a table of the series are kept; None: the table is no such."""
+        days: int | None = getattr(self, f"{table.removeprefix('queue_')}_days", None)
+        return days
+
+
 class Metrics(_Section):
     """What Prometheus scrapes."""
 
@@ -162,6 +175,7 @@ class Settings(BaseSettings):
     acl: Acl
     lab: Lab
     web: Web
+    tables: Tables
     metrics: Metrics
     alerts: Alerts
 

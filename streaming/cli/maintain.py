@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from streaming.maintenance import Done, Limits
 
 _KEEP_MS_MIN = 3_600_000
+_DAY_MS = 86_400_000
 
 
 def maintain(
@@ -42,8 +44,17 @@ def maintain(
     for those that --older-than drops. Who owns a queue since before then stays, and so does an open incident.
     """
     from streaming.maintenance import PRUNED, Limits
+    from streaming.progress_rollup import SERIES
 
-    tables, wanted = load_settings().runtime.tables, table or list(TABLES)
+    settings = load_settings()
+    tables, wanted = settings.runtime.tables, table or list(TABLES)
+
+    def _limits(since: int | None, replaced: int, name: str) -> Limits:
+        """What is kept of a table: of the series, as many days as the settings say."""
+        days = settings.tables.kept_days(name)
+        kept = now_ms() - days * _DAY_MS if days is not None else None
+        return Limits(max((one for one in (since, kept) if one is not None), default=None), replaced)
+
     for name in wanted:
         if name not in TABLES:
             raise UserError(f"There is no table {name}: it is one of {', '.join(TABLES)}.")
@@ -58,12 +69,30 @@ def maintain(
 
     def once() -> None:
         since = now_ms() - age if age is not None else None
-        _once(tables, wanted, Limits(since, replaced), dry_run=dry_run)
+        if not dry_run and not set(SERIES).isdisjoint(wanted):
+            _roll_up(tables)
+        _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
 
     if every is None:
         once()
     else:
         _again_and_again(once, every)
+
+
+def _roll_up(tables: Path) -> None:
+    """Sum up the days of the series that are over: before any of them is dropped."""
+    from deltalake.exceptions import TableNotFoundError
+
+    from streaming.maintenance import maintained
+    from streaming.progress_rollup import roll_up
+
+    with maintained(tables):
+        try:
+            done = roll_up(tables, now_ms())
+        except TableNotFoundError:  # of a later release than these tables
+            return
+    for one in done:
+        Console(stderr=True).print(f"{one.table}: {one.day} summed up in {one.rows:,} rows", highlight=False)
 
 
 def _again_and_again(once: Callable[[], None], every: str) -> NoReturn:
@@ -78,7 +107,7 @@ def _again_and_again(once: Callable[[], None], every: str) -> NoReturn:
         time.sleep(pause)
 
 
-def _once(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bool) -> None:
+def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> None:
     """One round.
 
     Raises:
@@ -95,7 +124,7 @@ def _once(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: boo
     _print(done, dry_run=dry_run)
 
 
-def _round(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bool) -> list["Done"]:
+def _round(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
     from deltalake.exceptions import TableNotFoundError
 
     from streaming.maintenance import maintain as run
@@ -106,7 +135,7 @@ def _round(tables: Path, wanted: Sequence[str], limits: "Limits", *, dry_run: bo
         for name in wanted:
             status.update(f"table {name}")
             try:
-                done.append(run(tables, name, limits, dry_run=dry_run))
+                done.append(run(tables, name, limits(name), dry_run=dry_run))
             except TableNotFoundError:  # of a later release than these tables
                 continue
     return done

@@ -6,10 +6,14 @@ from streaming.read_model.reader import ReadModel
 
 _LAG = """
 WITH seen AS (
-    SELECT o.topic, o.broker, o.queue_id, o.time, o.interval_ms, o.lag, o.lag_is_at_least, o.waiting_ms, o.kind
+    SELECT
+        o.topic, o.broker, o.queue_id, o.time, o.lag, o.lag_is_at_least, o.waiting_ms, o.kind,
+        min(o.interval_ms) AS interval_ms
     FROM queue_observations o
     WHERE o.cluster = $cluster AND o.group = $group AND o.time > $since - $back AND o.time <= $until
+        AND o.row_time > $since - $back AND o.row_time <= $until + 300000
         AND o.client_id IS NULL AND NOT starts_with(o.topic, '%RETRY%')
+    GROUP BY ALL
 ),
 ends AS (SELECT $since + r.range * $step AS time FROM range(0, $slices + 1) r),
 lives AS (SELECT s.topic, s.broker, s.queue_id, min(s.time) AS first, max(s.time) AS last FROM seen s GROUP BY ALL),

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, NamedTuple
 
+import pyarrow as pa
 import typer
 from deltalake import DeltaTable
 from rich.console import Console
@@ -38,7 +39,7 @@ from streaming.queries.subject import subject
 from streaming.queries.what_if import what_if
 from streaming.read_model import ReadModel
 from streaming.settings import load_settings
-from tests.bench.month import BIG_GROUP, DAY_MS, TRIGGER_MS, Month, Size, write_month, write_on
+from tests.bench.month import BIG_GROUP, DAY_MS, RAW_DAYS, TRIGGER_MS, Month, Size, write_month, write_on
 
 END = 1_763_700_150_000
 """When the month ends; nothing depends on it."""
@@ -103,6 +104,7 @@ def main(
             files = {table: len(DeltaTable(tables / table).file_uris()) for table in DERIVED}
             told = (f"{table} {rows[table]:,} rows in {files[table]:,} files" for table in DERIVED)
             console.print(f"\n[bold]{kind}[/]: {', '.join(told)}")
+            _print_sizes(console, tables)
             _print(console, _asked(tables, turns))
 
 
@@ -199,6 +201,20 @@ def _print(console: Console, asked: dict[str, Times]) -> None:
     console.print(
         table, f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end: 2 or 3 are the bench's own."
     )
+
+
+def _print_sizes(console: Console, tables: Path) -> None:
+    """Bytes a day on disk for 1,000 groups like these."""
+    size = Size()
+    days = dict.fromkeys(TABLES, size.days) | {
+        "queue_progress": RAW_DAYS, "queue_progress_minute": size.days - RAW_DAYS
+    }  # fmt: skip
+    shown = Table("for 1,000 groups", "MB a day")
+    for name in TABLES:
+        actions = pa.table(DeltaTable(tables / name).get_add_actions(flatten=True))
+        total = sum(actions.column("size_bytes").to_pylist())
+        shown.add_row(name, f"{total / days[name] / (size.groups + 1) * 1_000 / 1e6:,.1f}")
+    console.print(shown)
 
 
 def _p50_p95(seconds: list[float]) -> tuple[float, float]:

@@ -29,6 +29,8 @@ BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
 BIG_CLIENTS = 512
 MOVES_OF_A_REBALANCE = 8
+RAW_DAYS = 3
+"""So long every answer of the series is kept (conf/default.toml: tables.progress_days)."""
 
 Columns = dict[str, object]
 
@@ -61,6 +63,11 @@ class Month:
         self.group_of_queue = np.repeat(np.arange(len(queues)), queues)
         self.number_of_queue = np.concatenate([np.arange(count) for count in queues])
         self.first_client, self.clients = np.cumsum([0, *clients[:-1]]), np.array(clients)
+        bounds = np.cumsum([0, *queues])
+        self.places = [
+            np.arange(begin + parity, end, 2) for begin, end in pairwise(bounds.tolist()) for parity in (0, 1)
+        ]
+        """The queues of each group at each broker; the last two are those of the big one."""
         self.small = int(len(self.group_of_queue) - BIG_QUEUES)
         self.owner = self._some_client(np.arange(len(self.group_of_queue)))
         self.seq = seq
@@ -76,6 +83,7 @@ class Month:
             yield from self._moves(since, until, settled)
         yield "group_state", self._groups(since, until)
         yield "queue_state", self._states(since, until)
+        yield self._progress(since, until)
         causes = self._events(since, until, max(1, events))
         if incidents:
             yield "anomalies", self._incidents(since, until, incidents)
@@ -169,14 +177,44 @@ class Month:
         living = np.arange(self.small + (BIG_QUEUES if until > self.end - DAY_MS else 0))
         queue, time = self._told(since, until, living, Policy().snapshot_interval)
         count, owner = len(time), self.ids.take(pa.array(self.owner[queue]))
-        lag = self.random.integers(0, 5_000, count)
         return _table("queue_state", self._common(self.group_of_queue[queue], time) | self._queue(queue) | {
             "owner": owner, "expected_owner": owner, "locked": pa.repeat(True, count),
-            "lock_age_ms": self.random.integers(0, 20_000, count), "commit_offset": (time - self.begin) // 100,
-            "broker_offset": (time - self.begin) // 100 + lag, "lag": lag,
-            "cached_count": lag % 100, "pull_age_ms": self.random.integers(0, 15_000, count),
-            "consume_age_ms": self.random.integers(0, 15_000, count), "status": pa.repeat("OK", count),
+            "lock_at": time - self.random.integers(0, 20_000, count),
+            "pull_at": time - self.random.integers(0, 15_000, count),
+            "consume_at": time - self.random.integers(0, 15_000, count), "status": pa.repeat("OK", count),
             "status_reason": pa.repeat("", count),
+        })  # fmt: skip
+
+    def _progress(self, since: int, until: int) -> tuple[str, pa.Table]:
+        """What brokers answer of offsets each 10 s; of older days what `maintain` leaves, a row a minute."""
+        raw = until > self.end - RAW_DAYS * DAY_MS
+        table, step = ("queue_progress", 10_000) if raw else ("queue_progress_minute", 60_000)
+        places = self.places if until > self.end - DAY_MS else self.places[:-2]
+        ticks = np.arange(-(-since // step) * step, until, step)
+        queue = np.tile(np.concatenate(places), len(ticks))
+        lengths = np.tile([len(place) for place in places], len(ticks))
+        time = np.repeat(ticks, len(places))
+        lag = self.random.integers(0, 50, len(queue))
+        commit = np.repeat(time, lengths) // 100 + queue
+        arrays = self._queue(queue) | {
+            "broker_offset": commit + lag, "commit_offset": commit, "pull_offset": commit + lag // 2, "lag": lag,
+            "in_flight": lag // 2, "ready": lag - lag // 2, "waiting_ms": lag * 97, "waiting_is_at_most": lag > 0,
+            "observed_at": np.repeat(time, lengths), "lag_min": lag // 2, "lag_max": lag * 2,
+            "waiting_ms_min": lag * 50, "waiting_ms_max": lag * 100,
+        }  # fmt: skip
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        nothing = pa.ListArray.from_arrays(pa.array(np.zeros(len(time) + 1), pa.int32()), pa.nulls(0, pa.int64()))
+        lists = {
+            field.name: pa.ListArray.from_arrays(offsets, pa.array(arrays[field.name])) if field.name in arrays
+            else nothing
+            for field in arrow_schema(table) if pa.types.is_list(field.type)
+        }  # fmt: skip
+        first = np.tile([place[0] for place in places], len(ticks))
+        return table, _table(table, lists | {
+            "date": pa.array((time // DAY_MS).astype(np.int32)).view(pa.date32()), "time": time, "asked": time - 5,
+            "cluster": pa.repeat(CLUSTER, len(time)), "group": self.names.take(pa.array(self.group_of_queue[first])),
+            "broker": self._queue(first)["broker"], "interval_ms": np.full(len(time), step),
+            "source": pa.repeat("POLL", len(time)), "kind": pa.repeat("CONSUME_STATS", len(time)),
         })  # fmt: skip
 
     def _incidents(self, since: int, until: int, count: int) -> pa.Table:

@@ -232,8 +232,8 @@ def test_an_old_incident_goes_as_a_whole_and_only_once_it_is_over(tmp_path):
         story.incident(15, name, "ESCALATED", opened=10)
         if end is not None:
             story.incident(end, name, "RESOLVED", opened=10)
-    story.queue(10, 1)
-    story.queue(99 * DAY, 2)
+    story.queue(10)
+    story.queue(99 * DAY)
     append(make_tables(tmp_path), story.rows)
 
     dropped = {table: maintain(tmp_path, table, Limits(rows_since=70 * DAY)).rows_dropped for table in TABLES}

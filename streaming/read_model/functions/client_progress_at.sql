@@ -2,10 +2,10 @@
 -- Its stamps are at the latest then; stale where its answer is older than two intervals.
 SELECT
     o.cluster, o.group, o.topic, o.broker, o.queue_id, o.client_id,
-    max_by(o.cached_count, o.time) AS cached_count,
+    max_by(o.cached_count, o.rank) AS cached_count,
     max(o.time) AS client_time,
     instant - max(o.time) AS client_age_ms,
-    instant - max(o.time) > 2 * max_by(o.interval_ms, o.time) AS client_is_stale,
+    instant - max(o.time) > 2 * max_by(o.interval_ms, o.rank) AS client_is_stale,
     max(o.lock_at) AS lock_at,
     max(o.pull_at) AS pull_at,
     max(o.consume_at) AS consume_at
