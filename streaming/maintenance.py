@@ -37,6 +37,8 @@ from streaming.times import now_ms
 DAY_MS = 86_400_000
 FILE_ROWS = 250_000
 """A file with as many is left alone: larger ones cost questions about one moment, smaller ones those about a group."""
+FILE_BYTES = 32_000_000
+"""So is a file of so many bytes: rows of arrays of thousands of queues are sorted in memory, many times as large."""
 ROW_GROUP_ROWS = 8_192
 """Small, so that a group's rows are most of those that are read for it."""
 MARK = "rebalance_watch.maintenance"
@@ -263,15 +265,18 @@ class _Rewriter:
 
 def _bins(files: Sequence[File]) -> Iterator[list[File]]:
     """Small files of a partition that follow each other in time, as many as make a large one; never one alone."""
-    small = sorted((file for file in files if file.rows < FILE_ROWS), key=lambda f: (f.partition, f.begins, f.path))
+    small = sorted(
+        (file for file in files if file.rows < FILE_ROWS and file.size < FILE_BYTES),
+        key=lambda f: (f.partition, f.begins, f.path),
+    )
     for _, of_partition in groupby(small, key=lambda file: file.partition):
         together: list[File] = []
-        rows = 0
+        rows = size = 0
         for file in of_partition:
             together.append(file)
-            rows += file.rows
-            if rows >= FILE_ROWS:
+            rows, size = rows + file.rows, size + file.size
+            if rows >= FILE_ROWS or size >= FILE_BYTES:
                 yield together
-                together, rows = [], 0
+                together, rows, size = [], 0, 0
         if len(together) > 1:
             yield together

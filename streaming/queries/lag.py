@@ -30,7 +30,7 @@ held AS (
         m.time, m.topic,
         coalesce(
             CASE WHEN m.time - x.time <= 2 * x.interval_ms THEN x.lag END,
-            CASE WHEN m.time - b.time <= 2 * b.interval_ms THEN b.lag END
+            CASE WHEN m.time - b.time <= 2 * b.interval_ms AND (x.time IS NULL OR b.time > x.time) THEN b.lag END
         ) AS lag,
         coalesce(
             CASE WHEN m.time - p.time <= 2 * p.interval_ms THEN p.waiting_ms END,

@@ -147,9 +147,11 @@ class Told:
                     seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
         found: dict[Place, tuple[int | None, bool]] = {}
         for place, told in seen.items():
-            last = [max((one for one in told if one[3] is bound), default=None) for bound in (False, True)]
-            fresh = [one for one in last if one is not None and self.instant - one[0] <= 2 * one[1]]
-            found[place] = (fresh[0][2], False) if fresh else (max(one for one in last if one is not None)[2], True)
+            exact, bound = (max((one for one in told if one[3] is kind), default=None) for kind in (False, True))
+            fresh = exact is not None and self.instant - exact[0] <= 2 * exact[1]
+            shown = exact if fresh or bound is None or (exact is not None and bound[0] <= exact[0]) else bound
+            assert shown is not None
+            found[place] = (shown[2], self.instant - shown[0] > 2 * shown[1])
         return found
 
     def state(self) -> GroupSnapshot:

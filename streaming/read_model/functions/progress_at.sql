@@ -1,6 +1,6 @@
 -- What was last seen of each queue's quantities by an instant (epoch milliseconds): an answer of the last 15 minutes, or
 -- of three of its intervals where that is more. A quantity is stale where its observation is older than two intervals;
--- without a row nothing of the queue is known. An exact lag that is fresh comes before a lower bound.
+-- without a row nothing of the queue is known. A lower bound counts where the exact lag is stale and older than it.
 SELECT
     q.cluster, q.group, q.topic, q.broker, q.queue_id,
     CASE WHEN q.is_bound THEN q.bound ELSE q.lag END AS lag,
@@ -24,8 +24,7 @@ FROM (
         s.*,
         s.bound_time IS NOT NULL AND (
             s.lag_time IS NULL
-            OR instant - s.lag_time > 2 * s.lag_interval_ms
-                AND (instant - s.bound_time <= 2 * s.bound_interval_ms OR s.bound_time > s.lag_time)
+            OR instant - s.lag_time > 2 * s.lag_interval_ms AND s.bound_time > s.lag_time
         ) AS is_bound,
         s.span_time IS NOT NULL AND (
             s.waiting_time IS NULL OR instant - s.span_time <= 2 * s.span_interval_ms OR s.span_time > s.waiting_time
