@@ -28,6 +28,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from rebalance_model.entities import INT64_MAX
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.errors import UserError
 from streaming.progress_rollup import SERIES
@@ -37,8 +38,9 @@ from streaming.times import now_ms
 DAY_MS = 86_400_000
 FILE_ROWS = 250_000
 """A file with as many is left alone: larger ones cost questions about one moment, smaller ones those about a group."""
-FILE_BYTES = 32_000_000
-"""So is a file of so many bytes: rows of arrays of thousands of queues are sorted in memory, many times as large."""
+SERIES_FILE_BYTES = 6_000_000
+"""So is a file of the series of so many bytes: arrays of thousands of queues are sorted in memory, where they are some
+100 times as large."""
 ROW_GROUP_ROWS = 8_192
 """Small, so that a group's rows are most of those that are read for it."""
 MARK = "rebalance_watch.maintenance"
@@ -190,7 +192,8 @@ class _Rewriter:
     def merge(self) -> int:
         """Merge small files, those that follow each other in time together; returns how many were merged."""
         merged = 0
-        for files in _bins(files_of(self._table, self._there)):
+        bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
+        for files in _bins(files_of(self._table, self._there), bytes_max):
             rows = select(self._table, self._folder, files)
             self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
             merged += len(files)
@@ -263,10 +266,10 @@ class _Rewriter:
         self._there.update_incremental()
 
 
-def _bins(files: Sequence[File]) -> Iterator[list[File]]:
+def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
     """Small files of a partition that follow each other in time, as many as make a large one; never one alone."""
     small = sorted(
-        (file for file in files if file.rows < FILE_ROWS and file.size < FILE_BYTES),
+        (file for file in files if file.rows < FILE_ROWS and file.size < bytes_max),
         key=lambda f: (f.partition, f.begins, f.path),
     )
     for _, of_partition in groupby(small, key=lambda file: file.partition):
@@ -275,7 +278,7 @@ def _bins(files: Sequence[File]) -> Iterator[list[File]]:
         for file in of_partition:
             together.append(file)
             rows, size = rows + file.rows, size + file.size
-            if rows >= FILE_ROWS or size >= FILE_BYTES:
+            if rows >= FILE_ROWS or size >= bytes_max:
                 yield together
                 together, rows, size = [], 0, 0
         if len(together) > 1:
