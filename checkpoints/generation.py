@@ -52,6 +52,8 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     state_partitions: int
     code_version: str
     policy: Policy
+    state_version: int = 1
+    """Of the operator's state; manifests from before version 2 do not say it."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -182,6 +184,11 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
 
 
 def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
+    if kept.state_version != wanted.state_version:
+        raise UserError(
+            f"The tables and checkpoints beside {checkpoints} were made by a release whose state has version "
+            f"{kept.state_version}, this one has {wanted.state_version}: rebuild under a new runtime.root."
+        )
     for name, setting in (
         ("source", "source"),
         ("partitions", "source.partitions"),

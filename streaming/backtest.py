@@ -17,9 +17,10 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.observe.decoding import RejectedError, decode
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import AnyRow, IncidentTransition
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.errors import UserError
 from streaming.read_model import ReadModel
 from streaming.read_model.reader import Row
@@ -89,6 +90,12 @@ class Lives:
 
     span: Span
     of: dict[Subject, dict[str, Life]] = field(default_factory=dict)
+
+    def take_all(self, effects: Iterable[AnyRow]) -> None:
+        """Note the transitions among them."""
+        for effect in effects:
+            if isinstance(effect, IncidentTransition):
+                self.take(effect)
 
     def take(self, told: IncidentTransition) -> None:
         """Note one transition."""
@@ -177,13 +184,12 @@ def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row])
             for value, stamp in values:
                 rows += 1
                 try:
-                    effects = shard.fold(decode(value.encode(), key=None, stamp=stamp, keyed=False))
+                    event = decode(value.encode(), key=None, stamp=stamp, keyed=False)
                 except RejectedError:  # archived by a release that took it
                     continue
-                for effect in effects:
-                    if isinstance(effect, IncidentTransition):
-                        lives.take(effect)
-            shard.flush()  # memory: a group is smaller as a blob
+                lives.take_all(shard.push(event, stamp, len(value)))
+            shard.timeline.flush()  # memory: a group is smaller as a blob
+        lives.take_all(shard.finish())
     return lives, rows
 
 

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from checkpoints.generation import OPERATOR, Basis, claimed
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import STATE_VERSION
 from streaming.archive import start_archive
 from streaming.errors import UserError
 from streaming.operator import effects_of
@@ -122,6 +123,7 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
         state_partitions=settings.job.state_partitions,
         code_version=version("rebalance-watch"),
         policy=policy,
+        state_version=STATE_VERSION,
     )
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
         spark = spark_session(settings, "rebalance-watch")

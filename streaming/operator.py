@@ -4,6 +4,8 @@ The grouping key is the shard (the log's partition), not the consumer group: a k
 per-group form, a shard holds thousands of groups, and each touched group costs one get and one put. Keys are salted so
 that the shards spread evenly over the state partitions (plain ids split 5:3).
 
+What waits for its turn in the order of time is a list state of its own, in chunks: a shard's blob stays small.
+
 Spark hands over a key's rows once a batch, in several chunks and in no promised order, so they are all collected and
 sorted by offset. The last offset is part of the state: what comes earlier than that would change the result, so it
 stops the job. With files that is a number that came after a later one, or an mtime that does not rise with the number.
@@ -22,8 +24,8 @@ from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor
 
 from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import Shard
 from streaming.errors import UserError
 from streaming.log.files import position_of
 
@@ -100,6 +102,7 @@ class ShardProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state; called for each task."""
         self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, blob BINARY")
+        self._buffer = handle.getListState("buffer", "chunk BINARY")
         self._groups = _SparkGroups(handle.getMapState("groups", "key STRING", "blob BINARY"))
 
     def handleInputRows(  # noqa: N802  Spark's name
@@ -111,13 +114,18 @@ class ShardProcessor(StatefulProcessor):
         """Fold one batch's rows of one shard, in the order of the log."""
         del key, timerValues
         state = self._shard.get()
-        last, blob = (Position(state[0], state[1]), state[2]) if state else (None, None)
+        last = Position(state[0], state[1]) if state else None
+        saved = Saved(bytes(state[2]), tuple(bytes(chunk) for (chunk,) in self._buffer.get())) if state else None
         partition, ordered = collect(rows)
         check_order(partition, ordered, last, keyed=self._keyed)
-        shard = Shard(blob, self._groups, msgspec.msgpack.decode(self._policy, type=Policy))
+        shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy))
         effects = list(fold(shard, ordered, keyed=self._keyed))
-        end = ordered[-1]
-        self._shard.update((end.offset, end.stamp, shard.flush()))
+        end, kept = ordered[-1], shard.flush()
+        self._shard.update((end.offset, end.stamp, kept.blob))
+        if kept.buffer:
+            self._buffer.put([(chunk,) for chunk in kept.buffer])
+        else:
+            self._buffer.clear()
         if effects:
             yield pd.DataFrame(
                 {
@@ -192,4 +200,4 @@ def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyRow]:
             event = decode(row.value, key=row.key, stamp=row.stamp, keyed=keyed)
         except RejectedError:
             continue
-        yield from shard.fold(event)
+        yield from shard.push(event, row.stamp, len(row.value or b""))

@@ -1,8 +1,8 @@
 """What the observer concludes: each effect is one row of one derived table (design.md §6).
 
-Times are epoch milliseconds by the clock that the evidence came from. ``cause`` names the event behind a row as
-``source_id|key|seq``: the same in a replay, from files or from Kafka. Every effect can be appended blindly; what is
-true now, and what held from when to when, are views over the rows.
+Times are epoch milliseconds on the timeline (`engine.ordering`). ``cause`` names the event behind a row as
+``source_id|key|seq``: the same in a replay, from files or from Kafka; empty where time alone shows it. Every effect can
+be appended blindly; what is true now, and what held from when to when, are views over the rows.
 """
 
 from typing import Literal
@@ -20,6 +20,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     group: str
     time: int
+    """Of the event that shows it, or of the moment at which it was due."""
+    known_at: int
+    """The log's highest stamp when it was concluded."""
     seq: int
     """Rises by one with every row of the group, over all tables: what came last is what holds now."""
     cause: str

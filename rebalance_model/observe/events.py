@@ -415,9 +415,35 @@ def instance_of(source_id: str) -> tuple[str, int]:
     return (instance, int(start)) if instance and start.isascii() and start.isdigit() else (source_id, 0)
 
 
-def clock_of(event: Event) -> str:
-    """The name of the clock that stamped the event.
-
-    It outlives a restart of its source: a new incarnation of the same instance goes on with the same clock.
-    """
+def source_of(event: Event) -> str:
+    """The name of the event's source, which outlives its restarts: every incarnation of an instance is one source."""
     return f"{event.cluster}/{instance_of(event.source_id)[0]}"
+
+
+_ASKED = ("asked", "answered")
+_TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
+    PullMessage: ("first_time", "last_time"),
+    GetConsumerListByGroup: ("asked",),
+    TelemetryLost: ("from_time", "to_time"),
+    BrokerStatus: _ASKED,
+    ConsumerConnection: _ASKED,
+    ConsumerRunningInfo: _ASKED,
+    ConsumeStats: _ASKED,
+    TopicRoute: _ASKED,
+    ConsumeTimeSpan: _ASKED,
+}
+"""What else in an event is by the clock of its source; 0 stands for "not said"."""
+
+
+def corrected(event: AnyEvent, time: int, correction: int) -> AnyEvent:
+    """Bring an event onto the timeline.
+
+    Args:
+        event: the event, as its source stamped it.
+        time: its time on the timeline, epoch milliseconds.
+        correction: what the source's clock is ahead, milliseconds.
+    """
+    if time == event.time and not correction:
+        return event
+    said = ((name, getattr(event, name)) for name in _TIMES.get(type(event), ()) if correction)
+    return msgspec.structs.replace(event, time=time, **{name: max(0, at - correction) for name, at in said if at})

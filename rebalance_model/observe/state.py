@@ -14,7 +14,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.polls.process_queue_view import ProcessQueueView
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 UNANSWERED_POLLS = 2
 
 
@@ -23,6 +23,8 @@ class Sequence(msgspec.Struct, array_like=True):
 
     start: int
     seq: int
+    skipped: bool = False
+    """Whether its last event came too late to be folded: what it says next comes after a gap."""
 
     def covers(self, start: int, seq: int) -> bool:
         """Whether an event of this incarnation and number was folded before."""
@@ -30,7 +32,7 @@ class Sequence(msgspec.Struct, array_like=True):
 
 
 class ChannelBeats(msgspec.Struct, array_like=True):
-    """A client's heartbeats on one channel, by the broker's clock; see `heartbeats`."""
+    """A client's heartbeats on one channel; see `heartbeats`."""
 
     last: int
     returned: int = 0
@@ -38,7 +40,7 @@ class ChannelBeats(msgspec.Struct, array_like=True):
 
 
 class Heartbeats(msgspec.Struct, array_like=True):
-    """A member's heartbeats on one broker, by the broker's clock."""
+    """A member's heartbeats on one broker."""
 
     last: int
     """The last one; where none was heard yet, when the broker first named the member."""
@@ -51,26 +53,22 @@ class LostLock(msgspec.Struct, array_like=True):
 
     client_id: str
     renewed: int
-    """When its holder renewed it last, and believes in it for `client_lock_max_live_time` from then; broker's clock."""
+    """When its holder renewed it last, and believes in it for `client_lock_max_live_time` from then."""
 
 
 class Restless(msgspec.Struct, array_like=True):
-    """A client that asks who the members are every second, as one does whose rebalance never ends; broker's clock."""
+    """A client that asks who the members are every second, as one does whose rebalance never ends."""
 
     since: int
     last: int
 
 
 class HookView(msgspec.Struct, array_like=True):
-    """What a broker's hook adds to its view. Times are the broker's clock, but for `heard_at`."""
+    """What a broker's hook adds to its view."""
 
-    clock: str
+    source: str
     complete_at: int
     """From then on every member is known: it has heartbeaten at least once since the hook's telling began."""
-    time: int = 0
-    """When the last event was told."""
-    heard_at: int = 0
-    """The same by the group's own clock: see `GroupState.clock`."""
     covered_since: int = 0
     """Nothing is missing since then."""
     locks: dict[MessageQueue, LockEntry] = {}
@@ -94,8 +92,16 @@ class HookView(msgspec.Struct, array_like=True):
     """When events were last found missing; 0: never."""
 
 
+class Silence(msgspec.Struct, array_like=True):
+    """A source that is not heard, or not in time."""
+
+    since: int
+    why: Literal["SILENT", "LATE", "BUFFER_FULL"] = "SILENT"
+    """No tick comes; ticks stay behind; too many events waited for it."""
+
+
 class Loss(msgspec.Struct, array_like=True):
-    """What a source said that it could not send, by its own clock (TELEMETRY_LOST)."""
+    """What a source said that it could not send (TELEMETRY_LOST)."""
 
     from_time: int
     to_time: int
@@ -112,19 +118,19 @@ class BrokerView(msgspec.Struct, array_like=True):
     """The last question was not answered: what stands here is old."""
     hook: HookView | None = None
     doubled: dict[str, dict[str, int]] = {}
-    """Clients that its answers list on several channels, and since when on each of them; by the collector's clock."""
+    """Clients that its answers list on several channels, and since when on each of them."""
     unanswered: int = 0
     """Questions in a row to which nothing came, not even an error of its own."""
     unanswered_since: int = 0
-    """When the first of them was asked, by the collector's clock."""
+    """When the first of them was asked."""
     told_by: str = ""
-    """The clock of its hook, if it ever had one."""
+    """The source of its hook, if it ever had one."""
     awaited: dict[str, int] = {}
-    """Members from before a restart that only polls showed, and until when they are waited for; the group's clock."""
+    """Members from before a restart that only polls showed, and until when they are waited for."""
     back_at: int = 0
-    """When it restarted, or answered again after it had not, by the group's clock; 0: never."""
+    """When it restarted, or answered again after it had not; 0: never."""
     stats_asked: int = 0
-    """When it was last asked for its offsets (GET_CONSUME_STATS) and answered; the followed collector's clock."""
+    """When it was last asked for its offsets (GET_CONSUME_STATS) and answered."""
     skew: tuple[int, int] | None = None
     """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
 
@@ -139,7 +145,7 @@ class ClientView(msgspec.Struct, array_like=True):
     """What a client last said of itself (GET_CONSUMER_RUNNING_INFO)."""
 
     asked: int
-    """When it was last asked, with an answer or without; by the collector's clock, as all but `client_now`."""
+    """When it was last asked, with an answer or without, as all but `client_now`."""
     answered: int
     """When its last answer came; 0 before the first."""
     asked_at_answer: int = 0
@@ -166,7 +172,7 @@ class ClientView(msgspec.Struct, array_like=True):
     heard: tuple[Subscription, ...] = ()
     """What it subscribed in its last heartbeat that said so; see `subscriptions`."""
     heard_at: int = 0
-    """When that was heard, by the group's clock; 0: never."""
+    """When that was heard; 0: never."""
     skew: tuple[int, int] | None = None
     """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
 
@@ -181,7 +187,7 @@ QueueTold = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BA
 
 
 class Refusals(msgspec.Struct, array_like=True):
-    """One client's asking in vain, and in a row, for a queue's lock; by the broker's clock."""
+    """One client's asking in vain, and in a row, for a queue's lock."""
 
     first: int
     last: int
@@ -193,7 +199,7 @@ class Refusals(msgspec.Struct, array_like=True):
 
 
 class Regression(msgspec.Struct, array_like=True):
-    """A commit below the one before it, until a later one passes that; times by the broker's clock."""
+    """A commit below the one before it, until a later one passes that."""
 
     mark: int
     """The commit that was fallen from."""
@@ -224,7 +230,7 @@ class Reread(msgspec.Struct, array_like=True):
 
 
 class Rounds(msgspec.Struct, array_like=True):
-    """How far the members have been asked in turn; times are when they were asked, by the collector's clock."""
+    """How far the members have been asked in turn; times are when they were asked."""
 
     after: int = 0
     """A member has had its turn in the present round if it was asked later than that."""
@@ -247,7 +253,7 @@ class Left(msgspec.Struct, array_like=True):
 
 
 class Rival(msgspec.Struct, array_like=True):
-    """Who pulls a queue beside the client that has it; broker's clock."""
+    """Who pulls a queue beside the client that has it."""
 
     client_id: str
     since: int
@@ -255,12 +261,12 @@ class Rival(msgspec.Struct, array_like=True):
 
 
 class HookQueue(msgspec.Struct, array_like=True):
-    """What the broker's hook told of one queue. Times are the broker's clock, but for `told_at`."""
+    """What the broker's hook told of one queue."""
 
     holder: str | None = None
     """Who locked it last, or (concurrent) last began to pull it; None: nobody, or not known."""
-    told_at: int = 0
-    """When that was heard, by the group's clock: an answer to an older question is older evidence. 0: never."""
+    observed_at: int = 0
+    """When that was: an answer to an older question is older evidence. 0: never."""
     pull_time: int = 0
     """The holder's last pull."""
     pull_offset: int = -1
@@ -299,7 +305,7 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
     """Since when nobody has a queue, and what is known of the beginning."""
 
     since: int
-    """By the group's clock."""
+    """Epoch milliseconds."""
     how: Literal["SAID", "NEW", ""] = ""
     """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
     lag: int | None = None
@@ -309,7 +315,7 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Pace(msgspec.Struct, array_like=True):
-    """How lag goes, and how fast the queue is usually filled and consumed; times are the collector's clock."""
+    """How lag goes, and how fast the queue is usually filled and consumed."""
 
     at: int
     """Where the present period began by which the usual pace is measured."""
@@ -346,13 +352,13 @@ class QueueState(msgspec.Struct, array_like=True):
     former_owner: str | None = None
     released_at: int | None = None
     lock_free_at: int | None = None
-    """When the broker's lock of the former owner runs out, by the collector's clock; None where none was held."""
+    """When the broker's lock of the former owner runs out; None where none was held."""
     commit_offset: int | None = None
     broker_offset: int | None = None
     commit_known: bool = False
     """An offset 0 without a commit ever seen may mean that none is stored."""
     stats_at: int = 0
-    """When its offsets last came, by the collector's clock."""
+    """When its offsets last came."""
     stalled_ms: int = 0
     """Covered time with lag and no advance of the commit."""
     told: QueueTold | None = None
@@ -379,7 +385,7 @@ class Route(msgspec.Struct, array_like=True):
     former: tuple[MessageQueue, ...] = ()
     """The queues before the last change, until every owner follows it."""
     changed_at: int = 0
-    """When that change was seen, by the group's clock."""
+    """When that change was seen."""
 
 
 class Move(msgspec.Struct, array_like=True):
@@ -397,7 +403,7 @@ class Cause(msgspec.Struct, array_like=True, frozen=True):
     """Something that makes a group rebalance."""
 
     time: int
-    """By the group's clock."""
+    """Epoch milliseconds."""
     code: str
     subject: str
     client_id: str | None
@@ -420,7 +426,7 @@ class Episode(msgspec.Struct, array_like=True):
 
 
 class Pending(msgspec.Struct, array_like=True):
-    """What a rule holds that has not opened yet; by the group's clock."""
+    """What a rule holds that has not opened yet."""
 
     since: int
     """Since when it has held; pushed on by the time in which it was not known."""
@@ -451,7 +457,7 @@ class Incident(msgspec.Struct, array_like=True):
     client_id: str | None
     parent: str | None = None
     cleared_at: int | None = None
-    """Since when it has been clear, by the group's clock; None while it is not."""
+    """Since when it has been clear; None while it is not."""
 
 
 class GroupTold(msgspec.Struct, array_like=True, frozen=True):
@@ -469,6 +475,13 @@ class GroupTold(msgspec.Struct, array_like=True, frozen=True):
     coverage: str
 
 
+class StateVersionError(ValueError):
+    """State of another release, which this one can't go on from."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(f"the state is of version {found}, this release goes on from version {STATE_VERSION} alone")
+
+
 class InvariantError(AssertionError):
     """The state contradicts itself: a bug of ours."""
 
@@ -479,15 +492,11 @@ class GroupState(msgspec.Struct):
     cluster: str
     group: str
     version: int = STATE_VERSION
-    clock: str = ""
-    """The clock that the group lives by: that of the collector that is followed, else of a broker; see `machine`."""
-    heard: dict[str, int] = {}
-    """How far the group's own events have brought a clock, where that is further than its last broadcast."""
-    followed_at: dict[str, int] = {}
-    """For every other clock: its own time when a row of the followed clock was last folded."""
+    collector: str = ""
+    """The collector that is, or was last, followed; empty: only hooks have told of the group."""
+    polled_at: int = 0
+    """When it last said anything of the group."""
     sequences: dict[str, Sequence] = {}
-    last_event: int = 0
-    """The time of the last row or event: rows of a group never go back in time."""
     last_seen: int = 0
     """When telemetry last said anything of the group."""
     covered_since: int = 0
@@ -503,14 +512,12 @@ class GroupState(msgspec.Struct):
     """By ``code subject``."""
     pending: dict[str, Pending] = {}
     """By ``code subject``: what holds, but not for long enough."""
-    dues: dict[str, int] = {}
-    """By clock: when everything is to be judged anew, because time alone may have changed it."""
+    next_check: int = 0
+    """When everything is to be judged anew, because time alone may have changed it; 0: no time is known."""
     told: GroupTold | None = None
     next_snapshot: int = 0
     rows: int = 0
     """Rows told so far: the seq of the last effect."""
-    hook_clock: bool = False
-    """Whether `clock` is a broker's: no collector is followed."""
     corrections: tuple[str, ...] = ()
     """What polls corrected since the last GroupSnapshot."""
     strategy: str = ""
@@ -522,7 +529,7 @@ class GroupState(msgspec.Struct):
     """`moved_at` when that was last tried."""
     rounds: Rounds = msgspec.field(default_factory=Rounds)
     expected_at: int = 0
-    """When an expected owner last became another, by the group's clock."""
+    """When an expected owner last became another."""
     moved_at: int = 0
     """When a queue last got an owner."""
     manned_since: int = 0
@@ -532,19 +539,22 @@ class GroupState(msgspec.Struct):
     causes: tuple[Cause, ...] = ()
     """What has made it rebalance lately, at most so much as `causes` keeps."""
     causes_since: int = 0
-    """Since when causes have been counted, by the group's clock."""
+    """Since when causes have been counted."""
     causes_counted: int = 0
     """How many there were since then."""
     unmanned_since: int = 0
-    """When its last member went, by the group's clock; 0: it has members, or never had any."""
-    silent: dict[str, int] = {}
-    """Sources whose ticks have stopped, by their clocks' names, and since when: by the group's clock."""
-    poll_clock: str = ""
-    """The clock of the collector that is, or was last, followed."""
+    """When its last member went; 0: it has members, or never had any."""
+    silent: dict[str, Silence] = {}
+    """Sources that are silent or late."""
     lost_at: int = 0
-    """When answers of the followed collector were last found missing, by its clock; 0: never."""
+    """When answers of the followed collector were last found missing; 0: never."""
     losses: dict[str, Loss] = {}
-    """What each source said last that it could not send, by its clock's name."""
+    """What each source said last that it could not send."""
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether a collector is followed, and speaks."""
+        return bool(self.collector) and self.collector not in self.silent
 
     @property
     def key(self) -> str:
@@ -587,6 +597,21 @@ class GroupState(msgspec.Struct):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(GroupState)
+
+
+class _Versioned(msgspec.Struct):
+    version: int = 0
+
+
+def check_version(blob: bytes) -> None:
+    """Check that a blob of state is of this version.
+
+    Raises:
+        StateVersionError: it was written by another release.
+    """
+    found = msgspec.msgpack.decode(blob, type=_Versioned).version
+    if found != STATE_VERSION:
+        raise StateVersionError(found)
 
 
 def encode_group(state: GroupState) -> bytes:

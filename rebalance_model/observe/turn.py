@@ -1,7 +1,6 @@
 """One turn of the machine: the state in hand, the time and cause of what is concluded, and the conclusions."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
@@ -16,29 +15,36 @@ LARGE, LARGE_LOOKS_EVERY = 256, 1_000
 """All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
 
 
+class Moment(NamedTuple):
+    """When something is concluded, and from what; times are epoch milliseconds."""
+
+    now: int
+    """On the timeline."""
+    cause: str
+    """The event that shows it, ``source_id|key|seq``; empty: time alone."""
+    known_at: int
+    """The log's highest stamp folded so far."""
+
+
 class Common(TypedDict):
     """What a group's rows have in common; see `effects`."""
 
     cluster: str
     group: str
     time: int
+    known_at: int
     seq: int
     cause: str
 
 
 class Turn:
-    """Collects the effects of one event, or of one deadline."""
+    """Collects the effects of one event, or of one moment at which something is due."""
 
-    def __init__(self, state: GroupState, policy: Policy, clocks: Mapping[str, int], cause: str) -> None:
+    def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
         self.state = state
         self.policy = policy
-        self.clocks = clocks
-        """How far each source's clock has come."""
-        self.now = clocks.get(state.clock, state.last_event)
-        """The time by the group's clock (`GroupState.clock`)."""
-        self.time = max(self.now, state.last_event)
-        """The time of the rows of this turn: `now`, but never before the group's last row."""
-        self.cause = cause
+        self.moment = moment
+        self.now = moment.now
         self.effects: list[AnyEffect] = []
         self.touched: dict[MessageQueue, None] = {}
         """Queues whose state may have changed materially; a dictionary keeps their order."""
@@ -51,17 +57,13 @@ class Turn:
         self.ages: tuple[Ages | None] | None = None
         """Of that queue, if any rule has asked for them (`Ages.of`)."""
 
-    def look_again(self, clock: str, at: int) -> None:
-        """Have everything judged again at that time of that clock, or before; a large group's up to a second later."""
-        at = max(at, self.clocks.get(clock, 0) + 1)
+    def schedule_check(self, at: int) -> None:
+        """Have everything judged again at that time, or before; a large group's up to a second later."""
+        at = max(at, self.now + 1)
         if len(self.state.queues) >= LARGE:
             at = -(-at // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
-        if (due := self.state.dues.get(clock)) is None or at < due:
-            self.state.dues[clock] = at
-
-    def clock_of(self, hook: HookView) -> int:
-        """How far the hook's clock has come."""
-        return max(hook.time, self.clocks.get(hook.clock, 0))
+        if not self.state.next_check or at < self.state.next_check:
+            self.state.next_check = at
 
     def queue(self, mq: MessageQueue) -> QueueState:
         """The queue's state, made on first sight; it is now touched."""
@@ -79,12 +81,9 @@ class Turn:
         return queue.hook
 
     def live_hook(self, view: BrokerView | None) -> HookView | None:
-        """The broker's hook, unless it has fallen silent: the group's clock has gone on, and the hook's has not."""
+        """The broker's hook, unless it is silent or late."""
         hook = view.hook if view is not None else None
-        if hook is None:
-            return None
-        went_on = self.clock_of(hook) - hook.time
-        return hook if self.now - hook.heard_at - went_on <= self.policy.source_silent_after else None
+        return hook if hook is not None and hook.source not in self.state.silent else None
 
     def next_row(self) -> Common:
         """What the group's next row has in common with every other."""
@@ -92,9 +91,10 @@ class Turn:
         return {
             "cluster": self.state.cluster,
             "group": self.state.group,
-            "time": self.time,
+            "time": self.now,
+            "known_at": self.moment.known_at,
             "seq": self.state.rows,
-            "cause": self.cause,
+            "cause": self.moment.cause,
         }
 
     def emit(self, effect: AnyEffect) -> None:

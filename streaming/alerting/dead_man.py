@@ -132,7 +132,8 @@ class Watch:
 def _opened(code: str, cluster: str, subject: str, since: int, now: int) -> IncidentTransition:
     explanation, first_step = _ADVICE[code]
     return IncidentTransition(
-        cluster=cluster, group="", time=now, seq=1, cause="", incident_id=stable_id(cluster, "", code, subject, since),
+        cluster=cluster, group="", time=now, known_at=now, seq=1, cause="",
+        incident_id=stable_id(cluster, "", code, subject, since),
         code=code, sub_cause="", severity="critical", transition="OPENED", subject=subject, opened_at=since, topic=None,
         broker=None, queue_id=None, client_id=None, evidence=f'{{"silent_ms":{now - since}}}', explanation=explanation,
         first_step=first_step, parent=None,
@@ -143,6 +144,7 @@ def _over(opened: IncidentTransition, now: int) -> IncidentTransition:
     return msgspec.structs.replace(
         opened,
         time=max(now, opened.time),
+        known_at=max(now, opened.time),
         seq=opened.seq + 1,
         transition="RESOLVED",
         evidence=f'{{"silent_ms":{max(0, now - opened.opened_at)}}}',

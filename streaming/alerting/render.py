@@ -173,7 +173,8 @@ SAMPLE = Alert(
     kind="OPENED",
     told_severity=None,
     transition=IncidentTransition(
-        cluster="sample-cluster", group="sample-group", time=1_795_276_800_000, seq=1, cause="poll-1@1||1",
+        cluster="sample-cluster", group="sample-group", time=1_795_276_800_000, known_at=1_795_276_801_000, seq=1,
+        cause="poll-1@1||1",
         incident_id="0123456789abcdef", code="ORDERED_QUEUE_STUCK", sub_cause="SUSPEND_LOOP", severity="critical",
         transition="OPENED", subject="Sample@broker-a:0", opened_at=1_795_276_740_000, topic="Sample",
         broker="broker-a", queue_id=0, client_id="sample-client", evidence='{"lag":12}',

@@ -40,7 +40,7 @@ def note(turn: Turn, code: str, subject: str, client_id: str | None) -> None:
     """Take down what makes the group rebalance."""
     if code not in _COUNTED:
         return
-    state, now = turn.state, turn.time
+    state, now = turn.state, turn.now
     for known in reversed(state.causes):
         if now - known.time > ONE_CAUSE_WITHIN:
             break
@@ -68,7 +68,7 @@ def note_asking(turn: Turn, hook: HookView, client_id: str | None, now: int) -> 
 
 def recent(turn: Turn) -> list[Cause]:
     """The causes of the last storm window."""
-    return [cause for cause in turn.state.causes if turn.time - cause.time <= turn.policy.storm_window]
+    return [cause for cause in turn.state.causes if turn.now - cause.time <= turn.policy.storm_window]
 
 
 def repeated(turn: Turn) -> list[Cause]:
@@ -118,6 +118,6 @@ def _are_upgrades(turn: Turn, changes: list[Cause]) -> bool:
     """Clients had just joined, each time: while old and new ones are members, each undoes the other's subscriptions."""
     limit, joined = turn.policy.subscription_differs_after, [c.time for c in turn.state.causes if c.code in COMES]
     times = [change.time for change in changes]
-    if turn.time - times[-1] <= turn.policy.heartbeat_broker_interval:
-        times.append(turn.time)  # it goes on
+    if turn.now - times[-1] <= turn.policy.heartbeat_broker_interval:
+        times.append(turn.now)  # it goes on
     return all(any(0 <= at - since < limit for since in joined) for at in times)

@@ -37,7 +37,7 @@ def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInf
     seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
     for difference in seen:
         if f"{difference} {difference.since}" in hook.doubts:
-            _correct(view.info, polled, difference, hook.time)
+            _correct(view.info, polled, difference, turn.now)
             turn.correct(str(difference))
     hook.doubts = tuple(f"{difference} {difference.since}" for difference in seen)
     if not view.info.channel_info_table:

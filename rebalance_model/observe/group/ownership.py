@@ -52,7 +52,7 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     for mq in held:
         if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
             view = turn.state.views.get(mq.broker)
-            commits.leave(turn, told, turn.clock_of(view.hook) if view and view.hook else 0, said=False)
+            commits.leave(turn, told, turn.now if view and view.hook else 0, said=False)
             told.holder = None
         turn.queues_to_judge[mq] = None
         current = turn.queue(mq).owner
@@ -79,7 +79,7 @@ def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | 
 def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
     """Whether the holder, asked since the hook named it, has said that it has not the queue."""
     client = state.clients.get(told.holder or "")
-    if client is None or not client.answered or client.asked_at_answer < told.told_at:
+    if client is None or not client.answered or client.asked_at_answer < told.observed_at:
         return False
     held = client.queues.get(mq)
     return held is None or held.dropped
@@ -88,12 +88,12 @@ def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
 def _holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
     """Members whose last answer holds the queue, and is younger than what the hook said of it."""
     told = state.queues[mq].hook
-    told_at = told.told_at if told is not None else 0
+    observed_at = told.observed_at if told is not None else 0
     holders = []
     for client_id in state.members:
         client = state.clients.get(client_id)
         held = client.queues.get(mq) if client is not None else None
-        if client is not None and held is not None and not held.dropped and client.asked_at_answer >= told_at:
+        if client is not None and held is not None and not held.dropped and client.asked_at_answer >= observed_at:
             holders.append((client_id, client))
     return holders
 
@@ -128,7 +128,7 @@ def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | N
             evidence=_release_evidence(turn, mq, current, owner, evidence),
             rebalance_id=rebalance_id,
         )
-        queue.former_owner, queue.released_at = current, turn.time
+        queue.former_owner, queue.released_at = current, turn.now
     queue.owner = owner
     _count(turn.state, mq, current, owner)
     queue.unowned = _unowned(turn, queue, current, evidence) if owner is None else None

@@ -48,23 +48,23 @@ def _take_cause(turn: Turn, code: str, subject: str, client_id: str | None) -> E
     episode = state.episode
     if episode is None:
         episode = state.episode = Episode(
-            rebalance_id=stable_id(state.cluster, state.group, "rebalance", turn.time, code, subject),
-            start_time=turn.time,
+            rebalance_id=stable_id(state.cluster, state.group, "rebalance", turn.now, code, subject),
+            start_time=turn.now,
             trigger=code,
             trigger_client=client_id,
             causes=[],
             members_before=state.members,
-            last_cause=turn.time,
-            last_change=turn.time,
+            last_cause=turn.now,
+            last_change=turn.now,
         )
     if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and _explains(turn, code, episode):
         episode.trigger, episode.trigger_client, episode.causes = code, client_id, []
     cause = f"{code} {subject}".rstrip()
-    told = episode.causes[-1:] == [cause] and turn.time - episode.last_cause <= CAUSE_WITHIN  # by another broker
+    told = episode.causes[-1:] == [cause] and turn.now - episode.last_cause <= CAUSE_WITHIN  # by another broker
     if not told and len(episode.causes) < CAUSES_MAX:
         episode.causes.append(cause)
-    episode.last_cause = max(episode.last_cause, turn.time)
-    episode.last_change = max(episode.last_change, turn.time)
+    episode.last_cause = max(episode.last_cause, turn.now)
+    episode.last_change = max(episode.last_change, turn.now)
     return episode
 
 
@@ -78,11 +78,11 @@ def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | Non
     if move is None:
         move = episode.moves[mq] = Move(former or queue.former_owner, None, queue.released_at, None)
     if former is not None:
-        move.released_at = turn.time
+        move.released_at = turn.now
         move.commit = queue.commit_offset if queue.commit_known else None
     move.to_client = owner
-    move.assigned_at = turn.time if owner is not None else None
-    episode.last_change = max(episode.last_change, turn.time)
+    move.assigned_at = turn.now if owner is not None else None
+    episode.last_change = max(episode.last_change, turn.now)
     return episode.rebalance_id
 
 
@@ -129,10 +129,10 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     return state.episode.last_change + patience + 1
 
 
-def give_up(turn: Turn, due: int) -> None:
-    """Close the open episode if its deadline is ``due``."""
+def give_up(turn: Turn) -> None:
+    """Close the open episode if its deadline has come."""
     episode, ends = turn.state.episode, deadline(turn.state, turn.policy)
-    if episode is not None and ends is not None and ends <= due:
+    if episode is not None and ends is not None and ends <= turn.now:
         known = not turn.state.members or bool(turn.state.strategy)
         _close(turn, episode, converged=False if known else None)
 
@@ -148,7 +148,7 @@ def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str |
 
 def _explains(turn: Turn, code: str, episode: Episode) -> bool:
     """A broker that restarts was gone before, and its clients' other queues may have moved since then."""
-    return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or turn.time - episode.start_time <= CAUSE_WITHIN
+    return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or turn.now - episode.start_time <= CAUSE_WITHIN
 
 
 def _partly_listed(state: GroupState) -> str | None:
@@ -167,7 +167,7 @@ def _is_pull_expired(turn: Turn, mq: MessageQueue) -> bool:
     told, hook = turn.state.queues[mq].hook, turn.live_hook(turn.state.views.get(mq.broker))
     if told is None or hook is None or not told.pull_time:
         return False
-    return turn.clock_of(hook) - told.pull_time > turn.policy.pull_max_idle_time
+    return turn.now - told.pull_time > turn.policy.pull_max_idle_time
 
 
 def _has_begun(turn: Turn, mq: MessageQueue, move: Move) -> bool:
@@ -175,7 +175,7 @@ def _has_begun(turn: Turn, mq: MessageQueue, move: Move) -> bool:
     told = turn.state.queues[mq].hook
     if told is None or move.to_client is None or told.holder != move.to_client or told.start_offset >= 0:
         return True
-    return turn.time - (move.assigned_at or 0) > BEGUN_WITHIN
+    return turn.now - (move.assigned_at or 0) > BEGUN_WITHIN
 
 
 def _all_have_answered(state: GroupState, episode: Episode) -> bool:

@@ -38,7 +38,7 @@ def by_its_topic(turn: Turn, mq: MessageQueue) -> bool:
     """Whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = turn.state, turn.state.queues[mq]
     released, view = queue.unowned, state.views.get(mq.broker)
-    if not state.hook_clock or view is None or released is None or released.how != "SAID":
+    if state.is_polled or view is None or released is None or released.how != "SAID":
         return False
     if turn.now - released.since <= turn.policy.unassigned_after_release or _had_cause(turn, released.since):
         return False  # its heir may be on its way, or should be

@@ -26,7 +26,7 @@ from rebalance_model.observe.events import (
     UnlockBatchMq,
     UnregisterClient,
     UpdateConsumerOffset,
-    clock_of,
+    source_of,
 )
 from rebalance_model.observe.group import causes, ownership, rebalances, subscriptions
 from rebalance_model.observe.group.membership import Before, follow
@@ -50,27 +50,26 @@ def fold_hook(turn: Turn, event: HookEvent, news: News) -> None:
         _note_slave(turn, event)
         return
     view, hook = _view_of(turn, event, news)
-    hook.time, hook.heard_at = event.time, turn.now
     _fold(turn, view, hook, event)
     if hook.lost_locks and turn.group_to_judge:  # who has left believes in no lock any more
         turn.brokers_to_judge[event.broker] = None
-    turn.look_again(hook.clock, event.time + turn.policy.client_lock_max_live_time + 1)  # before that nothing is due
+    turn.schedule_check(turn.now + turn.policy.client_lock_max_live_time + 1)  # before that nothing is due
 
 
 def _note_slave(turn: Turn, event: HookEvent) -> None:
     """A slave serves the queue in its master's place: whoever has it pulls there, by another connection."""
-    if isinstance(event, PullMessage) and (hook := turn.live_hook(turn.state.views.get(event.broker))) is not None:
+    if isinstance(event, PullMessage) and turn.live_hook(turn.state.views.get(event.broker)) is not None:
         queue = turn.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
         if queue is not None and queue.hook is not None:
-            queue.hook.pull_time = turn.clock_of(hook)  # when it was heard, by the master's clock
+            queue.hook.pull_time = turn.now
 
 
-def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
+def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
     """A broker that restarts has no member and no lock; its clients go on, and come back with their next heartbeat.
 
     The offsets are those that it had stored last, up to 5 s old: not known until the next commit.
     """
-    before = Before(turn.state, broker)
+    before, now = Before(turn.state, broker), turn.now
     for mq, queue in turn.state.queues.items():
         if mq.broker == broker and queue.hook is not None:
             commits.note_restart(queue.hook)
@@ -78,16 +77,15 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int)
     hook.returning = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
     view.info = ConsumerGroupInfo()
     hook.locks, hook.speakers, hook.waiting, hook.doubts, hook.heartbeats = {}, {}, {}, (), {}
-    hook.time = hook.complete_at = hook.covered_since = now
-    hook.heard_at = view.back_at = turn.now
-    turn.look_again(hook.clock, now + HEARD_FROM_ALL)
+    hook.complete_at = hook.covered_since = view.back_at = now
+    turn.schedule_check(now + HEARD_FROM_ALL)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
     follow(turn, before, first_sight=False)
 
 
-def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) -> None:
-    """Do what time alone does in the broker's view, up to ``now`` of the broker's clock, and say when to look again."""
-    state = turn.state
+def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
+    """Do what time alone does in the broker's view, and say when to look again."""
+    state, now = turn.state, turn.now
     before = Before(state, broker)
     died = broker_view.scan(view, state.group, now)
     hook.returning = {c: until for c, until in hook.returning.items() if until > now}
@@ -101,7 +99,7 @@ def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView, now: int) ->
     if (expiry := broker_view.next_expiry(view)) is not None:
         dues.append(expiry)
     if dues:
-        turn.look_again(hook.clock, min(dues))
+        turn.schedule_check(min(dues))
 
 
 def _fold(turn: Turn, view: BrokerView, hook: HookView, event: HookEvent) -> None:
@@ -132,10 +130,10 @@ def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, Hook
     hook = view.hook
     if hook is None:
         from_boot = event.seq == 1
-        view.told_by = clock_of(event)
+        view.told_by = source_of(event)
         hook = view.hook = HookView(view.told_by, event.time if from_boot else event.time + HEARD_FROM_ALL)
     if news == "RESTART":
-        restart(turn, event.broker, view, hook, event.time)
+        restart(turn, event.broker, view, hook)
     if news == "GAP":
         hook.lost_at = event.time
         turn.brokers_to_judge[event.broker] = None
@@ -290,7 +288,7 @@ def _doubt_order(turn: Turn, rival: Rival) -> None:
     """Ordered clients renew their locks every 20 s: if none has, and one goes on pulling, the group is so no more."""
     lives = turn.policy.client_lock_max_live_time
     hooks = [view.hook for view in turn.state.views.values() if view.hook is not None]
-    renewed = (hook.time - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
+    renewed = (turn.now - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
     if rival.pull_time - rival.since > lives and not any(renewed):
         _end_order(turn)
 
@@ -362,8 +360,8 @@ def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[Me
         if told.waiting_since and client_id is not None and given_up.is_given_up(turn, mq):
             told.waiting_since = 0  # nobody was to consume it meanwhile
         if told.holder != client_id:
-            commits.leave(turn, told, hook.time, said=evidence == "UNLOCKED")
-            commits.take(told, client_id, hook.time)
-        told.told_at = turn.now
-    first_sight = hook.time < hook.complete_at
+            commits.leave(turn, told, turn.now, said=evidence == "UNLOCKED")
+            commits.take(told, client_id, turn.now)
+        told.observed_at = turn.now
+    first_sight = turn.now < hook.complete_at
     ownership.reconsider(turn, queues, evidence="FIRST_SEEN" if first_sight else evidence)

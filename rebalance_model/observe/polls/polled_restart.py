@@ -16,12 +16,13 @@ def await_members(turn: Turn, broker: str, view: BrokerView) -> None:
     until = turn.now + HEARD_FROM_ALL + turn.policy.poll_interval
     view.awaited = dict.fromkeys(view.info.client_ids(), until)
     view.back_at = turn.now
-    turn.look_again(turn.state.clock, until)
+    turn.schedule_check(until)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
 
 
-def stop_waiting(turn: Turn, now: int) -> None:
-    """Who has not come back by now, of the group's clock, is gone."""
+def stop_waiting(turn: Turn) -> None:
+    """Drop the members that have not come back by now."""
+    now = turn.now
     for broker, view in turn.state.views.items():
         late = {client_id for client_id, until in view.awaited.items() if until <= now}
         if late:
@@ -29,4 +30,4 @@ def stop_waiting(turn: Turn, now: int) -> None:
             view.awaited = {client_id: until for client_id, until in view.awaited.items() if until > now}
             follow(turn, before, first_sight=False, died=late)
         elif view.awaited:
-            turn.look_again(turn.state.clock, min(view.awaited.values()))
+            turn.schedule_check(min(view.awaited.values()))

@@ -27,6 +27,14 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "The broker's hook tells nothing any more: what only it tells is not watched.",
         "Look whether the broker runs, and the shipper beside it: `rebalance-watch collect spool`.",
     ),
+    ("TELEMETRY_GAP", "LATE"): (
+        "The source is far behind the others and not waited for; checks that need it are suspended.",
+        "Check its host and its way to the log; then `rebalance-watch rebuild` fills the hole in the history.",
+    ),
+    ("TELEMETRY_GAP", "BUFFER_FULL"): (
+        "More events waited for a telemetry source that is behind than can be kept in memory, so it is not waited for.",
+        "Check the host of this source and its way to the log.",
+    ),
     ("TELEMETRY_GAP", "HOOK_LOST"): (
         "Events of the broker's hook are missing: what rests on them may be wrong for half a minute.",
         "Look for a full disk or a full spool on the broker's host; the evidence has the hook's own reason.",

@@ -28,8 +28,8 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
     lock: int | None
     """Since the owner renewed its lock."""
     lock_is_exact: bool
-    clock: str | None
-    """By which the lock goes on ageing without another event; None: it does not."""
+    goes_on: bool
+    """Whether the lock goes on ageing without another event."""
     pull: int | None
     """Since the owner pulled."""
     consume: int | None
@@ -51,16 +51,16 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
         client = state.clients.get(known.owner) if known is not None and known.owner is not None else None
         if known is None or client is None:
             return None
-        since = known.hook.told_at if known.hook is not None else 0
+        since = known.hook.observed_at if known.hook is not None else 0
         queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else of a former process queue
         exact = _hook_age(turn, mq, known.owner)
         lock, pull, consume = _polled(client, queue, turn.now)
         if pull is None or client.silent:
-            pull = min((age for age in (pull, told_pull(turn, mq)) if age is not None), default=None)
+            told = told_pull(turn, mq)
+            pull = told if told is not None else pull
         if exact is not None:
-            return cls(client, queue, exact[0], lock_is_exact=True, clock=exact[1], pull=pull, consume=consume)
-        ageing = turn.state.clock if client.silent else None
-        return cls(client, queue, lock, lock_is_exact=False, clock=ageing, pull=pull, consume=consume)
+            return cls(client, queue, exact, lock_is_exact=True, goes_on=True, pull=pull, consume=consume)
+        return cls(client, queue, lock, lock_is_exact=False, goes_on=client.silent, pull=pull, consume=consume)
 
 
 def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
@@ -69,20 +69,20 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
     return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
 
 
-def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> tuple[int, str] | None:
-    """The lock's age, and by which clock; None also where a renewal may have been lost on its way to us."""
+def _hook_age(turn: Turn, mq: MessageQueue, owner: str | None) -> int | None:
+    """The lock's age; None also where a renewal may have been lost on its way to us."""
     entry, told_of = hook_lock(turn.state, mq), turn.state.queues[mq].hook
     if entry is None or entry.client_id != owner or told_of is None or told_of.holder != owner:
         return None  # a hook that tells late shows a lock that its holder had before
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if hook is None:
         return None
-    now, told = turn.clock_of(hook), entry.last_update_timestamp
+    now, told = turn.now, entry.last_update_timestamp
     known_at = hook.covered_since + turn.policy.client_lock_max_live_time
     if told < hook.covered_since and now <= known_at:
-        turn.look_again(hook.clock, known_at + 1)
+        turn.schedule_check(known_at + 1)
         return None
-    return max(0, now - told), hook.clock
+    return max(0, now - told)
 
 
 def told_pull(turn: Turn, mq: MessageQueue) -> int | None:
@@ -91,7 +91,7 @@ def told_pull(turn: Turn, mq: MessageQueue) -> int | None:
     told, hook = queue.hook, turn.live_hook(turn.state.views.get(mq.broker))
     if hook is None or told is None or told.holder != queue.owner or not told.holder_since:
         return None
-    return max(0, turn.clock_of(hook) - max(told.pull_time, told.holder_since, hook.covered_since))
+    return max(0, turn.now - max(told.pull_time, told.holder_since, hook.covered_since))
 
 
 def _polled(

@@ -52,7 +52,7 @@ def hooks_of(state: GroupState) -> int:
 
 def is_polled(state: GroupState) -> bool:
     """Whether a collector is followed, and ticks."""
-    return bool(state.clock) and not state.hook_clock and state.clock not in state.silent
+    return state.is_polled
 
 
 def coverage(state: GroupState) -> str:

@@ -15,20 +15,25 @@ from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.state import GroupState, Incident, Pending
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.advice import advice
+from rebalance_model.observe.verdicts.coverage import NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.verdicts.verdict import Clear, Evidence, Holds, Rule, Subject, Verdict
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
+_NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL")
+"""A source that is not heard explains nothing: on what it would have told nothing opens."""
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
 """What explains whatever a queue shows, and not only the rules that name it."""
+SILENT_WITHOUT_POLLS = frozenset((*NEED_POLLS, *NEED_OFFSETS))
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def apply(turn: Turn, rules: Iterable[Rule[Subject]], subject: Subject) -> None:
     """Judge by each rule, and bring the subject's incident to where the verdict says it is."""
     incidents, pending, told = turn.state.incidents, turn.state.pending, ""
+    silent = SILENT_WITHOUT_POLLS if not turn.state.is_polled else ()
     for rule in rules:
-        verdict = rule.judge(turn, subject)
+        verdict = rule.judge(turn, subject) if rule.code not in silent else None
         holds = isinstance(verdict, Holds)
         if not (holds or incidents or pending):
             continue  # the usual case
@@ -64,7 +69,7 @@ def _before(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdic
             turn.state.pending.pop(name, None)
             _open(turn, rule, subject, name, verdict)
         else:
-            turn.look_again(turn.state.clock, turn.now + wanted - held)
+            turn.schedule_check(turn.now + wanted - held)
     elif isinstance(verdict, Clear):
         turn.state.pending.pop(name, None)
     elif pending is not None:
@@ -76,7 +81,7 @@ def _clear(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, inciden
         incident.cleared_at = turn.now
     due = incident.cleared_at + rule.clear_after(turn.policy)
     if due > turn.now:
-        turn.look_again(turn.state.clock, due)
+        turn.schedule_check(due)
         return
     del turn.state.incidents[name]
     _tell(turn, incident, "RESOLVED", rule.evidence(turn, subject))
@@ -86,10 +91,10 @@ def _open(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict:
     state = turn.state
     queue = subject if isinstance(subject, MessageQueue) else None
     incident = Incident(
-        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), turn.time),
+        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), turn.now),
         code=rule.code,
         subject=str(subject),
-        opened_at=turn.time,
+        opened_at=turn.now,
         severity=verdict.severity,
         sub_cause=verdict.sub_cause,
         queue=queue,
@@ -105,7 +110,7 @@ def _parent(state: GroupState, rule: Rule[Subject], subject: str, queue: Message
     for code in rule.absorbed_by if queue is None else dict.fromkeys((*rule.absorbed_by, *_SOURCES)):
         for where in (subject, queue.broker if queue is not None else "", ""):
             parent = state.incidents.get(f"{code} {where}".rstrip())
-            if parent is not None and not (code == "TELEMETRY_GAP" and parent.sub_cause.endswith("SILENT")):
+            if parent is not None and not (code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
                 return parent.incident_id
     return None
 

@@ -1,8 +1,8 @@
 """Which rules are judged when: those of what the turn has touched; on a deadline, all.
 
 Every rule gets its say on what it is about as soon as something is learnt of it. What time alone changes a rule asks
-for (`Turn.look_again`), and then everything of the group is judged anew: simpler than an index by rule and subject, and
-rare (a group is looked at again about every 30 s; one of many queues, each with its own moment, each second at most).
+for (`Turn.schedule_check`), and then everything of the group is judged anew: simpler than an index by rule and subject,
+and rare (a group is looked at again about every 30 s; one of many queues each second at most).
 """
 
 from rebalance_model.observe.turn import Turn

@@ -21,7 +21,6 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     """0: nothing waits."""
     lag: int | None
     """Messages that wait, at least; None: not known whether any do, and nobody alive has the queue."""
-    clock: str
     moved: bool
     """Whether the commit is seen to have advanced since it began, or nothing to have waited before."""
 
@@ -33,11 +32,11 @@ def of(turn: Turn, mq: MessageQueue, limit: int) -> Stall | None:
     if told is not None and ms and _is_as_polled(queue):
         told = msgspec.structs.replace(told, moved=False)  # that it was pulled just now says nothing of what waited
     asked = lag is not None and queue.stats_at == turn.now  # judged at the answer: only then it still stands
-    polled = Stall(ms, lag, turn.state.clock, moved=ms == 0) if asked else None
-    if told is None or (told.lag is None and lag is not None and not turn.state.hook_clock):
+    polled = Stall(ms, lag, moved=ms == 0) if asked else None
+    if told is None or (told.lag is None and lag is not None and turn.state.is_polled):
         return polled
     if 0 < told.ms <= limit:
-        turn.look_again(told.clock, turn.clocks[told.clock] + limit + 1 - told.ms)
+        turn.schedule_check(turn.now + limit + 1 - told.ms)
     return told if polled is None or told.ms >= polled.ms else polled
 
 
@@ -53,14 +52,14 @@ def by_hook(turn: Turn, mq: MessageQueue) -> Stall | None:
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if told is None or hook is None or told.commit_offset < 0:
         return None
-    now = turn.clock_of(hook)
+    now = turn.now
     if told.waiting_since:
         waited = max(0, now - max(told.waiting_since, hook.covered_since))
         at_least = max(1, told.pull_offset - told.commit_offset)
-        return Stall(waited, at_least, hook.clock, moved=told.waiting_since >= hook.covered_since)
+        return Stall(waited, at_least, moved=told.waiting_since >= hook.covered_since)
     unmoved = now - told.advanced_at
     if unmoved <= turn.policy.stuck_after:
-        return Stall(unmoved, None, hook.clock, moved=True)
+        return Stall(unmoved, None, moved=True)
     sign = last_sign(turn, mq, hook, told)
     if sign is None and turn.state.members and not is_subscribed(turn.state, mq.topic):
         return None  # nobody means to have it: a topic that was given up
@@ -69,16 +68,16 @@ def by_hook(turn: Turn, mq: MessageQueue) -> Stall | None:
 
 def _unknown_lag(turn: Turn, hook: HookView, told: HookQueue, sign: int | None) -> Stall | None:
     """Of a queue with nothing pulled and not committed; ``sign``: its owner's last one."""
-    now, policy = turn.clock_of(hook), turn.policy
+    now, policy = turn.now, turn.policy
     if sign is not None and now - sign <= policy.unresponsive_after:
         if told.pulled_again and told.pull_offset == told.commit_offset:
-            return Stall(0, 0, hook.clock, moved=True)
-        turn.look_again(hook.clock, sign + policy.unresponsive_after + 1)
+            return Stall(0, 0, moved=True)
+        turn.schedule_check(sign + policy.unresponsive_after + 1)
         return None
     if now - told.advanced_at > policy.moved_within:
         return None
     alone = now - max(told.advanced_at, sign or 0, told.pull_time, told.holder_since, hook.covered_since)
-    return Stall(alone, None, hook.clock, moved=False)
+    return Stall(alone, None, moved=False)
 
 
 def last_sign(turn: Turn, mq: MessageQueue, hook: HookView, told: HookQueue) -> int | None:
@@ -101,4 +100,4 @@ def is_unresponsive(turn: Turn, mq: MessageQueue) -> bool:
     sign = last_sign(turn, mq, hook, told) if hook is not None and told is not None else None
     if hook is None or sign is None:
         return False
-    return turn.clock_of(hook) - max(sign, hook.covered_since) > turn.policy.unresponsive_after
+    return turn.now - max(sign, hook.covered_since) > turn.policy.unresponsive_after

@@ -47,7 +47,7 @@ class Rule(Generic[Subject]):
 
     code: str
     judge: Callable[[Turn, Subject], Verdict]
-    """Pure, total and cheap. What time alone may change it asks for by `Turn.look_again`."""
+    """Pure, total and cheap. What time alone may change it asks for by `Turn.schedule_check`."""
     evidence: Callable[[Turn, Subject], Evidence]
     """Asked for at a transition only."""
     open_after: Callable[[Policy], int] = _at_once

@@ -24,7 +24,7 @@ def judge(turn: Turn, broker: str) -> Verdict:
     if not doubles:
         return Holds("warning")
     ends = min(hook.lost_locks[mq].renewed for mq in doubles) + turn.policy.client_lock_max_live_time + 1
-    turn.look_again(hook.clock, ends)
+    turn.schedule_check(ends)
     return Holds("critical", "TWO_OWNERS", hook.lost_locks[doubles[0]].client_id)
 
 
@@ -45,15 +45,15 @@ def _lost(turn: Turn, hook: HookView) -> list[MessageQueue]:
 
 
 def _counts(turn: Turn, hook: HookView, mq: MessageQueue, lost: LostLock) -> bool:
-    return lost.client_id in turn.state.members and (mq not in hook.locks or _believes(turn, hook, lost))
+    return lost.client_id in turn.state.members and (mq not in hook.locks or _believes(turn, lost))
 
 
 def _doubles(turn: Turn, hook: HookView) -> list[MessageQueue]:
     return [mq for mq in _lost(turn, hook) if mq in hook.locks]
 
 
-def _believes(turn: Turn, hook: HookView, lost: LostLock) -> bool:
-    return turn.clock_of(hook) - lost.renewed <= turn.policy.client_lock_max_live_time
+def _believes(turn: Turn, lost: LostLock) -> bool:
+    return turn.now - lost.renewed <= turn.policy.client_lock_max_live_time
 
 
 RULE = Rule("BROKER_LOCKS_LOST", judge, evidence)

@@ -14,7 +14,7 @@ def judge(turn: Turn, broker: str) -> Verdict:
     view = turn.state.views.get(broker)
     if view is None or not view.unanswered:
         return CLEAR
-    if turn.state.hook_clock or turn.state.clock in turn.state.silent:
+    if not turn.state.is_polled:
         return None
     if view.unanswered >= UNANSWERED_POLLS or _hook_is_silent(turn, view):
         return Holds("critical", "HOOK_SILENT" if _hook_is_silent(turn, view) else "")

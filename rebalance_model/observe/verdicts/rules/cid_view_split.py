@@ -55,9 +55,9 @@ def _views(turn: Turn) -> dict[str, tuple[set[str], set[str]]]:
             if not view.failing and view.asked:
                 listed = set(view.info.client_ids())
                 views[broker] = (listed, listed)
-        elif turn.clock_of(hook) > hook.complete_at:
+        elif turn.now > hook.complete_at:
             listed = set(view.info.client_ids()) | hook.returning.keys()
-            views[broker] = (listed, _heard(turn, view, turn.clock_of(hook)))
+            views[broker] = (listed, _heard(turn, view, turn.now))
     return views
 
 

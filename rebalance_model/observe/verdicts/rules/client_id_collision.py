@@ -28,10 +28,10 @@ def _channels(turn: Turn, client_id: str) -> list[str]:
         hook = turn.live_hook(view)
         heard = hook.heartbeats.get(client_id) if hook is not None else None
         if hook is not None and heard is not None and len(heard.channels) > 1:
-            found = returning(heard, turn.clock_of(hook), turn.policy)
+            found = returning(heard, turn.now, turn.policy)
             if len(found) > 1:
                 limit = 2 * turn.policy.heartbeat_broker_interval
-                turn.look_again(hook.clock, min(heard.channels[c].last for c in found) + limit + 1)
+                turn.schedule_check(min(heard.channels[c].last for c in found) + limit + 1)
                 return found
         listed = view.doubled.get(client_id, {})
         found = sorted(c for c, since in listed.items() if view.asked - since > turn.policy.channel_expired_after)

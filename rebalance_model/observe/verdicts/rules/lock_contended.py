@@ -11,7 +11,7 @@ where a topic's queues change (tests/PROVED.md). So it is 50 s (`Policy.lock_con
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.state import HookQueue, HookView
+from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
@@ -29,9 +29,9 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if view is None or hook is None:
         return None
     entry = hook.locks.get(mq)
-    if entry is not None and view.lists(entry.client_id) and _is_refused(turn, hook, told):
+    if entry is not None and view.lists(entry.client_id) and _is_refused(turn, told):
         return Holds("warning", "REFUSED", entry.client_id)
-    return Holds("warning", "TO_AND_FRO") if _goes_to_and_fro(turn, hook, told) else CLEAR
+    return Holds("warning", "TO_AND_FRO") if _goes_to_and_fro(turn, told) else CLEAR
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
@@ -47,9 +47,9 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     }
 
 
-def _is_refused(turn: Turn, hook: HookView, told: HookQueue) -> bool:
+def _is_refused(turn: Turn, told: HookQueue) -> bool:
     """Whether somebody is refused for long, all the time for the sake of a member, and still asks."""
-    now, policy = turn.clock_of(hook), turn.policy
+    now, policy = turn.now, turn.policy
     lasting = [
         r.last
         for r in told.refusals.values()
@@ -57,18 +57,18 @@ def _is_refused(turn: Turn, hook: HookView, told: HookQueue) -> bool:
     ]
     if not lasting or now - max(lasting) > policy.rebalance_wait_interval:
         return False
-    turn.look_again(hook.clock, max(lasting) + policy.rebalance_wait_interval + 1)
+    turn.schedule_check(max(lasting) + policy.rebalance_wait_interval + 1)
     return True
 
 
-def _goes_to_and_fro(turn: Turn, hook: HookView, told: HookQueue) -> bool:
+def _goes_to_and_fro(turn: Turn, told: HookQueue) -> bool:
     if len(told.takers) < TURNS:
         return False
     clients, times, among = zip(*told.takers, strict=True)
     until = times[0] + turn.policy.lock_contended_window
-    if clients[:2] != clients[2:] or len(set(among)) > 1 or turn.clock_of(hook) > until:
+    if clients[:2] != clients[2:] or len(set(among)) > 1 or turn.now > until:
         return False
-    turn.look_again(hook.clock, until + 1)
+    turn.schedule_check(until + 1)
     return True
 
 

@@ -21,9 +21,9 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if ages.lock is None or mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
         return None
     limits = (turn.policy.client_lock_max_live_time, turn.policy.broker_lock_max_live_time)
-    if ages.clock is not None and ages.lock <= limits[1]:
+    if ages.goes_on and ages.lock <= limits[1]:
         next_limit = limits[0] if ages.lock <= limits[0] else limits[1]
-        turn.look_again(ages.clock, turn.clocks[ages.clock] + next_limit + 1 - ages.lock)
+        turn.schedule_check(turn.now + next_limit + 1 - ages.lock)
     if ages.lock > limits[0] and _has_just_come_back(turn, mq, ages):
         return None
     if ages.lock > limits[0]:
@@ -35,11 +35,11 @@ def _has_just_come_back(turn: Turn, mq: MessageQueue, ages: Ages) -> bool:
     """Whether the owner may not have had its turn between the broker's return and what is known of it."""
     view = turn.state.views.get(mq.broker)
     due = view.back_at + turn.policy.lock_interval if view is not None and view.back_at else 0
-    if ages.clock is None:
+    if not ages.goes_on:
         return ages.client.asked_at_answer <= due  # judged at the answer: the next one will tell
     if turn.now > due:
         return False
-    turn.look_again(turn.state.clock, due + 1)
+    turn.schedule_check(due + 1)
     return True
 
 

@@ -42,7 +42,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
         return {"former_owner": queue.former_owner, "heir": queue.expected, "lock_free_at": queue.lock_free_at}
     return {
         "holder": entry.client_id,
-        "lock_age_ms": turn.clock_of(hook) - entry.last_update_timestamp,
+        "lock_age_ms": turn.now - entry.last_update_timestamp,
         "broker_limit_ms": turn.policy.broker_lock_max_live_time,
         "asked_by": ", ".join(sorted(queue.hook.refusals)),
         "refusals": sum(asked.count for asked in queue.hook.refusals.values()),
@@ -51,7 +51,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
 
 def _told(turn: Turn, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
     refusals = queue.hook.refusals if queue.hook is not None else {}
-    now, members = turn.clock_of(hook), turn.state.members
+    now, members = turn.now, turn.state.members
     asked = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(mq)
     if not asked or entry is None or view.lists(entry.client_id):
@@ -59,11 +59,11 @@ def _told(turn: Turn, mq: MessageQueue, queue: QueueState, view: BrokerView, hoo
     free_at = entry.last_update_timestamp + turn.policy.broker_lock_max_live_time
     if now > free_at:
         return CLEAR  # whoever asks next has it
-    turn.look_again(hook.clock, free_at + 1)
+    turn.schedule_check(free_at + 1)
     if now - min(asked) <= BACK_WITHIN:
-        turn.look_again(hook.clock, min(asked) + BACK_WITHIN + 1)
+        turn.schedule_check(min(asked) + BACK_WITHIN + 1)
         return None
-    severity = _severity(turn, queue, now - min(asked), hook.clock)
+    severity = _severity(turn, queue, now - min(asked))
     return Holds(severity, client_id=entry.client_id)
 
 
@@ -73,22 +73,22 @@ def _inferred(turn: Turn, queue: QueueState) -> Verdict:
         return CLEAR
     if now >= free_at:
         return CLEAR
-    turn.look_again(turn.state.clock, free_at)
+    turn.schedule_check(free_at)
     heir = turn.state.clients.get(queue.expected or "")
     heir_since = max(gone_at, turn.state.expected_at)
     if heir is None or heir.asked_at_answer - heir_since <= turn.policy.rebalance_wait_interval:
         return None
-    return Holds(_severity(turn, queue, now - gone_at, turn.state.clock), "INFERRED", queue.former_owner)
+    return Holds(_severity(turn, queue, now - gone_at), "INFERRED", queue.former_owner)
 
 
-def _severity(turn: Turn, queue: QueueState, orphaned_ms: int, clock: str) -> Severity:
+def _severity(turn: Turn, queue: QueueState, orphaned_ms: int) -> Severity:
     limit = turn.policy.orphaned_critical_after
     told = queue.hook
     if not lag_of(queue) and not (told is not None and told.waiting_since):
         return "warning"
     if orphaned_ms > limit:
         return "critical"
-    turn.look_again(clock, turn.clocks[clock] + limit + 1 - orphaned_ms)
+    turn.schedule_check(turn.now + limit + 1 - orphaned_ms)
     return "warning"
 
 

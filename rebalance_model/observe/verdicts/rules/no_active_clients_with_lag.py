@@ -17,7 +17,7 @@ def judge(turn: Turn, _: str) -> Verdict:
     waiting = _waiting(turn)
     if waiting is None or group_info(state) is None:
         return None
-    turn.look_again(state.clock, state.unmanned_since + turn.policy.group_memory + 1)
+    turn.schedule_check(state.unmanned_since + turn.policy.group_memory + 1)
     return Holds("critical", held=alone) if waiting else CLEAR
 
 

@@ -93,7 +93,7 @@ def _of_hook(turn: Turn, mq: MessageQueue, ages: Ages) -> str:
 def _has_held(turn: Turn, mq: MessageQueue, told: HookQueue) -> bool:
     """Whether the owner has had the queue for long enough to have consumed something of it."""
     hook = turn.live_hook(turn.state.views.get(mq.broker))
-    return hook is not None and turn.clock_of(hook) - told.holder_since > turn.policy.consume_frozen_after
+    return hook is not None and turn.now - told.holder_since > turn.policy.consume_frozen_after
 
 
 def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> str:
@@ -121,7 +121,7 @@ def _lock_is_kept(turn: Turn, mq: MessageQueue) -> bool:
     entry = hook_lock(turn.state, mq)
     hook = turn.live_hook(turn.state.views.get(mq.broker))
     if entry is not None and hook is not None:
-        age = turn.clock_of(hook) - entry.last_update_timestamp
+        age = turn.now - entry.last_update_timestamp
         return entry.client_id not in turn.state.members and age <= turn.policy.broker_lock_max_live_time
     free_at = turn.state.queues[mq].lock_free_at
     return free_at is not None and turn.now < free_at

@@ -35,7 +35,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     if ages.pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)
     if ages.client.silent:
-        turn.look_again(turn.state.clock, turn.now + limit + 1 - ages.pull)
+        turn.schedule_check(turn.now + limit + 1 - ages.pull)
         return None
     told = told_pull(turn, mq)
     by_hook = _by_hook(turn, mq, ages, told) if told is not None and _agree(turn, ages, told) else None
@@ -58,8 +58,8 @@ def _by_hook(turn: Turn, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
         return None
     if pull > limit:
         return Holds("critical", client_id=turn.state.queues[mq].owner)
-    now = turn.clock_of(hook)
-    turn.look_again(hook.clock, now + limit + 1 - pull)
+    now = turn.now
+    turn.schedule_check(now + limit + 1 - pull)
     return CLEAR if now - max(told.pull_time, told.holder_since) <= limit else None
 
 

@@ -44,7 +44,7 @@ def _has_just_grown(turn: Turn, mq: MessageQueue) -> bool:
     until = route.changed_at + turn.policy.unassigned_after_new
     if turn.now > until:
         return False
-    turn.look_again(turn.state.clock, until + 1)
+    turn.schedule_check(until + 1)
     return True
 
 
@@ -54,12 +54,12 @@ def _by_pulls(turn: Turn, mq: MessageQueue, told: HookQueue) -> str | None:
     if hook is None or rival is None or rival.client_id not in turn.state.members or turn.state.orderly:
         return None
     last = min(rival.pull_time, told.pull_time)
-    if turn.clock_of(hook) - last > turn.policy.pull_suspended_max:
+    if turn.now - last > turn.policy.pull_suspended_max:
         return None  # one of them has stopped
     together = last - max(rival.since, told.holder_since)
     if rival.client_id == told.holder or together <= turn.policy.rebalance_wait_interval:
         return None
-    turn.look_again(hook.clock, last + turn.policy.pull_suspended_max + 1)
+    turn.schedule_check(last + turn.policy.pull_suspended_max + 1)
     return rival.client_id
 
 

@@ -20,7 +20,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
     queue = turn.state.queues[mq]
     state = turn.state
-    concurrent = state.orderly is False or (state.orderly is None and state.hook_clock)  # no lock was asked for
+    concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was asked for
     if not concurrent or mq.is_retry:
         return None
     waited = stall.of(turn, mq, _limit(turn.policy))
@@ -30,7 +30,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
         return CLEAR if waited.moved else None
     ages = Ages.of(turn, mq)
     held = ages.queue if ages is not None else None
-    if held.cached_count <= 0 if held is not None else state.hook_clock and given_up.by_its_owner(turn, mq):
+    if held.cached_count <= 0 if held is not None else not state.is_polled and given_up.by_its_owner(turn, mq):
         return None
     return Holds("warning", _sub_cause(turn, mq, ages), queue.owner)
 

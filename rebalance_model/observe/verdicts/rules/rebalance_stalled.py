@@ -62,7 +62,7 @@ def _free_at(turn: Turn, mq: MessageQueue) -> int:
     """When the lock of an owner that is gone runs out, by the group's clock; 0 where there is none."""
     entry, hook = hook_lock(turn.state, mq), turn.live_hook(turn.state.views.get(mq.broker))
     if entry is not None and hook is not None and entry.client_id not in turn.state.members:
-        age = turn.clock_of(hook) - entry.last_update_timestamp
+        age = turn.now - entry.last_update_timestamp
         return turn.now + turn.policy.broker_lock_max_live_time - age
     return turn.state.queues[mq].lock_free_at or 0
 

@@ -36,7 +36,7 @@ def judge(turn: Turn, _: str) -> Verdict:
         return CLEAR
     found = causes.repeated(turn)
     if found and is_open:
-        turn.look_again(state.clock, min(cause.time for cause in found) + policy.storm_window + 1)
+        turn.schedule_check(min(cause.time for cause in found) + policy.storm_window + 1)
     if found and (is_open or _is_storm(turn, len(found))):
         return Holds("critical", _root(found), _culprit(found))
     return CLEAR
@@ -45,7 +45,7 @@ def judge(turn: Turn, _: str) -> Verdict:
 def evidence(turn: Turn, _: str) -> Evidence:
     """How many causes, and whose."""
     found, lately = causes.repeated(turn), len(causes.recent(turn))
-    rate = causes.own_rate(turn.state, turn.policy, turn.time, lately)
+    rate = causes.own_rate(turn.state, turn.policy, turn.now, lately)
     told: Evidence = {
         "causes": len(found),
         "limit": turn.policy.storm_causes,
@@ -62,7 +62,7 @@ def _is_storm(turn: Turn, count: int) -> bool:
     policy = turn.policy
     if count > policy.storm_causes:
         return True
-    rate = causes.own_rate(turn.state, policy, turn.time, len(causes.recent(turn)))
+    rate = causes.own_rate(turn.state, policy, turn.now, len(causes.recent(turn)))
     if rate is None or count < policy.storm_causes_rare:
         return False
     return count * rate[1] > TIMES_ITS_RATE * rate[0] * policy.storm_window
@@ -97,8 +97,8 @@ def _restless(turn: Turn) -> str | None:
         hook = view.hook
         for client_id, asking in hook.restless.items():
             long = asking.last - asking.since > turn.policy.storm_window
-            if long and client_id in turn.state.clients and turn.clock_of(hook) - asking.last <= causes.RESTLESS_WITHIN:
-                turn.look_again(hook.clock, asking.last + causes.RESTLESS_WITHIN + 1)
+            if long and client_id in turn.state.clients and turn.now - asking.last <= causes.RESTLESS_WITHIN:
+                turn.schedule_check(asking.last + causes.RESTLESS_WITHIN + 1)
                 if not _is_refused(turn, client_id):
                     return client_id
     return None

@@ -20,8 +20,8 @@ def judge(turn: Turn, client_id: str) -> Verdict:
         limit = 2 * turn.policy.heartbeat_broker_interval
         if age > limit:
             return Holds("warning", client_id=client_id)
-        turn.look_again(hook.clock, turn.clock_of(hook) + limit + 1 - age)
-        if turn.clock_of(hook) - hook.heartbeats[client_id].last <= limit:
+        turn.schedule_check(turn.now + limit + 1 - age)
+        if turn.now - hook.heartbeats[client_id].last <= limit:
             verdict = CLEAR
     return verdict
 
@@ -43,7 +43,7 @@ def _ages(turn: Turn, client_id: str) -> Iterator[tuple[str, HookView, int]]:
         hook = turn.live_hook(view)
         heard = hook.heartbeats.get(client_id) if hook is not None else None
         if hook is not None and heard is not None:
-            yield broker, hook, turn.clock_of(hook) - max(heard.last, hook.covered_since)
+            yield broker, hook, turn.now - max(heard.last, hook.covered_since)
 
 
 RULE = Rule("STALE_HEARTBEAT", judge, evidence)

@@ -1,0 +1,372 @@
+"""Puts the events of a shard, which come in the order of the log, into the order of time.
+
+Every source ticks: "everything of mine that is older than this has been sent". What is older than the least tick of
+the sources that keep up (the watermark) is complete, and is released by (time, source, order of arrival). So it does
+not matter which of two sources is later in the log; a source waits for the others for about their ticks' interval.
+
+- *Late*: a source whose ticks stay behind the highest by more than `Policy.source_silent_after` and two of its
+  intervals, or stop while others' go on for so long, is waited for no longer (Flink's idle source). What it says of the
+  time before the watermark is not folded. It keeps up again when it ticks, a late one less than half of that behind.
+- *Start*: nothing is released before the log's stamp is 20 s past its first row, or ticks span ten minutes (a fast
+  replay, whose stamps stand), or every known source has ended, or the buffer is full: the sources have to be known
+  first, and their clocks. A source that is heard first later is waited for from its first tick on.
+- *End*: a source that stops says so with its last tick, and is waited for no longer. When all have, everything is
+  released. For a hook whose broker answers no question the wait ends 5 s after its last tick.
+- *Bound*: 100,000 events or 64 MB. Beyond that the source that is furthest behind is waited for no longer.
+
+The log's stamp serves for one thing beside the start: a clock that is ahead of it does not make the others late.
+"""
+
+import heapq
+from collections.abc import Collection, Iterator
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.events import (
+    DEADLINE,
+    UNREACHABLE,
+    AnyEvent,
+    BrokerStatus,
+    ClockSeen,
+    Event,
+    Tick,
+    corrected,
+    instance_of,
+    source_of,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import Sequence
+
+START_MARGIN = 5_000
+"""Anything is released when the log's stamp is `source_silent_after` and this past its first row's; milliseconds."""
+START_TICKS = 600_000
+"""So far ticks must span otherwise; milliseconds."""
+UNREACHABLE_WAIT = 5_000
+"""How much longer than its lag the hook of a broker that answers no question is waited for; milliseconds."""
+LAG_EASES = 50
+"""By so much a source's lag is forgotten with each of its ticks; milliseconds."""
+COMES_BACK_WITHIN = 3_600_000
+"""A source that was silent for longer is not waited on; milliseconds."""
+EVENTS_MAX = 100_000
+BYTES_MAX = 64_000_000
+NEVER = 2**63 - 1
+
+Why = Literal["SILENT", "LATE", "BUFFER_FULL"]
+"""Why a source is waited for no longer: no tick comes, ticks stay behind, or the buffer was full."""
+
+
+class OutOfWait(NamedTuple):
+    """A source that is waited for no longer."""
+
+    source: str
+    tick: int
+    """Its last one."""
+    at: int
+    """From then on it is silent, on the timeline; milliseconds."""
+    why: Why
+
+
+class Source(msgspec.Struct, array_like=True):
+    """What has arrived of one source; times are on the timeline, the stopwatch's in milliseconds since its start."""
+
+    broker: str = ""
+    """Whose hook it is, after its cluster, as its ticks say; empty for a collector."""
+    correction: int = 0
+    """What its times are corrected by, milliseconds."""
+    tick: int = -1
+    """Its highest tick; -1: none came yet."""
+    span: int = 0
+    """Between its first tick and its highest."""
+    steps: tuple[int, ...] = ()
+    """Between its last ticks, two at most."""
+    last: Sequence | None = None
+    """The number of its last tick: a copy is no sign of life."""
+    heard: int = 0
+    """The stopwatch when its last tick came."""
+    behind_since: int | None = None
+    """The stopwatch when its ticks began to be too far behind; None: they are not."""
+    unreachable_since: int | None = None
+    """When a collector found that its broker does not answer; None: it does."""
+    newest: int = 0
+    """The highest time of what has come of it."""
+    floor: int = 0
+    """What comes is no older than that: its correction has changed, and time never falls within a source."""
+    lag: int = 0
+    """How far behind the highest tick its rows have lately been when they came."""
+    late: bool = False
+    """Whether it is waited for no longer."""
+    stays_behind: bool = False
+    """Whether that is because its ticks stay behind, not because none comes."""
+    ended: bool = False
+
+    @property
+    def is_collector(self) -> bool:
+        """Whether it asks, and others may stand by for it."""
+        return not self.broker
+
+    @property
+    def interval(self) -> int:
+        """Between two of its ticks, milliseconds, a time in which it stood left out; 0: not known."""
+        return min(self.steps, default=0)
+
+
+class Waiting(msgspec.Struct, array_like=True):
+    """The shard's own part of the ordering's state; the buffer is kept beside it."""
+
+    first_stamp: int = -1
+    started: bool = False
+    watermark: int = 0
+    """What is older has been released."""
+    highest: int = 0
+    """The highest tick, no further ahead of the log's stamp than clocks may differ."""
+    elapsed: int = 0
+    """A stopwatch that runs with the highest tick; no step of a clock counts for more than `_step_max`."""
+    arrivals: int = 0
+    sources: dict[str, Source] = {}
+    clocks: Clocks = msgspec.field(default_factory=Clocks)
+    bytes: int = 0
+    """What the buffer holds, as it came."""
+
+
+Held = tuple[int, str, int, int, AnyEvent]
+"""One event in the buffer: its time on the timeline, its source, the number of its arrival, its size, itself."""
+
+
+class Ordering:
+    """The buffer of one shard."""
+
+    def __init__(self, state: Waiting, held: list[Held], policy: Policy) -> None:
+        self.state = state
+        self.held = held
+        """A heap."""
+        self._policy = policy
+        self._out: list[OutOfWait] = []
+
+    def push(self, event: AnyEvent, stamp: int, size: int) -> AnyEvent | None:
+        """Take the next row of the log.
+
+        Args:
+            event: the event.
+            stamp: the log's own stamp of the row, epoch milliseconds.
+            size: its bytes in the log.
+
+        Returns:
+            The event, on the timeline, if it is too late to be folded in its order; else None.
+        """
+        state, name = self.state, source_of(event)
+        state.first_stamp = stamp if state.first_stamp < 0 else state.first_stamp
+        source = state.sources.get(name)
+        if source is None:
+            source = state.sources[name] = Source()
+        self._compare_clocks(event, name)
+        time = _time_of(event, source)
+        if time > source.newest:  # a copy says nothing of how late the source is
+            source.newest, source.lag = time, max(source.lag, state.highest - time)
+        state.arrivals += 1
+        if isinstance(event, Tick):
+            self._hear(event, source, time, stamp)
+        elif isinstance(event, BrokerStatus):
+            self._note_reachable(event, time)
+        if time < state.watermark:
+            return corrected(event, time, source.correction)
+        heapq.heappush(self.held, (time, name, state.arrivals, size, event))
+        state.bytes += size
+        if not state.started:
+            state.started = self._may_start(stamp)
+        return None
+
+    def released(self, followed: Collection[str]) -> Iterator[AnyEvent]:
+        """Release what is complete, in the order of time.
+
+        Args:
+            followed: the collectors that groups follow; others are not waited for, as long as there is any.
+        """
+        state = self.state
+        if not state.started:
+            return
+        self._limit(followed)
+        until = self._complete_until(followed)
+        while self.held and self.held[0][0] < until:
+            time, name, _, size, event = heapq.heappop(self.held)
+            state.bytes -= size
+            state.watermark = max(state.watermark, time)
+            yield corrected(event, time, state.sources[name].correction)
+        if until == NEVER:
+            until = max((source.newest for source in state.sources.values()), default=0)
+        state.watermark = max(state.watermark, until)
+
+    def is_late(self, name: str) -> bool:
+        """Whether the source is waited for no longer."""
+        return self.state.sources[name].late
+
+    def end(self) -> None:
+        """Wait for nobody any longer."""
+        self.state.started = True
+        for source in self.state.sources.values():
+            source.ended = True
+
+    def out_of_wait(self) -> list[OutOfWait]:
+        """The sources that are waited for no longer, since this was last asked."""
+        out, self._out = self._out, []
+        return out
+
+    @property
+    def patience(self) -> int:
+        """How long time may go on without a tick of anybody, milliseconds."""
+        return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
+
+    def is_full(self) -> bool:
+        """Whether the buffer holds more than it should."""
+        return len(self.held) > EVENTS_MAX or self.state.bytes > BYTES_MAX
+
+    def limit_of(self, source: Source) -> int:
+        """How far behind a source may be, milliseconds."""
+        silent_after = self._policy.source_silent_after
+        return silent_after + 2 * source.interval if source.interval else 2 * silent_after
+
+    def _may_start(self, stamp: int) -> bool:
+        state = self.state
+        if stamp - state.first_stamp >= self._policy.source_silent_after + START_MARGIN or self.is_full():
+            return True
+        sources = state.sources.values()
+        return any(source.span >= START_TICKS for source in sources) or all(source.ended for source in sources)
+
+    def _complete_until(self, followed: Collection[str]) -> int:
+        """Until when all is there; `NEVER` where nobody is waited for.
+
+        A source that is silent may come back at any time. What it says then comes as late as it always did: so much is
+        waited on, which costs nothing, since all waited so long while it spoke.
+        """
+        waited_for = [source.tick for source in self._waited_for(followed).values()]
+        if not waited_for:
+            return NEVER
+        gone = (source for source in self.state.sources.values() if self._may_come_back(source))
+        lags = (min(source.lag + source.interval, self.limit_of(source)) for source in gone)
+        return min(*waited_for, self.state.highest - max(lags, default=0))
+
+    def _may_come_back(self, source: Source) -> bool:
+        gone = source.ended or (source.late and not source.stays_behind)
+        return gone and source.tick >= 0 and self.state.elapsed - source.heard < COMES_BACK_WITHIN
+
+    def _waited_for(self, followed: Collection[str]) -> dict[str, Source]:
+        return {
+            name: source
+            for name, source in self.state.sources.items()
+            if source.tick >= 0
+            and not source.late
+            and not source.ended
+            and (not source.is_collector or not followed or name in followed)
+        }
+
+    def _limit(self, followed: Collection[str]) -> None:
+        """Wait for the furthest behind no longer while the buffer is too full."""
+        while self.is_full() and (waited_for := self._waited_for(followed)):
+            name = min(waited_for, key=lambda name: (waited_for[name].tick, name))
+            if self.held[0][0] < waited_for[name].tick:
+                return  # what is complete makes room
+            self._give_up(name, waited_for[name], "BUFFER_FULL")
+
+    def _give_up(self, name: str, source: Source, why: Why) -> None:
+        """From its last tick on nothing is known of it: what did not come since then proves nothing."""
+        source.late, source.stays_behind = True, why != "SILENT"
+        self._out.append(OutOfWait(name, source.tick, source.tick + 1, why))
+
+    # Ticks
+
+    def _hear(self, tick: Tick, source: Source, time: int, stamp: int) -> None:
+        """A source has ticked: it lives, and time has gone on for the others."""
+        state = self.state
+        number = Sequence(instance_of(tick.source_id)[1], tick.seq)
+        if source.last is not None and source.last.covers(number.start, number.seq):
+            return
+        source.last, source.ended = number, tick.end
+        source.broker = _broker_of(tick) if tick.broker else ""
+        if time > source.tick >= 0:
+            source.steps = (*source.steps, time - source.tick)[-2:]
+            source.span += time - source.tick
+        source.tick = max(source.tick, time)
+        step = min(time, stamp + self._policy.clock_skew) - state.highest
+        if step > 0:
+            state.highest += step
+            state.elapsed += min(step, self._step_max(source))
+        source.heard = state.elapsed
+        if source.unreachable_since is not None and time > source.unreachable_since:
+            source.unreachable_since = None
+        self._note_behind(source)
+        if state.started:
+            self._look_who_is_late()
+
+    def _step_max(self, source: Source) -> int:
+        """Neither a clock that is set nor an outage of everything makes anybody late."""
+        return max(self._policy.source_silent_after // 2, min(source.interval, self._policy.source_silent_after))
+
+    def _note_behind(self, source: Source) -> None:
+        behind, limit = self.state.highest - source.tick, self.limit_of(source)
+        source.lag = max(0, source.lag - LAG_EASES)
+        if behind <= limit:
+            source.behind_since = None
+        elif source.behind_since is None:
+            source.behind_since = self.state.elapsed
+        if source.late and (2 * behind < limit if source.stays_behind else behind <= limit):
+            source.late = False
+
+    def _look_who_is_late(self) -> None:
+        state = self.state
+        for name, source in state.sources.items():
+            if source.late or source.ended or source.tick < 0:
+                continue
+            limit, unheard = self.limit_of(source), state.elapsed - source.heard
+            unreachable = source.unreachable_since is not None and unheard > UNREACHABLE_WAIT + source.lag
+            if unreachable or unheard > limit:
+                self._give_up(name, source, "SILENT")
+            elif source.behind_since is not None and state.elapsed - source.behind_since > limit:
+                self._give_up(name, source, "LATE")
+
+    def _note_reachable(self, status: BrokerStatus, time: int) -> None:
+        """Only a collector finds that a broker does not answer."""
+        for source in self.state.sources.values():
+            if source.broker == _broker_of(status):
+                if status.error is None or status.error.code not in (UNREACHABLE, DEADLINE):
+                    source.unreachable_since = None  # an error of its own is an answer
+                elif source.unreachable_since is None:
+                    source.unreachable_since = time
+
+    # Clocks
+
+    def _compare_clocks(self, event: AnyEvent, name: str) -> None:
+        clocks, changed = self.state.clocks, False
+        if isinstance(event, ClockSeen):
+            collector = f"{event.cluster}/{instance_of(event.collector)[0]}"
+            changed = clocks.note_sighting((collector, event.broker, event.asked), name, event.seen)
+        elif isinstance(event, BrokerStatus) and event.answered and event.error is None:
+            question = (name, event.broker, event.asked)
+            changed = clocks.note_answer(question, event.answered)
+            hooks = [hook for hook, source in self.state.sources.items() if source.broker == _broker_of(event)]
+            for hook in hooks if event.now else ():
+                changed = clocks.note_now(question, event.answered, hook, event.now) or changed
+        if changed:
+            self._correct()
+
+    def _correct(self) -> None:
+        """Date anew what is held: some source's correction has changed."""
+        state = self.state
+        for name, source in state.sources.items():
+            shift = state.clocks.corrections.get(name, 0) - source.correction
+            source.correction += shift
+            source.floor = state.watermark if shift else source.floor
+            source.tick = max(0, source.tick - shift) if source.tick >= 0 else -1
+            source.newest = max(0, source.newest - shift)
+            source.behind_since = None
+        state.highest = max(source.tick for source in state.sources.values())
+        self.held = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.held]
+        heapq.heapify(self.held)
+
+
+def _time_of(event: Event, source: Source) -> int:
+    return max(source.floor, event.time - source.correction, 0)
+
+
+def _broker_of(event: Event) -> str:
+    return f"{event.cluster}/{event.broker}"

@@ -1,0 +1,98 @@
+"""One shard of the log: its rows in the order of the log go in, conclusions in the order of time come out.
+
+A shard is one partition: all events of a group are in it, with a copy of every broadcast. Where the log is cut into
+batches does not show in the result. The runtime gives it a store for the groups' blobs, and keeps the shard's own blob
+and its buffer; the same class runs under Spark and in a plain loop.
+"""
+
+import msgspec
+
+from rebalance_model.observe.effects import AnyRow
+from rebalance_model.observe.engine.ordering import Held, Ordering, Waiting
+from rebalance_model.observe.engine.timeline import GroupStore, Timeline, TimelineState
+from rebalance_model.observe.events import AnyEvent, GroupEvent, Tick, source_of
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress import ProgressLog
+from rebalance_model.observe.state import STATE_VERSION, check_version
+
+CHUNK_EVENTS = 500
+"""So many events of the buffer are kept in one blob."""
+
+
+class ShardState(msgspec.Struct):
+    """What a shard keeps beside its groups and its buffer."""
+
+    version: int = STATE_VERSION
+    waiting: Waiting = msgspec.field(default_factory=Waiting)
+    timeline: TimelineState = msgspec.field(default_factory=TimelineState)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(ShardState)
+_HELD = msgspec.msgpack.Decoder(list[Held])
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """A shard between two batches."""
+
+    blob: bytes
+    buffer: tuple[bytes, ...] = ()
+    """Events that wait for their turn."""
+
+
+class Shard:
+    """Takes the rows of one shard, in log order."""
+
+    def __init__(self, saved: Saved | None, groups: GroupStore, policy: Policy) -> None:
+        if saved is not None:
+            check_version(saved.blob)
+        state = _DECODER.decode(saved.blob) if saved is not None else ShardState()
+        held = [one for chunk in saved.buffer for one in _HELD.decode(chunk)] if saved is not None else []
+        self._state = state
+        self._progress = ProgressLog(groups, policy)
+        self._ordering = Ordering(state.waiting, held, policy)
+        self.timeline = Timeline(state.timeline, groups, policy)
+
+    def push(self, event: AnyEvent, stamp: int, size: int = 0) -> list[AnyRow]:
+        """Take the log's next event, and return what it, or what it completes, leads to.
+
+        Args:
+            event: the event.
+            stamp: the log's own stamp of the row, epoch milliseconds.
+            size: its bytes in the log.
+        """
+        self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
+        effects: list[AnyRow] = [*self._progress.observe(event)] if isinstance(event, GroupEvent) else []
+        late = self._ordering.push(event, stamp, size)
+        if late is not None:
+            self.timeline.skip(late)
+            if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
+                effects += self.timeline.note_behind(source)
+        return effects + self._release() if isinstance(event, Tick) or self._ordering.is_full() else effects
+
+    def finish(self) -> list[AnyRow]:
+        """Fold all that is held, as when every source has ended."""
+        self._ordering.end()
+        return self._release()
+
+    def flush(self) -> Saved:
+        """Write the touched groups to the store; returns the shard's own part."""
+        self.timeline.flush()
+        self._progress.flush()
+        held = sorted(self._ordering.held)
+        chunks = (held[i : i + CHUNK_EVENTS] for i in range(0, len(held), CHUNK_EVENTS))
+        return Saved(_ENCODER.encode(self._state), tuple(_ENCODER.encode(chunk) for chunk in chunks))
+
+    def _release(self) -> list[AnyRow]:
+        """Fold what is complete, then let time pass up to the watermark."""
+        effects: list[AnyRow] = []
+        self.timeline.patience = self._ordering.patience
+        for out in self._ordering.out_of_wait():
+            self.timeline.note_out_of_wait(out)
+        for event in self._ordering.released(self.timeline.followed):
+            effects += self.timeline.fold(event)
+        if self._state.waiting.started:
+            effects += self.timeline.advance(self._state.waiting.watermark)
+        for group in self.timeline.take_forgotten():
+            self._progress.forget(group.cluster, group.group)
+        return effects

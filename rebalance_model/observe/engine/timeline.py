@@ -1,0 +1,301 @@
+"""Folds the events of a shard, which come in the order of time, and lets time pass between them.
+
+There is one clock here: that of the timeline. What is due at a moment is done before an event of the same millisecond.
+A group knows nothing of the others, so its rows do not depend on which of them share its shard.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterator
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.engine import machine
+from rebalance_model.observe.engine.ordering import NEVER, OutOfWait
+from rebalance_model.observe.events import (
+    AnyEvent,
+    BrokerStatus,
+    ClockSeen,
+    Event,
+    GroupEvent,
+    HookEvent,
+    PollEvent,
+    TelemetryLost,
+    Tick,
+    key_of,
+    source_of,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.turn import Moment
+
+ENDED_AFTER = 5_000
+"""So long after its last tick a source that has ended is silent, milliseconds; those of one recording end together."""
+
+
+class GroupStore(Protocol):
+    """Where the groups' blobs are kept between batches."""
+
+    def get(self, key: str) -> bytes | None:
+        """Return the blob of a group, None where there is none."""
+        ...
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Keep the blob."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Forget the group."""
+        ...
+
+
+class GroupsInMemory(dict[str, bytes]):
+    """A `GroupStore` that lasts as long as its process."""
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Keep the blob."""
+        self[key] = blob
+
+    def remove(self, key: str) -> None:
+        """Forget the group."""
+        self.pop(key, None)
+
+
+class _Fact(Protocol):
+    """A step of `machine`, of a fact that it has already."""
+
+    def __call__(self, state: GroupState, moment: Moment, policy: Policy) -> list[AnyEffect]: ...
+
+
+class TimelineState(msgspec.Struct):
+    """What a shard's timeline keeps beside its groups; times are epoch milliseconds."""
+
+    now: int = 0
+    """How far time has come."""
+    ticked: int = 0
+    """When any source last ticked: time goes on only while somebody speaks."""
+    known_at: int = 0
+    """The log's highest stamp so far."""
+    checks: dict[str, int] = {}
+    """When each group has something due."""
+    falls_silent: dict[str, OutOfWait] = {}
+    """Sources that are waited for no longer, until that is due."""
+    silent: dict[str, Silence] = {}
+    """Sources that are known to be silent, or late."""
+    groups_of: dict[str, dict[str, None]] = {}
+    """By source, the groups that it tells of."""
+    followers: dict[str, int] = {}
+    """By collector, how many groups follow it."""
+    boots: dict[str, int] = {}
+    """By source and broker: when the broker started, as that source last said."""
+
+
+class Timeline:
+    """Groups in the order of time."""
+
+    def __init__(self, state: TimelineState, groups: GroupStore, policy: Policy) -> None:
+        self.state = state
+        self.patience = NEVER
+        """How long time may go on without a tick, milliseconds: beyond that nobody has spoken (`_stand`)."""
+        self._store = groups
+        self._policy = policy
+        self._policies: dict[str, Policy] = {}
+        self._groups: dict[str, GroupState] = {}
+        self._forgotten: list[GroupState] = []
+        self._heap = [(due, key) for key, due in state.checks.items()]
+        heapq.heapify(self._heap)
+
+    @property
+    def followed(self) -> Collection[str]:
+        """The collectors that groups follow."""
+        return self.state.followers.keys()
+
+    def fold(self, event: AnyEvent) -> list[AnyEffect]:
+        """Let time pass up to the event, apply it, and return what that leads to."""
+        effects = self.advance(event.time)
+        source = source_of(event)
+        moment = self._moment(f"{event.source_id}|{key_of(event)}|{event.seq}")
+        if isinstance(event, Tick):
+            self.state.ticked = max(self.state.ticked, event.time)
+        if isinstance(event, Tick | BrokerStatus):
+            effects += self._note_back(source, moment)
+        if isinstance(event, Tick) and event.end:
+            self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))
+        if isinstance(event, BrokerStatus):
+            effects += self._note_boot(event, source, moment)
+        elif isinstance(event, TelemetryLost):
+            effects += self._tell(source, moment, partial(machine.note_loss, event=event))
+        elif not isinstance(event, Tick | ClockSeen):
+            effects += self._fold(event, moment)
+        return effects
+
+    def skip(self, event: Event) -> None:
+        """Leave out an event that comes too late: only that it was there is noted, and what it says was lost."""
+        if isinstance(event, GroupEvent):
+            machine.skip(self._group(f"{event.cluster}/{event.group}"), event)
+        elif isinstance(event, TelemetryLost):
+            self._tell(source_of(event), self._moment(""), partial(machine.note_loss, event=event))
+
+    def note_out_of_wait(self, out: OutOfWait) -> None:
+        """A source is waited for no longer: from its moment on it is silent."""
+        self.state.falls_silent[out.source] = out
+
+    def note_behind(self, source: str) -> list[AnyEffect]:
+        """A silent source ticks, but far behind the others."""
+        silence = self.state.silent.get(source)
+        if silence is None or silence.why == "LATE":
+            return []
+        silence.why = "LATE"
+        return self._tell(source, self._moment(""), partial(machine.on_source_silent, source=source, silence=silence))
+
+    def advance(self, to: int) -> list[AnyEffect]:
+        """Let time pass: what is due until then is done, in order."""
+        state, effects = self.state, list[AnyEffect]()
+        if state.ticked and to - state.ticked > self.patience:
+            self._stand(to)
+        while (found := self._next(to)) is not None:
+            state.now = max(state.now, found[0])
+            effects += self._do(*found)
+        state.now = max(state.now, to)
+        return effects
+
+    def flush(self) -> None:
+        """Write the touched groups to the store."""
+        for key, group in self._groups.items():
+            self._store.put(key, encode_group(group))
+        self._groups.clear()
+        self._policies.clear()
+
+    def take_forgotten(self) -> list[GroupState]:
+        """Give the groups that were forgotten since this was last asked."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
+
+    def groups(self) -> Iterator[GroupState]:
+        """Give the groups that were touched since the last flush."""
+        return iter(self._groups.values())
+
+    def group(self, cluster: str, group: str) -> GroupState:
+        """Give a group's state, made on first sight."""
+        return self._group(f"{cluster}/{group}")
+
+    # Time
+
+    def _next(self, to: int) -> tuple[int, str, str] | None:
+        """What is due next, until then: when, which source falls silent, or which group has to be looked at."""
+        first = min(((out.at, out.source) for out in self.state.falls_silent.values()), default=None)
+        while self._heap and self.state.checks.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)  # rescheduled since
+        if first is not None and first[0] <= to and not (self._heap and self._heap[0][0] < first[0]):
+            return first[0], first[1], ""
+        return (self._heap[0][0], "", self._heap[0][1]) if self._heap and self._heap[0][0] <= to else None
+
+    def _do(self, due: int, source: str, key: str) -> list[AnyEffect]:
+        moment = self._moment("")
+        if source:
+            out = self.state.falls_silent.pop(source)
+            silence = self.state.silent[source] = Silence(self.state.now, out.why)
+            return self._tell(source, moment, partial(machine.on_source_silent, source=source, silence=silence))
+        heapq.heappop(self._heap)
+        del self.state.checks[key]
+        group = self._group(key)
+        effects = machine.advance(group, moment, due, self._policy_of(group))
+        if machine.is_forgotten(group, self.state.now, self._policy_of(group)):
+            self._forget(group)
+        else:
+            self._schedule(group)
+        return effects
+
+    def _stand(self, to: int) -> None:
+        """Nobody has spoken for long: that proves nothing of anybody, and no time counts that nobody watched."""
+        stood, self.state.ticked, self.state.now = to - self.state.ticked, to, to
+        self.state.falls_silent.clear()
+        for key in sorted({key for groups in self.state.groups_of.values() for key in groups}):
+            machine.stand(self._group(key), to, stood)
+            self._schedule(self._group(key))
+
+    def _moment(self, cause: str) -> Moment:
+        return Moment(self.state.now, cause, self.state.known_at)
+
+    # Groups
+
+    def _fold(self, event: PollEvent | HookEvent, moment: Moment) -> list[AnyEffect]:
+        group = self._group(f"{event.cluster}/{event.group}")
+        former = group.collector
+        effects = machine.step(group, event, moment, self._policy_of(group))
+        if group.collector != former:
+            self._count_follower(former, -1)
+            self._count_follower(group.collector, +1)
+        for source in machine.sources_of(group):
+            self.state.groups_of.setdefault(source, {})[group.key] = None
+        self._schedule(group)
+        return effects
+
+    def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
+        """A source that was silent is back with its boot or its tick: what it has lost it says before that."""
+        if (out := self.state.falls_silent.get(source)) is not None and out.tick < moment.now:
+            del self.state.falls_silent[source]
+        if self.state.silent.pop(source, None) is None:
+            return []
+        return self._tell(source, moment, partial(machine.on_source_back, source=source))
+
+    def _note_boot(self, event: BrokerStatus, source: str, moment: Moment) -> list[AnyEffect]:
+        """A hook begins with it; a collector says it every round, and another time than before is a restart."""
+        name = f"{source} {event.broker}"
+        before = self.state.boots.get(name)
+        if event.boot_time in (None, before):
+            return []
+        self.state.boots[name] = event.boot_time
+        effects = self._tell(source, moment, partial(machine.on_hook_restart, event=event))
+        if before is not None:
+            effects += self._tell(source, moment, partial(machine.on_polled_restart, event=event))
+        return effects
+
+    def _tell(self, source: str, moment: Moment, fact: _Fact) -> list[AnyEffect]:
+        """Apply a fact about a source to every group that it tells of."""
+        effects: list[AnyEffect] = []
+        for key in sorted(self.state.groups_of.get(source, ())):
+            group = self._group(key)
+            effects += fact(group, moment, self._policy_of(group))
+            self._schedule(group)
+        return effects
+
+    def _group(self, key: str) -> GroupState:
+        group = self._groups.get(key)
+        if group is None:
+            blob = self._store.get(key)
+            cluster, _, name = key.partition("/")
+            group = decode_group(blob) if blob is not None else GroupState(cluster, name)
+            self._groups[key] = group
+        return group
+
+    def _policy_of(self, group: GroupState) -> Policy:
+        found = self._policies.get(group.key)
+        if found is None:
+            found = self._policies[group.key] = self._policy.of_group(group.group)
+        return found
+
+    def _schedule(self, group: GroupState) -> None:
+        due = machine.deadline(group, self._policy_of(group))
+        if due is not None and self.state.checks.get(group.key) != due:
+            self.state.checks[group.key] = due
+            heapq.heappush(self._heap, (due, group.key))
+
+    def _count_follower(self, collector: str, change: int) -> None:
+        if collector:
+            counts = Counter(self.state.followers)
+            counts[collector] += change
+            self.state.followers = dict(+counts)
+
+    def _forget(self, group: GroupState) -> None:
+        """At its moment, not at the end of a batch, so that it does not depend on where the log is cut."""
+        del self._groups[group.key]
+        self.state.checks.pop(group.key, None)
+        self._count_follower(group.collector, -1)
+        for groups in self.state.groups_of.values():
+            groups.pop(group.key, None)
+        self._store.remove(group.key)
+        self._forgotten.append(group)
