@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.verdicts import judgement
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
@@ -70,7 +71,8 @@ def _fold(events: list[AnyEvent]) -> float:
     """Seconds of processor."""
     shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
     for event in events:
-        shard.fold(event)
+        shard.push(event, event.time)
+    shard.finish()
     return time.process_time() - began
 
 
@@ -80,9 +82,10 @@ def _bytes() -> Table:
         groups = GroupsInMemory()
         shard, clients = Shard(None, groups, Policy()), min(16, queues // 4)
         for event in _events(_large(queues, clients), 1):
-            shard.fold(event)
+            shard.push(event, event.time)
+        shard.finish()
         shard.flush()
-        [blob] = groups.values()
+        [blob] = [blob for key, blob in groups.items() if not key.startswith("progress ")]
         made.add_row(f"{queues:,}", str(clients), f"{len(blob):,}", f"{len(blob) / queues:.0f}")
     return made
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from schemas.tables import stored
 from streaming.log.files import files_of, offset_of, parse_path
 from streaming.operator import Row, fold

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from tests.core.test_shard import LOG
+from tests.support.folding import folded
 
 CONTRADICTIONS = [
     ({"broker_lock_max_live_time": 29_999}, "broker_lock_max_live_time must not be below client_lock_max_live_time"),
@@ -74,9 +74,7 @@ def test_a_shard_judges_each_group_by_its_own():
     """Groups g and h have the same telemetry; only g's patience is short enough for it."""
 
     def opened(policy: Policy) -> set[str]:
-        shard = Shard(None, GroupsInMemory(), policy)
-        effects = [effect for event in LOG for effect in shard.fold(event)]
-        return {e.group for e in effects if getattr(e, "code", "") == "ORDERED_QUEUE_STUCK"}
+        return {e.group for e in folded(LOG, policy) if getattr(e, "code", "") == "ORDERED_QUEUE_STUCK"}
 
     assert opened(Policy()) == {"g", "h"}
     assert opened(Policy(group=({"pattern": "h", "stuck_after": 3_000_000},))) == {"g"}

@@ -1,9 +1,10 @@
-"""A shard's result does not depend on where its log is cut into batches, nor on copies of what was folded."""
+"""A shard's result does not depend on where its log is cut, on copies, nor on how late each source is in the log."""
 
 import itertools
 from collections.abc import Iterable, Iterator
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +26,9 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
-from tests.scenarios.hook_trace import CLOCK_OFF, A, B, HookTrace
+from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
+from tests.support.folding import Fold
 
 POLICY = Policy()
 FEWER = settings(max_examples=settings().max_examples // 4)
@@ -37,8 +38,7 @@ FEWER = settings(max_examples=settings().max_examples // 4)
 def a_log() -> list[AnyEvent]:
     """Two groups of one collector and two brokers' hooks, with everything that leads to rows, and ticks every second.
 
-    All of the second group is 5.05 s later: its polls come just before the hooks tell of the first, in the same
-    second, so each group brings the clocks on by itself.
+    All of the second group is 5.05 s later: its polls come just before the hooks tell of the first.
 
     a is stuck and then freezes, c is known to broker-b alone, and broker-b restarts.
     """
@@ -64,7 +64,7 @@ def a_log() -> list[AnyEvent]:
         for group, later in (("g", 0), ("h", 5_050))
     ]
     log = [*keyed, started, *ticks(trace)]
-    return sorted(log, key=lambda event: (true_time(event), not isinstance(event, BrokerStatus | Tick)))
+    return sorted(log, key=lambda event: (event.time, not isinstance(event, BrokerStatus | Tick)))
 
 
 def tell_hooks(trace: HookTrace, at: float, members: tuple[str, ...]) -> None:
@@ -86,32 +86,23 @@ def ticks(trace: HookTrace) -> Iterator[Tick]:
             yield Tick(seq=1000 + n, **trace.of(broker)._common(trace.clock(n)))
 
 
-def true_time(event: AnyEvent) -> int:
-    return event.time - (CLOCK_OFF[event.broker] if event.source == "hook" else 0)
-
-
 LOG = a_log()
 
 
 def fold(log: list[AnyEvent], cuts: set[int]) -> bytes:
-    store, blob, effects = GroupsInMemory(), None, []
-    shard = Shard(blob, store, POLICY)
+    fold, rows = Fold(POLICY), []
     for index, event in enumerate(log):
         if index in cuts:
-            shard = Shard(shard.flush(), store, POLICY)
-        effects += shard.fold(event)
-    return as_json(effects)
+            fold.cut()
+        rows += fold.push(event)
+    return as_json(rows + fold.shard.finish())
 
 
 WHOLE = fold(LOG, set())
 
 
 def fold_soundly(events: Iterable[AnyEvent]) -> None:
-    shard = Shard(None, GroupsInMemory(), POLICY)
-    for event in events:
-        shard.fold(event)
-        for state in shard._groups.values():
-            state.validate()
+    Fold(POLICY).all(events)
 
 
 NAMES, CHANNELS = st.sampled_from("abc"), st.sampled_from(["a:0", "b:0", "?a", "b:1"])
@@ -202,6 +193,23 @@ def test_what_a_source_says_it_lost_is_evidence_and_no_conclusion():
     assert without_evidence(fold([*LOG[:900], lost, *LOG[900:]], set())) == without_evidence(WHOLE)
 
 
+def in_order_of_time(rows: bytes) -> list[dict[str, object]]:
+    """Without what is written as it arrives, and when it was known."""
+    return [one for one in msgspec.json.decode(rows) if one.pop("known_at", 0)]
+
+
+@pytest.mark.parametrize("source", ["hook-broker-a", "hook-broker-b", "poll-1"])
+@pytest.mark.parametrize("late", [1_000, 10_000, 15_000])
+def test_a_source_that_is_late_in_the_log_by_up_to_15_s_changes_nothing(source, late):
+    def stamp(event: AnyEvent) -> int:
+        return event.time + (late if event.source_id.startswith(source) else 0)
+
+    fold, rows = Fold(POLICY), []
+    for event in sorted(LOG, key=stamp):
+        rows += fold.push(event, stamp(event))
+    assert in_order_of_time(as_json(rows + fold.shard.finish())) == in_order_of_time(WHOLE)
+
+
 def test_groups_are_independent():
     one = [event for event in LOG if not isinstance(event, GroupEvent) or event.group == "g"]
     mine = [e for e in msgspec.json.decode(WHOLE) if e["group"] == "g"]
@@ -210,20 +218,22 @@ def test_groups_are_independent():
 
 def test_a_group_without_anything_is_forgotten_after_its_time():
     policy = Policy(group_memory=1_000_000)
-    store = GroupsInMemory()
-    shard = Shard(None, store, policy)
+    fold = Fold(policy)
     trace = Trace().poll(0, {"a": holding(0)}).poll(10, {})
     for event in trace.events:
-        shard.fold(event)
-    blob = shard.flush()
-    assert set(store) == {"c/g", "progress c/g"}
-    shard = Shard(blob, store, policy)
-    for seconds in (900, 1200, 1500):
-        shard.fold(
-            Tick(time=START + 1000 * seconds, cluster="c", source="poll", source_id=trace.source_id, seq=seconds)
-        )
-    shard.flush()
-    assert list(store) == []
+        fold.push(event)
+    ticks = [
+        Tick(time=START + 1000 * seconds, cluster="c", source="poll", source_id=trace.source_id, seq=seconds)
+        for seconds in (30, 900, 1200, 1500)
+    ]
+    for tick in ticks[:2]:
+        fold.push(tick)
+    fold.cut()
+    assert set(fold.groups) == {"c/g", "progress c/g"}
+    for tick in ticks[2:]:
+        fold.push(tick)
+    fold.cut()
+    assert list(fold.groups) == []
 
 
 @given(st.lists(st.integers(0, len(LOG) - 1), max_size=200))

@@ -1,4 +1,4 @@
-"""Blobs of every released state version load, and the fold goes on from them.
+"""Blobs of this state version load, and the fold goes on from them; older ones are refused in one sentence.
 
 ``python -m tests.core.test_state_blobs`` adds the blobs of the present version; those of older ones are never remade.
 """
@@ -8,36 +8,45 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.observe.shard import GroupsInMemory, Shard, ShardState
-from rebalance_model.observe.state import STATE_VERSION, GroupState, decode_group
+from rebalance_model.observe.engine.shard import Saved, Shard, ShardState
+from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.state import STATE_VERSION, GroupState, StateVersionError, decode_group
 from tests.core.test_shard import LOG, POLICY
 from tests.scenarios.hook_trace import A, B
+from tests.support.folding import Fold
 
 BLOBS = Path(__file__).with_name("blobs")
 HALF = len(LOG) // 3
 
 
-def fold_first_part() -> tuple[bytes, GroupsInMemory]:
-    store = GroupsInMemory()
-    shard = Shard(None, store, POLICY)
+def fold_first_part() -> tuple[Saved, GroupsInMemory]:
+    fold = Fold(POLICY)
     for event in LOG[:HALF]:
-        shard.fold(event)
-    return shard.flush(), store
+        fold.push(event)
+    return fold.shard.flush(), fold.groups
 
 
-def saved(version: int) -> tuple[bytes, GroupsInMemory]:
+def saved() -> tuple[Saved, GroupsInMemory]:
     shard, groups = msgspec.msgpack.decode(
-        (BLOBS / f"v{version}.msgpack").read_bytes(), type=tuple[bytes, dict[str, bytes]]
+        (BLOBS / f"v{STATE_VERSION}.msgpack").read_bytes(), type=tuple[Saved, dict[str, bytes]]
     )
     return shard, GroupsInMemory(groups)
 
 
-@pytest.mark.parametrize("version", range(1, STATE_VERSION + 1))
-def test_a_blob_loads_and_is_sound(version):
-    _, groups = saved(version)
-    assert set(groups) == {"c/g", "c/h"}
-    for key, blob in groups.items():
-        state = decode_group(blob)
+@pytest.mark.parametrize("version", range(1, STATE_VERSION))
+def test_a_blob_of_another_release_is_refused(version):
+    """A shard's own blob is read first: its groups are of the same version."""
+    shard, _ = msgspec.msgpack.decode((BLOBS / f"v{version}.msgpack").read_bytes(), type=tuple[bytes, dict[str, bytes]])
+    sentence = f"of version {version}, this release goes on from version {STATE_VERSION} alone"
+    with pytest.raises(StateVersionError, match=sentence):
+        Shard(Saved(shard), GroupsInMemory(), POLICY)
+
+
+def test_a_blob_loads_and_is_sound():
+    _, groups = saved()
+    assert set(groups) == {"c/g", "c/h", "progress c/g", "progress c/h"}
+    for key in ("c/g", "c/h"):
+        state = decode_group(groups[key])
         state.validate()
         assert state.key == key
         assert {"a", "b"} <= set(state.members)
@@ -45,10 +54,9 @@ def test_a_blob_loads_and_is_sound(version):
         assert state.incidents
 
 
-@pytest.mark.parametrize("version", range(1, STATE_VERSION + 1))
-def test_the_fold_goes_on_from_a_blob(version):
-    shard = Shard(*saved(version), POLICY)
-    told = [effect for event in LOG[HALF:] for effect in shard.fold(event)]
+def test_the_fold_goes_on_from_a_blob():
+    shard, groups = saved()
+    told = Fold(POLICY, shard, groups).all(LOG[HALF:])
     assert {type(effect).__name__ for effect in told} >= {"RebalanceSettled", "IncidentTransition", "QueueSnapshot"}
 
 

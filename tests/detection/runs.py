@@ -1,12 +1,13 @@
 """A seed's run: its story told once, looked at every second, and what the observer makes of each kind of telemetry."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.simulation import story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
 from rebalance_model.simulation.scenario import Scenario
@@ -76,17 +77,21 @@ def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
 
 def incidents(events: Iterable[Told], telemetry: str) -> list[Found]:
     """The incidents that the observer finds by one kind of telemetry."""
-    shard, found = Shard(None, GroupsInMemory(), Policy()), {}
-    for now, event in events:
-        if telemetry != "both" and not event.source_id.startswith(telemetry):
-            continue
-        for one in shard.fold(event):
-            if not isinstance(one, IncidentTransition):
-                continue
-            if one.transition == "OPENED":
-                found[one.incident_id] = Found(one.group, one.code, one.subject, now, one.sub_cause, one.severity)
-            elif one.transition == "RESOLVED":
-                found[one.incident_id].resolved = now
-            elif one.transition == "ESCALATED":
-                found[one.incident_id].severity = one.severity
+    found: dict[str, Found] = {}
+    for now, one in _transitions(events, telemetry):
+        if one.transition == "OPENED":
+            found[one.incident_id] = Found(one.group, one.code, one.subject, now, one.sub_cause, one.severity)
+        elif one.transition == "RESOLVED":
+            found[one.incident_id].resolved = now
+        elif one.transition == "ESCALATED":
+            found[one.incident_id].severity = one.severity
     return list(found.values())
+
+
+def _transitions(events: Iterable[Told], telemetry: str) -> Iterator[tuple[int, IncidentTransition]]:
+    """Each, at the true time at which the observer comes to it; the log's stamps are true."""
+    shard, now = Shard(None, GroupsInMemory(), Policy()), 0
+    for now, event in events:
+        if telemetry == "both" or event.source_id.startswith(telemetry):
+            yield from ((now, one) for one in shard.push(event, now) if isinstance(one, IncidentTransition))
+    yield from ((now, one) for one in shard.finish() if isinstance(one, IncidentTransition))

@@ -17,12 +17,11 @@ import msgspec
 
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.log.recording import recorded_rows
 from tests.live.fault_cases import BOTH, BROKER, HOOK, REREADS, SOURCES, STORIES
 from tests.live.fault_run import Played, Run, commit
 from tests.live.mqadmin_loop import Answer
+from tests.support.folding import folded
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- faults: python -m tests.live.fault_verdict --readme -->", "<!-- /faults -->"
@@ -64,12 +63,10 @@ def answers(folder):
 
 def incidents(log, source):
     """Every incident that this telemetry leads to, in the order of their openings."""
-    shard, told = Shard(None, GroupsInMemory(), Policy()), {}
-    for event in log:
-        if source in (BOTH, event.source):
-            for effect in shard.fold(event):
-                if isinstance(effect, IncidentTransition):
-                    told.setdefault(effect.incident_id, []).append(effect)
+    told = {}
+    for effect in folded(event for event in log if source in (BOTH, event.source)):
+        if isinstance(effect, IncidentTransition):
+            told.setdefault(effect.incident_id, []).append(effect)
     codes = {name: steps[0].code for name, steps in told.items()}
     return [_incident(steps, codes) for steps in told.values()]
 

@@ -8,9 +8,10 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 
 from rebalance_model.observe.effects import GroupSnapshot
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import GroupEvent, Tick
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 
 
 class Series:
@@ -53,26 +54,35 @@ class Series:
 class History:
     """Everything that the fold of some events held, by group and key."""
 
-    def __init__(self, events, policy=None, fold=Shard.fold):
+    def __init__(self, events, policy=None):
         self.series = defaultdict(lambda: defaultdict(Series))
         self.corrections = []
         """(when, group, what) of each correction."""
         self._shard = Shard(None, GroupsInMemory(), policy or Policy())
         self._last = defaultdict(dict)
+        self._fold, self._shard.timeline.fold = self._shard.timeline.fold, self._fold_and_look
         for event in events:
-            effects = fold(self._shard, event)
-            self.corrections += [
-                (effect.time, effect.group, what)
-                for effect in effects
-                if isinstance(effect, GroupSnapshot)
-                for what in effect.corrections
-            ]
-            if isinstance(event, GroupEvent):
-                self._look(event.time, event.group, self._shard._group(event.cluster, event.group))
-            elif isinstance(event, Tick) or not effects:
-                for state in list(self._shard._groups.values()):
-                    self._look(event.time, state.group, state)
-        self.states = {state.group: state for state in self._shard._groups.values()}
+            self._note_corrections(self._shard.push(event, event.time))
+        self._note_corrections(self._shard.finish())
+        self.states = {state.group: state for state in self._shard.timeline.groups()}
+
+    def _note_corrections(self, effects):
+        self.corrections += [
+            (effect.time, effect.group, what)
+            for effect in effects
+            if isinstance(effect, GroupSnapshot)
+            for what in effect.corrections
+        ]
+
+    def _fold_and_look(self, event):
+        """As the timeline comes to each event."""
+        effects = self._fold(event)
+        if isinstance(event, GroupEvent):
+            self._look(event.time, event.group, self._shard.timeline.group(event.cluster, event.group))
+        elif isinstance(event, Tick) or not effects:
+            for state in list(self._shard.timeline.groups()):
+                self._look(event.time, state.group, state)
+        return effects
 
     def keys(self, group, kind, *place):
         """The keys of a kind, of one broker's view or topic."""

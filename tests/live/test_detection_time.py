@@ -15,12 +15,12 @@ from rebalance_model.observe import events
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.collector.client import RpcFailedError
 from streaming.log.recording import recorded_rows
 from tests import hooked
 from tests.live.commands import Command
 from tests.live.mqadmin import ConsumerStatus
+from tests.support.folding import folded
 
 pytestmark = pytest.mark.live
 LOCK_EXPIRED, STUCK = "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK"
@@ -50,12 +50,10 @@ class Told:
 
 
 def openings(log):
-    """Every opening of an incident, at the time of the event that led to it."""
-    shard = Shard(None, GroupsInMemory(), Policy())
+    """Every opening of an incident, when it was known."""
     return [
-        Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), event.time)
-        for event in log
-        for effect in shard.fold(event)
+        Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), effect.known_at)
+        for effect in folded(log)
         if isinstance(effect, IncidentTransition) and effect.transition == "OPENED"
     ]
 

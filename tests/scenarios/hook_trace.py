@@ -1,13 +1,10 @@
-"""Short traces of what brokers' hooks tell, written call by call; polls of `trace` may stand between them.
-
-Every broker's clock is hours off the collector's, each by its own: a rule that subtracts stamps of two fails here.
-"""
+"""Short traces of what brokers' hooks tell, written call by call; polls of `trace` may stand between them."""
 
 from dataclasses import dataclass, field
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import machine
+from rebalance_model.observe.engine import machine
 from rebalance_model.observe.events import (
     BrokerStatus,
     Event,
@@ -19,7 +16,6 @@ from rebalance_model.observe.events import (
     QueryConsumerOffset,
     Subscription,
     TelemetryLost,
-    Tick,
     UnlockBatchMq,
     UnregisterClient,
     UpdateConsumerOffset,
@@ -28,7 +24,6 @@ from rebalance_model.observe.state import HookView
 from tests.scenarios.trace import START, TOPIC, Trace
 
 A, B = "broker-a", "broker-b"
-CLOCK_OFF = {A: 10_800_000, B: -5_400_000}
 
 
 def channel_of(client_id: str, number: int = 0) -> str:
@@ -102,10 +97,7 @@ class HookTrace(Trace):
 
     def passes(self, at: float) -> "HookTrace":
         """The broker's time goes on to there, as its hook's ticks say."""
-        now = self.clock(at)
-        tick = Tick(seq=now, **self._common(now))
-        self._hear(tick)
-        self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
+        self._advance(self.clock(at))
         self.state.validate()
         return self
 
@@ -113,13 +105,20 @@ class HookTrace(Trace):
         """The hook says that it could not send what it saw in between."""
         common, span = self._common(self.clock(end)), {"from_time": self.clock(begin), "to_time": self.clock(end)}
         lost = TelemetryLost(seq=0, count=9, reason="disk full", **common, **span)
-        self._hear(lost)
-        self._keep(machine.note_loss(self.state, lost, self.policy, self.clocks))
+        self._advance(lost.time)
+        self._keep(machine.note_loss(self.state, self.moment(lost), self.policy, event=lost))
+        return self
+
+    def stands(self, begin: float, end: float) -> "HookTrace":
+        """Nobody speaks in between: a broker that is stopped, or a full disk, and no other source to tell time by."""
+        self.passes(begin)
+        self.now = self.clock(end)
+        machine.stand(self.state, self.now, self.clock(end) - self.clock(begin))
         return self
 
     def clock(self, at: float) -> int:
-        """What the broker's clock shows."""
-        return START + round(at * 1000) + CLOCK_OFF[self.broker]
+        """Epoch milliseconds."""
+        return START + round(at * 1000)
 
     def view(self) -> HookView:
         hook = self.state.views[self.broker].hook
@@ -141,11 +140,11 @@ class HookTrace(Trace):
         return [(e.queue_id, f"{e.action} {e.client_id}", e.evidence) for e in self.effects if type(e).__name__ == kind]
 
     def _entry(self, entry: LockEntry) -> tuple[str, float]:
-        return entry.client_id, (entry.last_update_timestamp - START - CLOCK_OFF[self.broker]) / 1000
+        return entry.client_id, (entry.last_update_timestamp - START) / 1000
 
     def _restarts(self, event: BrokerStatus) -> "HookTrace":
-        self._hear(event)
-        self._keep(machine.restart(self.state, event, self.policy, self.clocks))
+        self._advance(event.time)
+        self._keep(machine.on_hook_restart(self.state, self.moment(event), self.policy, event=event))
         self.state.validate()
         return self
 

@@ -1,16 +1,14 @@
-"""The scenario table of a source that stands: what did not come while its clock went on without a tick proves nothing.
+"""The scenario table of a source that stands: what did not come while nobody ticked proves nothing.
 
 Through a shard, which has the sources' ticks: every second, but for the time in which the broker stands.
 """
 
-from rebalance_model.observe import absence
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import AnyEvent, Tick
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import Pending
 from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.test_locks_told import told as told_by
+from tests.support.folding import folded
 
 
 class Standing(HookTrace):
@@ -18,11 +16,9 @@ class Standing(HookTrace):
 
     def told(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
         """(seconds, transition, incident) of every transition; the broker ``stands`` from and to."""
-        shard, found = Shard(None, GroupsInMemory(), Policy()), Standing()
-        for event in sorted([*self.events, *self.ticks(stands, until)], key=lambda event: event.time):
-            found.effects += [e for e in shard.fold(event) if isinstance(e, IncidentTransition)]
-            for state in shard._groups.values():
-                state.validate()
+        told = [*(e for e in self.events if e.time <= self.clock(until)), *self.ticks(stands, until)]
+        found, log = Standing(), sorted(told, key=lambda event: event.time)
+        found.effects = [e for e in folded(log) if isinstance(e, IncidentTransition)]
         return told_by(found)
 
     def ticks(self, stands: tuple[tuple[float, float], ...], until: float) -> list[AnyEvent]:
@@ -55,9 +51,9 @@ def test_who_does_not_come_back_is_told_as_long_after_as_it_takes():
     """The broker is back, and ticks, at 80.5: a's lock may be 30 s old then, its heartbeat and its commit 60."""
     trace = working(working(Standing(), (0, 50)), (80, 160), without="a")
     assert trace.told((45, 79.9), until=150) == [
-        (111.3, "OPENED", "LOCK_EXPIRED"),
-        (141.3, "OPENED", "STALE_HEARTBEAT"),
-        (141.3, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
+        (110.501, "OPENED", "LOCK_EXPIRED"),
+        (140.501, "OPENED", "STALE_HEARTBEAT"),
+        (140.501, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
     ]
 
 
@@ -76,17 +72,14 @@ def test_what_was_open_stays_open_until_it_is_known_to_be_over():
     ]
 
 
-def test_what_was_pending_has_waited_for_so_much_less_and_other_hooks_have_told_meanwhile():
-    """The clock that the group lives by has stood for 50 s, and not that of broker-b."""
+def test_what_was_pending_has_waited_for_so_much_less_and_no_age_counts():
+    """Nobody has spoken for 50 s, of neither broker."""
     trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
-    state, clock = trace.state, trace.state.clock
+    state = trace.state
     state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}
-    other = state.views[B].hook
-    assert other is not None
-    heard = other.heard_at
-    absence.note(state, clock, 50_000, trace.clock(60))
+    trace.stands(10, 60)
     assert [(one.since, one.frozen_at) for one in state.pending.values()] == [(51_000, None), (1_000, 2_000)]
-    assert (other.heard_at, trace.view().covered_since) == (heard + 50_000, trace.clock(60))
+    assert (trace.view().covered_since, trace.of(B).view().covered_since) == (trace.clock(60), trace.clock(60))
 
 
 def test_a_pull_that_expired_while_the_broker_stood_may_have_been_missed():

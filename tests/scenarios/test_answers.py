@@ -12,7 +12,7 @@ from rebalance_model.allocation import strategy
 from rebalance_model.observe.effects import IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events import RpcError, Subscription, TopicRoute
 from rebalance_model.observe.policy import Policy
-from tests.scenarios.hook_trace import CLOCK_OFF, A, HookTrace
+from tests.scenarios.hook_trace import HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding, mq
 
 CIRCLE = "AllocateMessageQueueAveragelyByCircle"
@@ -837,11 +837,11 @@ def test_two_clients_that_pull_one_concurrent_queue_in_turn_own_it_both():
     for at in range(12, 60, 5):
         trace.pulls(at, "a", 0).pulls(at + 1, "b", 0)
     # both since 13: b's pull at 33 shows 19 s of both, the one at 38 shows 24
-    opened = [(round(at - CLOCK_OFF[A] / 1000, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")]
+    opened = [(round(at, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")]
     assert opened == [(38, "OPENED")]
     assert evidence(trace, "QUEUE_DOUBLE_OWNED")["pulled_by"] == "b"
     trace.heart_beat(65, "a", "b").passes(80).heart_beat(95, "a", "b").passes(120)
-    closed = [(round(at - CLOCK_OFF[A] / 1000, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")][1:]
+    closed = [(round(at, 3), what) for at, what, _ in trace.incidents("QUEUE_DOUBLE_OWNED")][1:]
     assert closed == [(107.001, "RESOLVED")]  # a's last pull at 57 (b's at 58), 30 s of silence, and 20 s single
 
 

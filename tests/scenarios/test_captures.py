@@ -5,17 +5,15 @@ from pathlib import Path
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.log.recording import replayed_rows
+from tests.support.folding import folded
 
 CAPTURES = Path(__file__).with_name("captures")
 
 
 def fold(name: str) -> list[AnyEffect]:
-    shard = Shard(None, GroupsInMemory(), Policy())
     rows = (row for line in replayed_rows(CAPTURES / name, 1) for row in line)
-    return [e for row in rows for e in shard.fold(decode(row.value, key=None, stamp=INT64_MAX, keyed=False))]
+    return folded(decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for row in rows)
 
 
 def test_a_thawed_client_on_two_channels_leaves_a_queue_to_nobody():

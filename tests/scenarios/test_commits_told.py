@@ -6,16 +6,13 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.state import HookQueue
-from tests.scenarios.hook_trace import CLOCK_OFF, A, HookTrace
+from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import TOPIC, Trace, holding
-
-OFF = CLOCK_OFF[A] / 1000
-"""Hooks alone date the rows by the broker's clock."""
 
 
 def told(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
     """Every transition of these codes, in the trace's seconds."""
-    return [(round(at - OFF, 3), what, name) for at, what, name in trace.incidents(*codes)]
+    return [(round(at, 3), what, name) for at, what, name in trace.incidents(*codes)]
 
 
 def evidence(trace: Trace, code: str) -> list[dict[str, object]]:

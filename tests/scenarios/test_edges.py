@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
-from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, TopicRoute
+from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, Tick, TopicRoute
 from rebalance_model.observe.group.rebalances import CAUSES_MAX
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import GroupState, InvariantError
 from tests.scenarios.test_incidents import healthy, stuck_rounds
 from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
+from tests.support.folding import Fold
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
@@ -132,9 +132,11 @@ def test_snapshots_come_once_an_interval_although_nothing_changes_and_each_group
 
 
 def test_a_broadcast_that_is_no_tick_lets_no_time_pass():
-    shard = Shard(None, GroupsInMemory(), Policy())
-    for event in Trace().poll(0, TWO).events:
-        shard.fold(event)
+    fold, trace = Fold(), Trace().poll(0, TWO)
+    for event in trace.events:
+        fold.push(event)
+    for second in range(1, 21):
+        fold.push(Tick(time=START + 1000 * second, cluster="c", source="poll", source_id=trace.source_id, seq=second))
     status = BrokerStatus(
         time=START + 10**9,
         cluster="c",
@@ -144,17 +146,17 @@ def test_a_broadcast_that_is_no_tick_lets_no_time_pass():
         seq=1,
         boot_time=1,
     )
-    assert shard.fold(status) == []
+    assert fold.push(status) == []
+    assert fold.shard.timeline.state.now == START + 20_000
 
 
-def test_a_group_that_another_collector_takes_over_is_due_by_that_ones_clock():
-    shard = Shard(None, GroupsInMemory(), Policy())
+def test_a_group_that_another_collector_takes_over_waits_for_that_one():
+    fold = Fold()
     trace = Trace().poll(0, TWO)
     trace.source_id, trace.seq = "poll-2@5", 0
     trace.poll(1, TWO).poll(40, TWO).poll(50, TWO)
-    for event in trace.events:
-        shard.fold(event)
-    assert {clock: list(due) for clock, due in shard._state.deadlines.items()} == {"c/poll-1": [], "c/poll-2": ["c/g"]}
+    fold.all(trace.events)
+    assert set(fold.shard.timeline.followed) == {"c/poll-2"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def two() -> HookTrace:
 
 def test_a_lock_whose_renewals_may_be_lost_is_not_known_to_have_expired():
     """Seed 23: the disk of the hook was full for 60 s, and each lock was as old as that when it told again."""
-    trace = two()
+    trace = two().stands(2, 62)
     trace.hook_seq[HOOK] += 9
     trace.heart_beat(62, "a", "b").passes(62 + LIVES)
     assert opened(trace, "LOCK_EXPIRED") == []
@@ -86,9 +86,16 @@ def test_a_queue_of_a_topic_that_nobody_subscribes_any_more_does_not_wait_for_an
 
 def test_what_a_hook_says_it_lost_may_be_what_every_client_is_missed_for():
     """Seed 89: its first tick after a full disk came before any word of the group, whose numbers show the gap."""
-    trace = two().passes(2).loses(3, 62).passes(63)
+    trace = two().stands(2, 62).loses(3, 62).passes(63)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
     assert len(opened(trace.passes(125), "STALE_HEARTBEAT")) == 2
+
+
+def test_what_a_hook_lost_while_it_went_on_ticking_may_be_what_every_client_is_missed_for():
+    """The near miss's other side: nothing stood, so only what the hook itself says of it counts."""
+    trace = two().passes(2).loses(3, 25).passes(25 + LIVES)
+    assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
+    assert len(opened(trace.passes(26 + LIVES), "LOCK_EXPIRED")) == 4
 
 
 def test_a_lag_that_stood_for_a_window_and_jumps_at_its_end_has_not_grown_in_it():

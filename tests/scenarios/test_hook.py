@@ -351,16 +351,16 @@ def test_a_member_known_to_one_broker_only_is_a_member():
     assert trace.state.members == ("b", "c")
 
 
-def test_each_broker_has_a_clock_of_its_own():
-    """a's silence to one broker is measured by that broker alone, however far the other's clock is ahead."""
-    trace = ordered().of(B).heart_beat(0, "a")
-    trace.of(A).passes(129)
-    trace.of(B).passes(129)
-    assert trace.state.members == ("a", "b")
+def test_each_broker_hears_for_itself():
+    """a is silent to broker-b alone, which drops it; its heartbeats to broker-a keep it a member."""
+    trace = HookTrace().of(B).heart_beat(0, "a").of(A).heart_beat(0, "a", "b")
+    trace.of(A).heart_beat(100, "a", "b").of(B).passes(129)
+    assert trace.channels() == {"a:0": "a"}
     trace.passes(131)
     assert trace.channels() == {}
     trace.of(A)
     assert trace.channels() == {"a:0": "a", "b:0": "b"}
+    assert trace.state.members == ("a", "b")
 
 
 # What is wrong
@@ -470,22 +470,25 @@ def test_when_the_followed_collector_falls_silent_the_group_lives_by_the_hook_an
     two = {"a": holding(0, 1), "b": holding(2, 3)}
     trace = HookTrace().poll(0, two).heart_beat(0, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
     trace.poll(10, two | {"b": SILENT})
-    assert not trace.state.hook_clock
+    assert trace.state.is_polled
     for at in range(12, 62, 10):
         trace.locks(at, "a", 0, 1).locks(at, "b", 2, 3).heart_beat(at, "a", "b").passes(at)
-    assert trace.state.hook_clock
+        if at == 22:
+            trace.falls_silent(26, "c/poll-1")
+    assert not trace.state.is_polled
     assert {c.unanswered for c in trace.state.clients.values()} == {0}
-    trace.poll(70, two)
-    assert not trace.state.hook_clock
+    trace.is_back(70, "c/poll-1").poll(70, two)
+    assert trace.state.is_polled
     assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
-    assert trace.incidents() == []
+    assert {what for _, _, what in trace.incidents()} == {"TELEMETRY_GAP POLL_SILENT"}
     assert decode_group(encode_group(trace.state)) == trace.state
 
 
 def test_what_a_hook_told_before_it_fell_silent_ages_no_more():
     """Its holder answers nothing; polls go on, and by them alone nothing is known of its pulls."""
     trace = HookTrace().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0)
-    for at in range(10, 200, 10):
+    trace.falls_silent(16, trace.view().source)
+    for at in range(20, 200, 10):
         trace.poll(at, {"a": SILENT})
     assert trace.state.queues[mq(0)].owner == "a"
     assert trace.incidents("PULL_EXPIRED") == []

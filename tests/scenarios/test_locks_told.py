@@ -6,11 +6,8 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import LockBatchMq
-from tests.scenarios.hook_trace import CLOCK_OFF, A, HookTrace
+from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import SILENT, Held, Member, Trace, holding
-
-OFF = CLOCK_OFF[A] / 1000
-"""Hooks alone date the rows by the broker's clock."""
 
 
 def ordered(at: float = 0) -> HookTrace:
@@ -20,7 +17,7 @@ def ordered(at: float = 0) -> HookTrace:
 
 def told(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
     """Every transition of these codes, in the trace's seconds, once for all queues that share it."""
-    return list(dict.fromkeys((round(at - OFF, 3), what, name) for at, what, name in trace.incidents(*codes)))
+    return list(dict.fromkeys((round(at, 3), what, name) for at, what, name in trace.incidents(*codes)))
 
 
 def evidence(trace: Trace, code: str) -> list[dict[str, object]]:
@@ -43,12 +40,12 @@ def killed() -> HookTrace:
     return trace
 
 
-def test_the_lock_of_a_killed_consumer_is_orphaned_from_3_s_after_the_first_refusal_to_the_grant():
+def test_the_lock_of_a_killed_consumer_is_orphaned_from_3_s_after_the_first_refusal_to_its_end():
     trace = killed().locks(323.4, "b", 0, 1)
     assert told(trace, "LOCK_ORPHANED") == [
         (268.001, "OPENED", "LOCK_ORPHANED"),
         (295.001, "ESCALATED", "LOCK_ORPHANED"),  # queue 0 has messages that wait; of queue 1 that is not known
-        (323.4, "RESOLVED", "LOCK_ORPHANED"),
+        (323.301, "RESOLVED", "LOCK_ORPHANED"),  # the lock has run out: whoever asks next has it
     ]
     assert [name for _, what, name in trace.incidents() if what == "ESCALATED"] == ["LOCK_ORPHANED"]
     first = evidence(trace, "LOCK_ORPHANED")[0]
@@ -138,7 +135,7 @@ def refused(trace: HookTrace, begin: float, end: float) -> HookTrace:
     """b asks for 0 every 10 s in vain, while a renews."""
     at = begin
     while at <= end:
-        trace.locks(at, "b", 0, granted=()).locks(at + 0.01, "a", 0, 1)
+        trace.locks(at, "b", 0, 2, 3, granted=(2, 3)).locks(at + 0.01, "a", 0, 1)
         trace.heart_beat(at + 0.02, "a", "b")
         at += 10
     return trace
@@ -204,10 +201,10 @@ def test_contention_is_not_judged_while_the_hook_is_silent():
     for at in range(10, 70, 10):
         trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
         trace.locks(at + 1, "b", 0, granted=()).locks(at + 1, "a", 0, 1).heart_beat(at + 1, "a", "b")
-    trace.locks(62, "b", 0, granted=())
-    for at in range(70, 210, 10):
+    trace.locks(62, "b", 0, granted=()).falls_silent(78, trace.view().source)
+    for at in range(80, 210, 10):
         trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
-    assert trace.incidents("LOCK_CONTENDED") == [(60, "OPENED", "LOCK_CONTENDED REFUSED")]
+    assert trace.incidents("LOCK_CONTENDED") == [(62, "OPENED", "LOCK_CONTENDED REFUSED")]
 
 
 def test_the_locks_of_retry_queues_are_left_out():

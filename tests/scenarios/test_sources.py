@@ -3,12 +3,11 @@
 import msgspec
 import pytest
 
-from rebalance_model.observe import machine
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
-from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost, Tick
+from rebalance_model.observe.engine import machine
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.turn import Moment, Turn
 from rebalance_model.observe.verdicts.coverage import NEED_COMMITS, NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.verdicts.rules import (
     BROKER_RULES,
@@ -23,6 +22,7 @@ from tests.core.simulation.run import Told, small, tell, transitions
 from tests.scenarios import trace as traces
 from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import SILENT, START, Held, Member, Trace, holding
+from tests.support.folding import folded
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 OFFSETS = dict.fromkeys(range(4), (100, 100))
@@ -159,8 +159,8 @@ def reboot(trace: Trace, at: int) -> None:
     del fields["group"], fields["asked"]
     trace.seq -= 1  # a broadcast has numbers of its own
     event = BrokerStatus(boot_time=now, **fields)
-    trace._hear(event)
-    trace._keep(machine.reboot(trace.state, event, trace.policy, trace.clocks))
+    trace._advance(now)
+    trace._keep(machine.on_polled_restart(trace.state, trace.moment(event), trace.policy, event=event))
     trace.state.validate()
 
 
@@ -185,7 +185,7 @@ def test_who_does_not_come_back_after_a_restart_is_gone_after_45_s():
     reboot(trace, 20)
     for at in range(20, 65, 5):
         trace.poll(at, {"a": holding(0, 1)}, OFFSETS)
-        trace.state.dues[trace.state.clock] = START + 1000 * at + 1  # something else makes the group be looked at
+        trace.state.next_check = START + 1000 * at + 1  # something else makes the group be looked at
         trace.tick(at + 1)
     assert trace.state.members == ("a", "b")
     trace.tick(64.999)
@@ -307,13 +307,7 @@ def test_a_brokers_clock_that_was_set_right_is_clear():
 
 
 def fold(told: Told) -> list[AnyEffect]:
-    shard = Shard(None, GroupsInMemory(), Policy())
-    effects = []
-    for event in told.events:
-        effects += shard.fold(event)
-        for state in shard._groups.values():
-            state.validate()
-    return effects
+    return folded(told.events)
 
 
 def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
@@ -321,10 +315,10 @@ def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
 
 
 def test_a_hook_that_cannot_write_is_silent_then_has_lost_something_and_says_why():
-    """The disk is full from 55 to 145: at 71 its last tick is more than 15 s old."""
+    """The disk is full from 55 to 145: nothing rests on it since its tick at 54, which is told 15 s later."""
     effects = fold(tell("hook-full", hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
-        (71, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
+        (69, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (145, "RECLASSIFIED", "TELEMETRY_GAP HOOK_LOST"),
         (181, "RESOLVED", "TELEMETRY_GAP HOOK_LOST"),
     ]
@@ -350,14 +344,14 @@ def test_a_collector_that_is_away_is_silent_until_it_is_back():
 
 
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
+    """Its hook ends at 61, and nothing rests on it from 66 on, which is told 15 s later."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
     effects = fold(tell(down, hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
-        (72, "OPENED", "BROKER_UNREACHABLE"),
-        (77, "RECLASSIFIED", "BROKER_UNREACHABLE HOOK_SILENT"),
-        (77, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
+        (66, "OPENED", "BROKER_UNREACHABLE HOOK_SILENT"),
+        (81, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (91, "RECLASSIFIED", "BROKER_UNREACHABLE"),
-        (91, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
+        (92, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
         (92, "RESOLVED", "BROKER_UNREACHABLE"),
     ]
     [gap] = [e for e in effects if getattr(e, "code", "") == "TELEMETRY_GAP" and e.transition == "OPENED"]
@@ -367,10 +361,10 @@ def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
 def test_answers_that_are_missing_are_a_gap_for_two_rounds():
     trace = rounds(Trace(), 0, 10)
     trace.seq += 3
-    rounds(trace, 20, 30, 40).tick(40.001)
+    rounds(trace, 20, 30, 40).tick(41.001)
     assert trace.incidents("TELEMETRY_GAP") == [
         (20, "OPENED", "TELEMETRY_GAP POLL_LOST"),
-        (40.001, "RESOLVED", "TELEMETRY_GAP POLL_LOST"),
+        (41.001, "RESOLVED", "TELEMETRY_GAP POLL_LOST"),
     ]
 
 
@@ -384,25 +378,25 @@ def test_a_collector_that_starts_anew_has_lost_nothing():
 def test_events_that_are_missing_are_a_gap_until_every_member_has_heartbeaten():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1)
     lost = TelemetryLost(from_time=1, to_time=2, count=7, reason="disk full", seq=1, **trace._common(trace.clock(2)))
-    machine.note_loss(trace.state, lost, trace.policy, trace.clocks)
+    machine.note_loss(trace.state, trace.moment(lost), trace.policy, event=lost)
     trace.hook_seq["broker-a-0"] += 7
     trace.locks(10, "a", 0, 1)
     for at in (20, 30, 44):
         trace.locks(at, "a", 0, 1).heart_beat(at, "a", "b").passes(at)
-    assert trace.incidents("TELEMETRY_GAP") == [(10 + 10_800, "OPENED", "TELEMETRY_GAP HOOK_LOST")]
+    assert trace.incidents("TELEMETRY_GAP") == [(10, "OPENED", "TELEMETRY_GAP HOOK_LOST")]
     [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "TELEMETRY_GAP"]
     assert msgspec.json.decode(opened.evidence) | {"lost": 7, "reason": "disk full"} == msgspec.json.decode(
         opened.evidence
     )
-    trace.passes(45.001)
-    assert trace.incidents("TELEMETRY_GAP")[-1] == (45.001 + 10_800, "RESOLVED", "TELEMETRY_GAP HOOK_LOST")
+    trace.passes(46.001)
+    assert trace.incidents("TELEMETRY_GAP")[-1] == (46.001, "RESOLVED", "TELEMETRY_GAP HOOK_LOST")
 
 
 # What every rule must stand
 
 
 def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
-    turn = Turn(Trace().state, Policy(), {}, "")
+    turn = Turn(Trace().state, Policy(), Moment(START, "", START))
     assert broker_unreachable.evidence(turn, "gone") == {}
     assert telemetry_gap.hook_evidence(turn, "gone")["source"] == ""
     assert clock_skew.evidence(turn, "gone")["ahead_ms_min"] is None
@@ -412,10 +406,8 @@ def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
 
 def test_an_unanswered_broker_is_not_judged_while_the_collector_itself_is_silent():
     trace = rounds(rounds(Trace(), 0), 10, members=None)
-    tick = Tick(seq=1, **HookTrace()._common(START))
-    trace.clocks["c/hook"] = START
-    machine.miss(trace.state, tick, "c/poll-1", trace.policy, trace.clocks)
-    turn = Turn(trace.state, trace.policy, trace.clocks, "")
+    trace.falls_silent(10, "c/poll-1")
+    turn = Turn(trace.state, trace.policy, trace.moment())
     assert broker_unreachable.judge(turn, A) is None
 
 
@@ -427,11 +419,12 @@ def test_coverage_names_rules_that_there_are():
 def test_a_group_that_only_a_hook_told_of_is_unknown_when_that_is_silent():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).passes(2)
     assert last_state(trace).health == "OK"
-    tick = Tick(seq=1, **HookTrace()._common(START))
-    effects = machine.miss(trace.state, tick, trace.view().clock, trace.policy, trace.clocks)
+    effects = trace.falls_silent(2, trace.view().source)
     assert [(e.health, e.health_reason) for e in effects if isinstance(e, GroupSnapshot)] == [
-        ("WARN", "TELEMETRY_GAP HOOK_SILENT")
+        ("UNKNOWN", "no source tells of it")
     ]
+    told = len(trace.effects)
+    effects = trace.passes(17).effects[told:]  # with the gap
     assert {(e.status, e.status_reason) for e in effects if isinstance(e, QueueSnapshot)} == {
         ("UNKNOWN", "no source tells of broker-a")
     }

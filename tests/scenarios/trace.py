@@ -1,5 +1,6 @@
 """Short traces of a polled group, written as what the poller saw round by round.
 
+Time passes between what is told, as in production, so whoever lives says so: members heartbeat and renew their locks.
 Every client's clock is hours off the collector's: a rule that subtracts stamps of two clocks fails here.
 """
 
@@ -8,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import machine
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.engine import machine
 from rebalance_model.observe.events import (
     Answer,
     Connection,
@@ -22,12 +23,12 @@ from rebalance_model.observe.events import (
     ProcessQueueInfo,
     RpcError,
     Subscription,
-    Tick,
     TopicRoute,
-    clock_of,
+    key_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, decode_group, encode_group
+from rebalance_model.observe.state import GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.turn import Moment
 
 START = 1_800_000_000_000
 CLIENT_CLOCK_OFF = -7_200_000
@@ -87,9 +88,7 @@ class Trace:
     state: GroupState = field(default_factory=lambda: GroupState("c", "g"))
     effects: list[AnyEffect] = field(default_factory=list)
     events: list[Answer] = field(default_factory=list)
-    clocks: dict[str, int] = field(default_factory=dict)
-    dated_by: str = ""
-    """The clock of the last row: rows may go back when another one takes over."""
+    now: int = 0
     seq: int = 0
     source_id: str = f"poll-1@{START}"
     listed_twice: str | None = None
@@ -123,11 +122,21 @@ class Trace:
         return self
 
     def tick(self, at: float) -> "Trace":
-        """Time passes, as a tick of the collector says."""
-        now = START + round(at * 1000)
-        tick = Tick(time=now, cluster="c", source="poll", source_id=self.source_id, seq=now)
-        self._hear(tick)
-        self._keep(machine.advance(self.state, tick, self.policy, self.clocks))
+        """Time passes."""
+        self._advance(START + round(at * 1000))
+        return self
+
+    def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
+        """A source is waited for no longer, as `engine.timeline` finds; returns what that leads to."""
+        self.tick(at)
+        told, silence = len(self.effects), Silence(self.now)
+        self._keep(machine.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence))
+        return self.effects[told:]
+
+    def is_back(self, at: float, source: str) -> "Trace":
+        """A silent source speaks again."""
+        self.tick(at)
+        self._keep(machine.on_source_back(self.state, self.moment(), self.policy, source=source))
         return self
 
     def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
@@ -170,21 +179,27 @@ class Trace:
 
     def _fold(self, event: Answer) -> None:
         self.events.append(event)
-        self._hear(event)
-        self._keep(machine.step(self.state, event, self.policy, self.clocks))
+        self._advance(event.time)
+        self._keep(machine.step(self.state, event, self.moment(event), self.policy))
         self.state.validate()
         reloaded = decode_group(encode_group(self.state))
         assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
 
-    def _hear(self, event: Event) -> None:
-        clock = clock_of(event)
-        self.clocks[clock] = max(self.clocks.get(clock, 0), event.time)
+    def moment(self, event: Event | None = None) -> Moment:
+        """The present, and the event behind what is concluded now."""
+        cause = "" if event is None else f"{event.source_id}|{key_of(event)}|{event.seq}"
+        return Moment(self.now, cause, self.now)
+
+    def _advance(self, to: int) -> None:
+        """Do what is due until then, each at its moment, as `engine.timeline` does."""
+        while (due := machine.deadline(self.state, self.policy)) is not None and due <= to:
+            self.now = max(self.now, due)
+            self._keep(machine.advance(self.state, self.moment(), due, self.policy))
+        self.now = max(self.now, to)
 
     def _keep(self, effects: list[AnyEffect]) -> None:
         for effect in effects:
-            same_clock, self.dated_by = self.dated_by == self.state.clock, self.state.clock
-            going_on = not self.effects or effect.time >= self.effects[-1].time
-            assert going_on or not same_clock, "rows must not go back in time"
+            assert not self.effects or effect.time >= self.effects[-1].time, "rows must not go back in time"
             assert not self.effects or effect.seq == self.effects[-1].seq + 1, "rows are numbered without a gap"
             self.effects.append(effect)
 

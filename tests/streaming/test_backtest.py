@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import AnyEvent, GroupEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.archive_rows import LogRow
 from streaming.backtest import Life, Result, Span, backtest, last_time
 from streaming.cli import main
@@ -23,6 +22,7 @@ from streaming.times import duration_ms, instant_ms
 from tests.core.test_shard import LOG
 from tests.scenarios.trace import START
 from tests.streaming.tables import append, archive, make_tables
+from tests.support.folding import folded
 
 END = START + 700_000
 STUCK = "ORDERED_QUEUE_STUCK"
@@ -34,10 +34,7 @@ def partitions() -> list[list[AnyEvent]]:
 
 
 def effects(policy: Policy) -> list[AnyEffect]:
-    shards = [Shard(None, GroupsInMemory(), policy) for _ in "gh"]
-    return [
-        effect for shard, log in zip(shards, partitions(), strict=True) for event in log for effect in shard.fold(event)
-    ]
+    return [effect for log in partitions() for effect in folded(log, policy)]
 
 
 def write(tables: Path, policy: Policy) -> None:

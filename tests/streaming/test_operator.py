@@ -4,8 +4,9 @@ import msgspec
 import pandas as pd
 import pytest
 
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.errors import UserError
 from streaming.log.files import offset_of
 from streaming.operator import Position, Row, check_order, collect, fold, shard_keys

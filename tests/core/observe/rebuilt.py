@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot
+from rebalance_model.observe.engine.ordering import Ordering, Waiting
+from rebalance_model.observe.engine.timeline import GroupsInMemory, Timeline, TimelineState
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
@@ -15,15 +17,15 @@ from rebalance_model.observe.events import (
     PullMessage,
     Tick,
     UpdateConsumerOffset,
+    key_of,
 )
 from rebalance_model.observe.hooks.hook import HEARD_FROM_ALL, PULL_SILENCE
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import BrokerView, GroupState
 from rebalance_model.simulation import story
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.cluster import Cluster
-from rebalance_model.simulation.emitter import CLUSTER
+from rebalance_model.simulation.emitter import CLUSTER, Sink
 from rebalance_model.simulation.scenario import Scenario
 from rebalance_model.simulation.truth import Fault, Owned
 
@@ -64,15 +66,49 @@ class Comparison:
     found: list[Difference] = field(default_factory=list)
     effects: list[AnyEffect] = field(default_factory=list)
     instants: int = 0
+    _done: set[tuple[str, int, str]] = field(default_factory=set)
     _booted: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each broker started, by its clock."""
     _committed: defaultdict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
     """Of each broker and group, the queues that a commit was told of since the broker's start."""
 
     def __post_init__(self) -> None:
-        self.shard = Shard(None, GroupsInMemory(), Policy())
-        self.cluster = Cluster(self.told, self.seed, self._hear, hook=True, poll=self.poll)
-        story.tell(self.cluster)
+        self.ordering = Ordering(Waiting(), [], Policy())
+        self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy())
+        self.cluster = self._tell(self._hear)
+        self._folded = self._fold()
+
+    def _tell(self, sink: Sink) -> Cluster:
+        cluster = Cluster(self.told, self.seed, sink, hook=True, poll=self.poll)
+        story.tell(cluster)
+        return cluster
+
+    def _fold(self) -> Iterator[AnyEvent]:
+        """The whole log, told once before, as the timeline comes to each event: it waits for what is told later."""
+        log: list[AnyEvent] = []
+        self._tell(log.append).run_until(self.told.minutes * 60)
+        for event in log:
+            if (late := self.ordering.push(event, event.time, 1)) is not None:
+                self.timeline.skip(late)
+                self._done.add((late.source_id, late.seq, key_of(late)))
+            if isinstance(event, Tick):
+                yield from self._release()
+        self.ordering.end()
+        yield from self._release()
+
+    def _release(self) -> Iterator[AnyEvent]:
+        self.timeline.patience = self.ordering.patience
+        for out in self.ordering.out_of_wait():
+            self.timeline.note_out_of_wait(out)
+        for event in self.ordering.released(self.timeline.followed):
+            self.effects += self.timeline.fold(event)
+            yield event
+
+    def _fold_up_to(self, event: AnyEvent) -> None:
+        """So the rebuilt state is that of the cluster's present."""
+        while (event.source_id, event.seq, key_of(event)) not in self._done:
+            one = next(self._folded)
+            self._done.add((one.source_id, one.seq, key_of(one)))
 
     def run(self) -> "Comparison":
         self.cluster.run_until(self.told.minutes * 60)
@@ -89,10 +125,10 @@ class Comparison:
         return [one for e in self.effects if isinstance(e, GroupSnapshot) for one in e.corrections]
 
     def state(self, group: str) -> GroupState:
-        return self.shard._group(CLUSTER, group)
+        return self.timeline.group(CLUSTER, group)
 
     def _hear(self, event: AnyEvent) -> None:
-        self.effects += self.shard.fold(event)
+        self._fold_up_to(event)
         if event.source_id.startswith("poll"):
             return
         if isinstance(event, BrokerStatus):

@@ -4,8 +4,6 @@ import pytest
 
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.turn import CORRECTIONS_MAX
 from rebalance_model.simulation.cluster import START
@@ -13,6 +11,7 @@ from rebalance_model.simulation.emitter import CLUSTER
 from tests.core.simulation.run import Told, small, tell, transitions
 from tests.scenarios.hook_trace import A, HookTrace
 from tests.scenarios.trace import Member, holding
+from tests.support.folding import Fold
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
@@ -113,13 +112,9 @@ def seconds(event: AnyEvent) -> float:
 
 
 def fold(events: list[AnyEvent]) -> tuple[GroupState, list[AnyEffect]]:
-    shard = Shard(None, GroupsInMemory(), Policy())
-    effects = []
-    for event in events:
-        effects += shard.fold(event)
-        for state in shard._groups.values():
-            state.validate()
-    return shard._group(CLUSTER, "g"), effects
+    fold = Fold()
+    effects = fold.all(events)
+    return fold.shard.timeline.group(CLUSTER, "g"), effects
 
 
 def is_true(state: GroupState, told: Told) -> bool:

@@ -7,11 +7,9 @@ import sys
 TELL = """
 import hashlib, msgspec
 from tests.core.simulation.run import tell
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
+from tests.support.folding import folded
 for story in ("subscription-mistake", "broker-restart"):
-    shard = Shard(None, GroupsInMemory(), Policy())
-    told = [effect for event in tell(story, hook=True, poll=True).events for effect in shard.fold(event)]
+    told = folded(tell(story, hook=True, poll=True).events)
     print(story, len(told), hashlib.sha256(msgspec.json.encode(told)).hexdigest())
 """
 

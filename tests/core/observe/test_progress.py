@@ -4,6 +4,7 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import (
     ConsumerRunningInfo,
     ConsumeStats,
@@ -19,7 +20,6 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import ProgressLog, ProgressState, observe
-from rebalance_model.observe.shard import GroupsInMemory
 
 START = 1_800_000_000_000
 CLIENT_OFF = -7_200_000

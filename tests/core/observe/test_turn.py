@@ -5,14 +5,14 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState, QueueState
-from rebalance_model.observe.turn import LARGE, Turn
+from rebalance_model.observe.turn import LARGE, Moment, Turn
 
 
 @pytest.mark.parametrize(("queues", "due"), [(LARGE - 1, 12_345), (LARGE, 13_000)])
 def test_a_large_group_is_looked_at_once_a_second_and_never_before_it_was_asked_for(queues, due):
     """Each queue of a client that is gone has its own moment, and each look judges all of them."""
-    state = GroupState("c", "g", clock="poll", queues={MessageQueue("T", "b", n): QueueState() for n in range(queues)})
-    turn = Turn(state, Policy(), {"poll": 12_000}, cause="")
-    turn.look_again("poll", 12_345)
-    turn.look_again("poll", 12_999)
-    assert state.dues == {"poll": due}
+    state = GroupState("c", "g", queues={MessageQueue("T", "b", n): QueueState() for n in range(queues)})
+    turn = Turn(state, Policy(), Moment(12_000, "", 12_000))
+    turn.schedule_check(12_345)
+    turn.schedule_check(12_999)
+    assert state.next_check == due

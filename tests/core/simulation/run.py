@@ -7,11 +7,10 @@ import msgspec
 
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import Answer, AnyEvent, BrokerStatus, Tick
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
 from streaming.cli.simulate import read_scenario
+from tests.support.folding import folded
 
 BEGAN = START + BROKERS_FIRST // 1000
 """When the poll collector asked first."""
@@ -33,11 +32,10 @@ class Told:
 
     def effects(self) -> list[AnyEffect]:
         """What the observer makes of what the poll collector saw."""
-        shard = Shard(None, GroupsInMemory(), Policy())
         polled = [
             one for one in self.events if isinstance(one, Answer | BrokerStatus | Tick) and one.source_id[0] == "p"
         ]
-        return [effect for event in polled for effect in shard.fold(event)]
+        return folded(polled)
 
     def incidents(self) -> set[str]:
         """``CODE sub-cause subject's-queue`` of each incident, by its last sub-cause."""

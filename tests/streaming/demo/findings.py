@@ -12,11 +12,10 @@ import msgspec
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.shard import GroupsInMemory, Shard
 from streaming.demo.play import CAPTURE, FAULT_LOG
 from streaming.lab.state import FaultRecord
 from streaming.log.recording import replayed_rows
+from tests.support.folding import folded
 
 GOLDEN = Path(__file__).with_name("golden.txt")
 SEPARATOR = " | "
@@ -33,10 +32,9 @@ class Line(msgspec.Struct, frozen=True):
 
 def effects() -> list[AnyEffect]:
     """Every conclusion, by a plain loop over the core, without Spark."""
-    shard = Shard(None, GroupsInMemory(), Policy())
     rows = replayed_rows(CAPTURE, 1)
     events = (decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for line in rows for row in line)
-    return [effect for event in events for effect in shard.fold(event)]
+    return folded(events)
 
 
 def begun() -> int:

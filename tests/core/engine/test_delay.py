@@ -1,0 +1,145 @@
+"""What a delay in the log changes: nothing up to 15 s; and a wrong clock is none of its business."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition, QueueProgress
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.simulation import story
+from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.scenario import Scenario
+from streaming.cli.simulate import read_scenario
+from streaming.log.recording import replayed_rows
+from tests.core.simulation.run import small
+from tests.support.folding import Fold
+
+CAPTURE = Path(__file__).parents[3] / "streaming/demo/capture.jsonl.gz"
+STORIES = ("kill", "thaw", "broker-restart", "hook-full", "collector-away", "partition")
+NOT_COMPARED = ("known_at", "seq")
+Row = tuple[AnyEvent, int]
+"""An event, and the log's stamp of it."""
+
+
+def stamped(events: Iterable[AnyEvent]) -> list[Row]:
+    """A recording as its log had it: nothing came before what was recorded before it."""
+    rows, stamp = [], 0
+    for event in events:
+        stamp = max(stamp, event.time)
+        rows.append((event, stamp))
+    return rows
+
+
+def told(scenario: Scenario, seed: int = 1) -> list[Row]:
+    """A story, each event at the true time at which it was sent."""
+    rows: list[Row] = []
+    cluster = Cluster(scenario, seed, lambda event: rows.append((event, cluster.world.true_ms)), hook=True, poll=True)
+    story.tell(cluster)
+    cluster.run_until(scenario.minutes * 60)
+    return rows
+
+
+@cache
+def the_demo() -> list[Row]:
+    lines = replayed_rows(CAPTURE, 1)
+    return stamped(decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for line in lines for row in line)
+
+
+@cache
+def the_story(name: str) -> list[Row]:
+    return told(read_scenario(name))
+
+
+def delayed(rows: list[Row], is_late: Callable[[AnyEvent], bool], ms: int) -> list[Row]:
+    """The same log, but for one source, which comes later."""
+    return sorted(((event, stamp + ms * is_late(event)) for event, stamp in rows), key=lambda row: row[1])
+
+
+@cache
+def in_time(name: str) -> Counter[str]:
+    """The rows of the demo, or of a story, whose sources are in time."""
+    return comparable(fold(the_story(name) if name else the_demo()))
+
+
+def fold(rows: list[Row]) -> list[AnyEffect]:
+    """All rows but the quantities, which are written as they come."""
+    log = Fold()
+    found = [row for event, stamp in rows for row in log.push(event, stamp)] + log.shard.finish()
+    return [row for row in found if not isinstance(row, QueueProgress)]
+
+
+def comparable(effects: Iterable[AnyEffect], *but: str) -> Counter[str]:
+    """Rows without what may differ."""
+    rows = ({"row": type(one).__name__} | msgspec.to_builtins(one) for one in effects)
+    return Counter(json.dumps({k: v for k, v in row.items() if k not in (*NOT_COMPARED, *but)}) for row in rows)
+
+
+def of_hook(event: AnyEvent) -> bool:
+    return event.source_id.startswith("hook")
+
+
+def of_collector(event: AnyEvent) -> bool:
+    return event.source_id.startswith("poll")
+
+
+@pytest.mark.parametrize("ms", [1_000, 10_000, 15_000])
+@pytest.mark.parametrize("is_late", [of_hook, of_collector])
+def test_a_source_up_to_15_s_late_changes_no_row_of_the_demo(is_late, ms):
+    assert comparable(fold(delayed(the_demo(), is_late, ms))) == in_time("")
+
+
+@pytest.mark.parametrize("is_late", [of_hook, of_collector])
+@pytest.mark.parametrize("name", STORIES)
+def test_a_source_15_s_late_changes_no_row_of_a_story(name, is_late):
+    assert comparable(fold(delayed(the_story(name), is_late, 15_000))) == in_time(name)
+
+
+def test_rows_of_two_sources_that_are_swapped_change_no_row():
+    """Within each source the order stays: that is what Kafka keeps."""
+    rows = [(event, stamp + 7_000 * (of_hook(event) and stamp // 5_000 % 2)) for event, stamp in the_demo()]
+    highest = 0
+    for place, (event, stamp) in enumerate(rows):
+        highest = max(highest, stamp) if of_hook(event) else highest
+        rows[place] = (event, highest if of_hook(event) else stamp)
+    assert comparable(fold(sorted(rows, key=lambda row: row[1]))) == in_time("")
+
+
+def test_no_row_is_dated_before_its_evidence_nor_known_before():
+    events = {f"{e.source_id}|{getattr(e, 'group', '') and f'{e.cluster}/{e.group}'}|{e.seq}": e for e, _ in the_demo()}
+    for row in fold(the_demo()):
+        assert row.known_at >= row.time or row.cause == ""
+        assert not row.cause or events[row.cause].time == row.time
+
+
+def broken(clock_offset_ms: int) -> Scenario:
+    """A broker that stops and comes back, by its own clock."""
+    step = {"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}
+    return small(step, minutes=4, brokers=[{"name": "broker-a", "clock_offset_ms": clock_offset_ms}])
+
+
+OWN_CLOCK = ("cause", "evidence", "health_reason")
+"""A hook's incarnation is named by its own clock; that the clock is wrong is told."""
+
+
+@pytest.mark.parametrize("delay", [0, 10_000])
+@pytest.mark.parametrize("off", [5_000, -5_000, 3_000_000, -3_000_000])
+def test_a_wrong_clock_of_a_broker_is_corrected_to_the_same_rows(off, delay):
+    right = comparable(fold(told(broken(0))), *OWN_CLOCK)
+    found = fold(delayed(told(broken(off)), of_hook, delay))
+    skewed = [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"]
+    assert len(skewed) == (abs(off) > 5_000)
+    wrong = comparable((one for one in found if one not in skewed), *OWN_CLOCK)
+    differences = (right - wrong) + (wrong - right)
+    assert all('"row": "GroupSnapshot"' in row for row in differences), "only the group's health shows the clock"
+
+
+def test_a_constant_delay_is_no_wrong_clock():
+    found = fold(delayed(the_story("kill"), of_hook, 10_000))
+    assert [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"] == []

@@ -1,0 +1,41 @@
+"""Events through a shard, as the log brings them."""
+
+from collections.abc import Iterable
+
+from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.policy import Policy
+
+
+class Fold:
+    """One shard of a log whose stamps are the highest time so far: no row is late, and no clock is off."""
+
+    def __init__(self, policy: Policy | None = None, saved: Saved | None = None, groups: GroupsInMemory | None = None):
+        self.groups = groups if groups is not None else GroupsInMemory()
+        self.policy = policy or Policy()
+        self.shard = Shard(saved, self.groups, self.policy)
+        self.stamp = 0
+
+    def push(self, event: AnyEvent, stamp: int | None = None) -> list[AnyEffect]:
+        self.stamp = max(self.stamp, event.time if stamp is None else stamp)
+        return self.shard.push(event, self.stamp)
+
+    def cut(self) -> None:
+        """End a batch here: what follows goes on from what is saved."""
+        self.shard = Shard(self.shard.flush(), self.groups, self.policy)
+
+    def all(self, events: Iterable[AnyEvent]) -> list[AnyEffect]:
+        """What the events lead to when all sources end after them; every group's state is sound at any time."""
+        effects = []
+        for event in events:
+            effects += self.push(event)
+            for state in self.shard.timeline.groups():
+                state.validate()
+        return effects + self.shard.finish()
+
+
+def folded(events: Iterable[AnyEvent], policy: Policy | None = None) -> list[AnyEffect]:
+    """What a whole log leads to."""
+    return Fold(policy).all(events)
