@@ -159,8 +159,8 @@ def _queue_row(turn: Turn, mq: MessageQueue, told: QueueTold) -> QueueSnapshot:
 def _stamps(turn: Turn, ages: Ages) -> tuple[int | None, int | None, int | None]:
     """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer."""
     answers = ages.queue is not None and not ages.client.silent
-    said_at = ages.client.answered if answers else turn.time
-    lock_of = turn.time if ages.lock_is_exact else said_at
+    said_at = ages.client.answered if answers else turn.now
+    lock_of = turn.now if ages.lock_is_exact else said_at
     known = ((lock_of, ages.lock), (said_at, ages.pull), (said_at, ages.consume))
     lock_at, pull_at, consume_at = (of - age if age is not None else None for of, age in known)
     return lock_at, pull_at, consume_at
