@@ -103,15 +103,15 @@ class Api:
 
 
 def _shown(one: dict[str, Any]) -> Shown:
-    waits = one.get("waiting_ms")
+    waits = one["waiting_ms"]
     return Shown(
         owner=one["owner"],
         lag=one["lag"],
-        lag_at_least=one.get("lag_is_at_least", False),
-        lag_time=one.get("lag_time", one["time"]),
-        lag_stale=one.get("lag_is_stale", False),
+        lag_at_least=one["lag_is_at_least"],
+        lag_time=one["lag_time"],
+        lag_stale=one["lag_is_stale"],
         wait=None if waits is None else (waits, one["waiting_is_at_most"]),
-        wait_stale=one.get("waiting_is_stale", False),
+        wait_stale=one["waiting_is_stale"],
         lock_age_ms=one["lock_age_ms"],
     )
 

@@ -1,7 +1,7 @@
 """The answers beside the audit's own reading: every difference, by kind, with the numbers of both sides."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from tests.audit.answers import Row, Shown, ShownMove, ShownRebalance, rows, serving
 from tests.audit.claims import GroupClaims, claims
 from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs
-from tests.audit.owners import GroupOwners, QueueHistory, owners
+from tests.audit.owners import GroupOwners, owners
 from tests.audit.quantities import Quantities, quantities
-from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value
+from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value, queue_of
 
 SETTLING_MS = 60_000
 """So long from its beginning a recording says less than it shows: what was before is not in it."""
@@ -25,8 +25,8 @@ LOOK_BACK_MS = 900_000
 """Beyond that, or three intervals, what was observed says nothing of now."""
 HOOK_ROW_MS = 10_000
 """What a hook sees of locks is written so often."""
-CLIENT_STAMP_MS = 1_000
-"""A client stamps a granted lock when the answer is there, and says no clock."""
+SHOWN_WITHIN_MS = 10_000
+"""A queue is shown so long after anything was first seen of it."""
 
 
 class Difference(NamedTuple):
@@ -72,6 +72,7 @@ class Reading:
     owners: dict[Place, GroupOwners]
     """By the hooks, and by answers beside them; empty where no hook speaks."""
     claims: dict[Place, GroupClaims]
+    first_seen: dict[Place, dict[Queue, int]]
     truth: dict[Place, GroupOwners]
     """By the hooks of the recording, also where the job was given polls alone."""
     polls: bool
@@ -94,12 +95,23 @@ class Reading:
         """Every group."""
         return set(self.owners) | set(self.claims)
 
-    def queues(self, place: Place) -> set[Queue]:
-        """The queues of a group that anything tells of, retry topics left out."""
-        found = {queue for where, queue in self.quantities.lags if where == place}
-        found |= self.owners[place].queues.keys() if place in self.owners else set()
-        found |= self.claims[place].queues.keys() if place in self.claims else set()
-        return {queue for queue in found if not is_retry(queue)}
+    def queues(self, place: Place, instant: int) -> list[Queue]:
+        """The queues of a group of which anything was seen by an instant, retry topics left out."""
+        seen = self.first_seen[place].items()
+        return sorted(queue for queue, time in seen if time <= instant and not is_retry(queue))
+
+
+def first_seen(events: Iterable[Event]) -> dict[Place, dict[Queue, int]]:
+    """When each queue of each group was first in an event."""
+    found: dict[Place, dict[Queue, int]] = defaultdict(dict)
+    for event in events:
+        parts = [part.get("mq", part) for name in _PARTS for part in event.get(name) or ()]
+        for part in (*parts, event.fields) if "queue_id" in event.fields else parts:
+            found[event.place].setdefault(queue_of(part), event.time)
+    return found
+
+
+_PARTS = ("queues", "granted")
 
 
 def named(queue: Queue) -> str:
@@ -126,6 +138,7 @@ def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
         quantities(events),
         owners(events) if hooked else {},
         claimed,
+        first_seen(events),
         owners(event for event in recorded if event.source == "hook"),
         any(event.source == "poll" for event in events),
         int(median(gaps)) if gaps else 0,
@@ -146,11 +159,12 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
     reading, result, told = read_all(recorded, sources), Result(), rows(root)
     settled = {row.rebalance_id: row.time for row in told if row.table == "rebalances"}
     with serving(root) as api:
-        for instant, place, queues in samples(reading, pairs, random.Random(seed)):
+        for instant, place in samples(reading, random.Random(seed)):
             shown = api.queues(place, instant)
-            for queue in queues:
-                if queue in shown:
-                    _compare_queue(result, reading, place, queue, instant, shown[queue])
+            for queue in reading.queues(place, instant):
+                _compare_queue(result, reading, place, queue, instant, shown.get(queue))
+            if result.compared["queue shown"] >= pairs:
+                break
         for place in sorted(reading.truth):
             rebalances = api.rebalances(place, settled)
             (_compare_rebalances if reading.hooks else _compare_polled_moves)(result, reading, place, rebalances)
@@ -158,44 +172,49 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
     return result
 
 
-def samples(reading: Reading, pairs: int, chance: random.Random) -> Iterator[tuple[int, Place, list[Queue]]]:
-    """Random instants, each with a group and all of its queues, until there are enough pairs."""
+def samples(reading: Reading, chance: random.Random) -> Iterator[tuple[int, Place]]:
+    """Random instants, each with a group, without end."""
     first, last = reading.events[0].time + SETTLING_MS, reading.events[-1].time
     places = sorted(reading.places())
     changes = sorted(
         change.time
-        for group in reading.owners.values()
+        for group in reading.truth.values()
         for history in group.queues.values()
         for change in history.changes
         if change.time > first
     )
-    while pairs > 0:
-        place = chance.choice(places)
+    while True:
         near = bool(changes) and chance.random() < 0.5
         instant = chance.choice(changes) + chance.randint(-NEAR_CHANGE_MS, NEAR_CHANGE_MS) if near else 0
-        instant = instant if first <= instant <= last else chance.randint(first, last)
-        queues = sorted(reading.queues(place))
-        pairs -= len(queues)
-        yield instant, place, queues
+        yield instant if first <= instant <= last else chance.randint(first, last), chance.choice(places)
 
 
 # One queue at one instant
 
 
-def _compare_queue(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
-    subject = named(queue)
+def _compare_queue(
+    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown | None
+) -> None:
+    there = shown is not None or instant - reading.first_seen[place][queue] <= SHOWN_WITHIN_MS
+    result.check(there, Difference("queue shown", instant, place, named(queue), None, "seen before"))
+    if shown is None:
+        return
     if reading.polls:
         _compare_quantities(result, reading, place, queue, instant, shown)
     if reading.hooks:
-        history = reading.owners[place].queues[queue]
-        held = history.owners().at(instant)
-        owner = held.value if held else None
-        proof = next((c.shown_by for c in reversed(history.changes) if c.time <= instant), "")
-        result.check(shown.owner == owner, Difference("owner", instant, place, subject, shown.owner, owner, proof))
-        if reading.owners[place].ordered and owner is not None and shown.owner == owner:
-            _compare_lock(result, history, place, subject, instant, owner, shown)
-    elif place in reading.claims:
+        _compare_owner(result, reading, place, queue, instant, shown)
+    else:
         _compare_claim(result, reading, place, queue, instant, shown)
+
+
+def _compare_owner(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
+    group = reading.owners[place]
+    owner, changes = _owner(group, queue, instant), group.queues[queue].changes
+    proof = next((change.shown_by for change in reversed(changes) if change.time <= instant), "")
+    differs = Difference("owner", instant, place, named(queue), shown.owner, owner, proof)
+    result.check(shown.owner == owner, differs)
+    if group.ordered and owner is not None and shown.owner == owner:
+        _compare_lock(result, group, place, queue, instant, owner, shown)
 
 
 def _compare_quantities(
@@ -236,16 +255,13 @@ def _is_stale(old: int | None, reading: Reading) -> bool | None:
 
 
 def _compare_lock(
-    result: Result, history: QueueHistory, place: Place, subject: str, instant: int, owner: str, shown: Shown
+    result: Result, group: GroupOwners, place: Place, queue: Queue, instant: int, owner: str, shown: Shown
 ) -> None:
-    granted = history.by_client[owner].last_grant(instant)
-    before = history.by_client[owner].last_grant(instant - HOOK_ROW_MS)
-    raw = (granted, before if before is not None else granted)
-    ages = [instant - stamp for stamp in raw if stamp is not None]
-    fits = shown.lock_age_ms is None if not ages else shown.lock_age_ms is not None
-    if ages and shown.lock_age_ms is not None:
-        fits = min(ages) - CLIENT_STAMP_MS <= shown.lock_age_ms <= max(ages)
-    result.check(fits, Difference("lock age", instant, place, subject, shown.lock_age_ms, ages))
+    """Its age is that of the last grant, or where that is not yet in a row of the hook, of the one before."""
+    stamps = {group.lock_time(queue, owner, instant), group.lock_time(queue, owner, instant - HOOK_ROW_MS)}
+    ages = sorted(instant - stamp for stamp in stamps if stamp is not None)
+    fits = shown.lock_age_ms in ages if ages else shown.lock_age_ms is None
+    result.check(fits, Difference("lock age", instant, place, named(queue), shown.lock_age_ms, ages))
 
 
 def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
@@ -286,16 +302,25 @@ def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalanc
 def _compare_rebalance(
     result: Result, reading: Reading, place: Place, rebalance: ShownRebalance, within: list[HandOver]
 ) -> None:
+    group = reading.owners[place]
     former = {one.queue: one.former for one in reversed(within)}
     heirs = {one.queue: one.heir for one in within}
     moved = sum(former[queue] != heir for queue, heir in heirs.items())
+    moved += sum(_is_first(group, queue, rebalance) for queue in reading.queues(place, rebalance.settled))
     start, subject = rebalance.start, f"rebalance {rebalance.rebalance_id[:8]}"
     count = Difference("queues moved", start, place, subject, rebalance.queues_moved, moved)
     result.check(rebalance.queues_moved == moved, count)
     if rebalance.converged:
-        held = {queue: _owner(reading.owners[place], queue, rebalance.settled) for queue in reading.queues(place)}
+        queues = reading.queues(place, rebalance.settled)
+        held = {queue: _owner(group, queue, rebalance.settled) for queue in queues}
         unassigned = sorted(named(queue) for queue, owner in held.items() if owner is None)
         result.check(not unassigned, Difference("converged", start, place, subject, "converged", unassigned))
+
+
+def _is_first(group: GroupOwners, queue: Queue, rebalance: ShownRebalance) -> bool:
+    """Whether a queue that nobody had had got its first owner in a rebalance."""
+    first = next((change.time for change in group.queues[queue].changes if change.client is not None), None)
+    return first is not None and rebalance.start <= first <= rebalance.end
 
 
 def _owner(group: GroupOwners, queue: Queue, instant: int) -> str | None:
@@ -313,6 +338,8 @@ def _compare_move(
     if not fits:
         return
     taken, pauses = chain[-1].taken, [one.pause_ms for one in chain]
+    if len(chain) > 1 and chain[0].stopped is not None and chain[-1].resumed is not None:
+        pauses.append(chain[-1].resumed - chain[0].stopped)
     kind = "pause" if len(chain) == 1 else "pause, several hands"
     result.check(move.pause_ms in pauses, Difference(kind, taken, place, subject, move.pause_ms, pauses))
     if len(chain) == 1:

@@ -1,42 +1,63 @@
-"""Runs the real job over a recording, or over what one kind of source said of it, into a runtime root of its own."""
+"""Makes the tables that the audit looks at, of a recording or of what one kind of source said in it.
 
+By the real job; or by the same core in a plain loop, whose rows are those of the job (`tests.streaming.test_job`).
+"""
+
+import argparse
 import json
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from streaming.job import run_available_now
 from streaming.log.files import FilePublisher
 from streaming.log.recording import recorded_rows
-from streaming.settings import Settings, load_policy
+from streaming.settings import Settings, load_policy, load_settings
 from tests.audit.telemetry import lines
+from tests.bench.plain import effects, rows_of
+from tests.streaming.tables import append, make_tables
 
 
-def run_job(recording: Path, settings: Settings, sources: tuple[str, ...] = ("hook", "poll")) -> None:
+def run_job(recording: Path, settings: Settings, sources: Collection[str]) -> None:
     """Put the rows of these kinds of source into a new file log, and run the job until all are in the tables."""
-    chosen = _only(recording, sources, settings.runtime.root)
-    with FilePublisher(settings.log_path, settings.source.partitions) as log:
-        for rows in recorded_rows(chosen, settings.source.partitions):
-            log.write(rows)
+    write_log(recording, settings.log_path, settings.source.partitions, sources)
     run_available_now(settings, load_policy())
 
 
-def _only(recording: Path, sources: tuple[str, ...], folder: Path) -> Path:
-    kept = folder / f"{'-'.join(sources)}.jsonl"
-    with kept.open("wb") as file:
-        file.writelines(line for line in lines(recording) if json.loads(line)["source"] in sources)
-    return kept
+def run_loop(recording: Path, root: Path, sources: Collection[str]) -> None:
+    """Fold the rows of these kinds of source in one shard, and write the tables of a runtime root."""
+    write_log(recording, root / "log", 1, sources)
+    append(make_tables(root / "tables"), effects(rows_of(root / "log", 0), load_policy()))
+
+
+def write_log(recording: Path, log: Path, partitions: int, sources: Collection[str]) -> None:
+    """Write a file log of what these kinds of source said in a recording."""
+    chosen = log.parent / f"{'-'.join(sources)}.jsonl"
+    chosen.write_bytes(b"".join(only(lines(recording), sources)))
+    with FilePublisher(log, partitions) as publisher:
+        for rows in recorded_rows(chosen, partitions):
+            publisher.write(rows)
+
+
+def only(recorded: Iterable[bytes], sources: Collection[str]) -> Iterable[bytes]:
+    """The lines of these kinds of source."""
+    return (line for line in recorded if json.loads(line)["source"] in sources)
 
 
 def main() -> None:
-    """``python -m tests.audit.job RECORDING ROOT [hook|poll …]``: make the tables that the audit is to look at."""
-    import sys  # noqa: PLC0415
-
-    from streaming.settings import load_settings  # noqa: PLC0415
-
-    recording, root, *sources = sys.argv[1:]
-    jars = load_settings().runtime.jars
-    Path(root).mkdir(parents=True)
-    settings = load_settings(runtime={"root": Path(root), "jars": jars}, source={"kind": "files", "path": ""})
-    run_job(Path(recording), settings, tuple(sources) or ("hook", "poll"))
+    """Make the tables in a new runtime root."""
+    parser = argparse.ArgumentParser(prog="python -m tests.audit.job", description=main.__doc__)
+    parser.add_argument("telemetry", type=Path)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--sources", default="hook,poll")
+    parser.add_argument("--loop", action="store_true", help="in a plain loop, without Spark")
+    asked = parser.parse_args()
+    asked.root.mkdir(parents=True)
+    sources = asked.sources.split(",")
+    if asked.loop:
+        run_loop(asked.telemetry, asked.root, sources)
+    else:
+        runtime = {"root": asked.root, "jars": load_settings().runtime.jars}
+        run_job(asked.telemetry, load_settings(runtime=runtime, source={"kind": "files", "path": ""}), sources)
 
 
 if __name__ == "__main__":

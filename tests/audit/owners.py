@@ -107,6 +107,8 @@ class GroupOwners:
     def __init__(self) -> None:
         self.queues: dict[Queue, QueueHistory] = defaultdict(QueueHistory)
         self.ordered = False
+        self.restarts: dict[str, list[int]] = defaultdict(list)
+        """When each broker began anew: it knows no lock of before."""
         self._listings: dict[str, Listing] = defaultdict(Listing)
         self._incarnations: dict[str, str] = {}
         self._channels: dict[tuple[str, str], str] = {}
@@ -116,6 +118,12 @@ class GroupOwners:
         self._hook_word: dict[Queue, int] = {}
         self._holders: dict[Queue, str | None] = {}
         self._answers: dict[str, _Answer] = {}
+
+    def lock_time(self, queue: Queue, client: str, instant: int) -> int | None:
+        """When the client was last granted the queue's lock, if the broker still knows it."""
+        granted = self.queues[queue].by_client[client].last_grant(instant)
+        forgotten = granted is not None and any(granted < time <= instant for time in self.restarts[queue[1]])
+        return None if forgotten else granted
 
     def fold(self, event: Event) -> None:
         """Take one event of the group, or a broadcast."""
@@ -145,6 +153,7 @@ class GroupOwners:
         known = self._incarnations.setdefault(broker, event.source_id)
         if known != event.source_id:
             self._incarnations[broker] = event.source_id
+            self.restarts[broker].append(event.time)
             self._listings[broker].restart(event.time)
             self._channels = {place: c for place, c in self._channels.items() if place[0] != broker}
 
@@ -284,7 +293,7 @@ class GroupOwners:
     def _claims(self, part: dict[str, Any], answered: int) -> Claim:
         if part["dropped"]:
             return "DROPPED"
-        living = part["locked"] and answered - part["lock_time"] <= LOCK_LIVES
+        living: bool = part["locked"] and answered - part["lock_time"] <= LOCK_LIVES
         return "HAS" if living or not self.ordered else "WITHOUT_LOCK"
 
     def _reconsider(self, queue: Queue, client: str, event: Event) -> None:
