@@ -197,6 +197,11 @@ class Ordering:
             until = max((source.newest for source in state.sources.values()), default=0)
         state.watermark = max(state.watermark, until)
 
+    def on_timeline(self, event: AnyEvent) -> AnyEvent:
+        """Bring the time of an event that was just pushed onto the timeline, by what is known of its clock so far."""
+        source = self.state.sources[source_of(event)]
+        return corrected(event, max(0, event.time - source.correction), source.correction)
+
     def is_late(self, name: str) -> bool:
         """Whether the source is waited for no longer."""
         return self.state.sources[name].late

@@ -62,8 +62,9 @@ class Shard:
             size: its bytes in the log.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        effects: list[AnyRow] = [*self._progress.observe(event)] if isinstance(event, GroupEvent) else []
         late = self._ordering.push(event, stamp, size)
+        seen = self._ordering.on_timeline(event)
+        effects: list[AnyRow] = [*self._progress.observe(seen)] if isinstance(seen, GroupEvent) else []
         if late is not None:
             self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
