@@ -12,6 +12,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
+MoveKind = Literal["MOVED", "INTERRUPTED", "UNASSIGNED"]
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,16 +44,23 @@ class AssignmentChange(Effect, frozen=True, kw_only=True):
     rebalance_id: str
 
 
-class QueueMove(msgspec.Struct, frozen=True):
-    """One queue of a settled rebalance: from whom to whom, and how long nobody had it."""
+class QueueMove(msgspec.Struct, frozen=True, kw_only=True):
+    """What a settled rebalance did to one queue; retry queues and those that the topic lost are left out."""
 
     queue: MessageQueue
     from_client: str | None
     to_client: str | None
+    kind: MoveKind
+    """MOVED: another client has it at the end, or its first; INTERRUPTED: the same client took it again; UNASSIGNED:
+    nobody has it at the end."""
     pause_ms: int | None
-    """Between release and assignment as telemetry saw them (poll: ± one interval); None while unowned at the end."""
+    """From the old owner's last sign before it lost the queue (it unlocked it, or else was last granted the lock,
+    pulled or committed) until its heir was granted the lock, or (concurrent) first pulled; milliseconds. None: nobody
+    has it at the end or had it before, or it is not known."""
+    pause_is_at_most: bool = False
+    """Whether it may have been shorter: answers show stamps, not every lock and pull (`group.rebalances`)."""
     reconsumed: int | None = None
-    """Messages that were consumed twice for this move: an estimate, see `observe.reconsumed`; None: not known."""
+    """Messages that were consumed again for this move: an estimate, see `group.reconsumed`; None: not known."""
     reconsumed_min: int | None = None
     reconsumed_max: int | None = None
 
@@ -64,7 +72,10 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     start_time: int
     end_time: int
     trigger: str
-    """CLIENT_JOINED, CLIENT_LEFT, CLIENT_DIED (it did not say goodbye, or was silent before), CLIENT_RESTARTED,
+    """CLIENT_JOINED, CLIENT_UNREGISTERED (it said goodbye: UNREGISTER_CLIENT), CONNECTION_CLOSED (the broker's list
+    leaves it out, and it had heartbeated within 120 s: killed, or cut off), HEARTBEAT_EXPIRED (the broker dropped it
+    after 120 s without heartbeat: frozen, or unreachable), CLIENT_LEFT (it is not listed any more; polls do not show
+    how it went), CLIENT_RESTARTED,
     STRATEGY_CHANGED (a client declares another one than before), CONNECTIONS_CHANGED (a client id on other channels,
     on another number of them, or on some brokers only), SUBSCRIPTION_CHANGED (the broker's table got or lost a topic),
     ROUTE_CHANGED, BROKER_LOST and BROKER_BACK (the route has none, or again, of the broker's queues), BROKER_RESTARTED
@@ -77,15 +88,22 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     members_before: tuple[str, ...]
     members_after: tuple[str, ...]
     queues_moved: int
+    """How many of the moves are MOVED; so for the next two: together they are all moves."""
+    queues_interrupted: int = 0
+    queues_unassigned: int = 0
     moves: tuple[QueueMove, ...]
     pause_ms_max: int | None
+    """The longest of the moves' pauses; those of queues that are left unassigned go on, and are not in it."""
     converged: bool | None
-    """Whether the owners ended as the strategy says; None where the strategy is not known."""
+    """Whether every queue has its owner, by the strategy, and it has begun; None where the strategy is not known."""
     queues_moved_min: int = 0
-    """The fewest queues that could have moved to get every client as many as it has now, see `observe.rebalances`."""
+    """The fewest queues that could have moved to get every client as many as it has now, see `group.rebalances`."""
     pause_ms_p50: int | None = None
+    """The median of the moves' pauses; the lower one of two."""
+    pause_is_at_most: bool = False
+    """Whether any of the moves' pauses may have been shorter."""
     reconsumed: int | None = None
-    """Messages that were consumed twice: an estimate and its bounds, see `observe.reconsumed`; None: not known."""
+    """Messages that were consumed again: the sum over the moves, an estimate and its bounds; None: not known."""
     reconsumed_min: int | None = None
     reconsumed_max: int | None = None
 

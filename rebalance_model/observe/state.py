@@ -176,6 +176,15 @@ class ClientView(msgspec.Struct, array_like=True):
     skew: tuple[int, int] | None = None
     """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
 
+    def time_of(self, stamp: int) -> int:
+        """Bring a stamp of its last answer to the timeline.
+
+        Its clock is trusted, unless its answers contradict that: then as if the newest stamp had been made when the
+        answer came that shows the smallest difference.
+        """
+        low, high = self.skew or (self.client_now - self.answered, -1)
+        return min(stamp if low <= 0 <= high else stamp - low, self.answered)
+
     @property
     def silent(self) -> bool:
         """Whether the client is unresponsive: one question that fails may be a long garbage collection."""
@@ -240,16 +249,21 @@ class Rounds(msgspec.Struct, array_like=True):
     """In the last whole round every member answered, and none was asked before that; 0: not every member did."""
 
 
-class Left(msgspec.Struct, array_like=True):
-    """How far a client had come with a queue when it stopped to have it."""
+class FormerHolder(msgspec.Struct, array_like=True):
+    """How far a client had come with a queue when it lost it, or its broker restarted."""
 
     client_id: str
     commit: int
-    """What was committed then, or has been by it since; -1: not known."""
+    """The highest offset committed until then, or by it since; -1: not known."""
     pulled: int
     """So far it may have consumed; -1: not known."""
     consumed: int
     """So far it had come at its own pace; -1: not known."""
+    last_sign: int
+    """When it unlocked the queue, or else last was granted the lock, pulled or committed, before it lost it."""
+    lost_at: int
+    channel: str
+    """On which it pulled last: the sum of its last second's pulls may follow."""
 
 
 class Rival(msgspec.Struct, array_like=True):
@@ -294,10 +308,17 @@ class HookQueue(msgspec.Struct, array_like=True):
     """Who is refused its lock, by client id."""
     takers: tuple[tuple[str, int, str], ...] = ()
     """Who took its lock from whom: the last four, when, and among which members (a hash)."""
+    last_sign: int = 0
+    """When the holder was last granted the lock, pulled, or committed."""
+    begun_at: int = 0
+    """When the holder was granted the lock or (concurrent) first pulled, since it has the queue or its broker
+    restarted; 0: it has not yet."""
+    channel: str = ""
+    """On which the holder pulled last."""
     regression: Regression | None = None
     reread: Reread | None = None
-    left: Left | None = None
-    """How far the last holder but this one had come."""
+    former: FormerHolder | None = None
+    """Who last consumed the queue before this holder, or before the broker restarted."""
     rival: Rival | None = None
 
 
@@ -373,6 +394,10 @@ class QueueState(msgspec.Struct, array_like=True):
     """Who answered last that it holds the queue, too."""
     pace: Pace | None = None
     """None before its lag was known."""
+    owner_seen: tuple[str, int] | None = None
+    """Who answered last that it has the queue, and the newest lock or pull that its answer showed."""
+    rebalance_id: str = ""
+    """The last rebalance that moved or interrupted it."""
     fallen_back: FallenBack | None = None
     """By the broker's answers (GET_CONSUME_STATS), until one shows a commit that has passed the mark."""
 
@@ -392,11 +417,21 @@ class Move(msgspec.Struct, array_like=True):
     """One queue within an open rebalance."""
 
     from_client: str | None
+    """Who had it before the rebalance; None: nobody ever had."""
     to_client: str | None
-    released_at: int | None
-    assigned_at: int | None
+    """Who has it now."""
+    polled_sign: int | None
+    """When `from_client` last locked or pulled it, as its answers showed."""
+    hook_sign: int | None = None
+    """When it last did, unlocked it or committed, by the broker's hook."""
+    begun_at: int | None = None
+    """When `to_client` was granted the lock or (concurrent) first pulled."""
+    begun_is_exact: bool = False
+    """Whether the broker's hook saw that; an answer shows a later lock or pull, perhaps."""
     commit: int | None = None
-    """The last commit that an answer had shown when it was given up."""
+    """The last commit that an answer had shown when `from_client` lost it."""
+    reread: tuple[int, int | None, int | None] = (0, 0, 0)
+    """What holders in between have read again: at least, likely, at most; None: not known."""
 
 
 class Cause(msgspec.Struct, array_like=True, frozen=True):

@@ -155,7 +155,7 @@ def test_the_log_leads_to_every_kind_of_row():
         "OPENED",
         "RESOLVED",
         "ESCALATED",
-        "CLIENT_DIED",
+        "HEARTBEAT_EXPIRED",
         "LOCK_GRANTED",
         "UNLOCKED",
         "BROKER_RESTARTED",

@@ -55,7 +55,7 @@ def test_a_client_that_comes_and_goes_is_a_storm_at_its_seventh_cause():
     assert told(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
     [opened] = rows(trace, STORM)
     assert (opened.severity, opened.client_id, opened.parent) == ("critical", "a", None)
-    assert evidence(trace, STORM)["CLIENT_LEFT a"] == 4
+    assert evidence(trace, STORM)["CLIENT_UNREGISTERED a"] == 4
     # quiet since 128: its last goodbye, at 120, leaves the window at 420.001
     trace.passes(440)
     assert told(trace, STORM)[1:] == [(420.001, "RESOLVED", "REBALANCE_STORM MEMBER_FLAPPING")]

@@ -215,7 +215,7 @@ def test_who_is_missing_from_the_list_has_gone_without_a_word():
     trace = ordered().lists(40, "b")
     assert trace.state.members == ("b",)
     assert trace.owners() == {0: None, 1: None, 2: "b", 3: "b"}
-    assert trace.state.episode.causes[-1] == "CLIENT_DIED a"
+    assert trace.state.episode.causes[-1] == "CONNECTION_CLOSED a"
 
 
 def test_an_answer_that_overlaps_a_heartbeat_or_a_goodbye_proves_nothing_against_them():
@@ -251,7 +251,7 @@ def test_who_leaves_goes_at_once_and_a_call_that_the_broker_refused_changes_noth
     assert trace.state.members == ("a", "b")
     trace.unlocks(30, "a", 0, 1).leaves(30.01, "a")
     assert trace.state.members == ("b",)
-    assert trace.state.episode.causes[-1] == "CLIENT_LEFT a"
+    assert trace.state.episode.causes[-1] == "CLIENT_UNREGISTERED a"
     trace.passes(130.002)
     assert trace.view().goodbyes == {}
 

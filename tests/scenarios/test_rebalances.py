@@ -1,9 +1,12 @@
 """The scenario table of rebalances: why, by whom, how many moves it took and needed, and what was consumed twice."""
 
+import json
+from collections import Counter
+
 import pytest
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.effects import RebalanceSettled
+from rebalance_model.observe.effects import IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events import TopicRoute
 from tests.scenarios.hook_trace import A, B, HookTrace
 from tests.scenarios.trace import START, TOPIC, Held, Member, Trace, holding
@@ -45,13 +48,27 @@ def again(rebalance: RebalanceSettled) -> tuple[int | None, int | None, int | No
 def test_a_client_that_leaves_unlocks_first():
     trace = ordered().unlocks(50, "b", 2, 3).leaves(50.1, "b").locks(51, "a", 2, 3)
     still(trace, 55, 96)
-    assert why(trace) == ("CLIENT_LEFT", "b")
+    assert why(trace) == ("CLIENT_UNREGISTERED", "b")
 
 
-def test_a_client_that_vanishes_has_died():
+def test_a_client_missing_from_the_list_had_its_connection_closed():
+    """The list of 50 leaves b out, which had heartbeated at 35."""
     trace = ordered().lists(50, "a")
     still(trace.locks(101, "a", 2, 3), 105, 146)
-    assert why(trace) == ("CLIENT_DIED", "b")
+    assert why(trace) == ("CONNECTION_CLOSED", "b")
+
+
+@pytest.mark.parametrize("listed", [None, 156])
+def test_a_client_without_heartbeats_is_dropped_by_the_broker(listed: int | None):
+    """b heartbeated at 35 last: out after 120 to 130 s, and at the latest when a list leaves it out."""
+    trace = ordered()
+    for at in range(45, 155, 10):
+        trace.heart_beat(at, "a")
+    if listed is not None:
+        trace.lists(listed, "a")
+    trace.passes(166).locks(167, "a", 2, 3)
+    still(trace, 170, 211)
+    assert why(trace) == ("HEARTBEAT_EXPIRED", "b")
 
 
 def test_a_client_that_gives_up_and_retakes_its_queue_repairs_a_pull_that_expired():
@@ -66,7 +83,7 @@ def test_a_client_that_gives_up_and_retakes_its_queue_repairs_a_pull_that_expire
 def test_a_concurrent_queue_is_retaken_by_asking_where_to_begin(again: float, told: list[str]):
     """Pulled at 3 last: more than 120 s later it is a repair, else the client has only asked."""
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5)
-    still(trace, 5, 120).asks(again, "a", 0)
+    still(trace, 5, 120).asks(again, "a", 0).pulls(again + 0.5, "a", 0, offset=5)
     still(trace, 125, 166)
     assert [rebalance.trigger for rebalance in trace.rebalances()] == told
 
@@ -187,7 +204,7 @@ def test_queues_of_a_client_that_leaves_must_all_move():
     assert (last(trace).queues_moved, last(trace).queues_moved_min) == (2, 2)
 
 
-def test_the_middle_of_the_pauses_is_told_beside_the_longest():
+def test_the_median_of_the_pauses_stands_beside_the_longest():
     trace = ordered().unlocks(50, "b", 2, 3).leaves(50.1, "b").locks(51, "a", 2).locks(59, "a", 3)
     still(trace, 65, 106)
     assert (last(trace).pause_ms_p50, last(trace).pause_ms_max) == (1_000, 9_000)
@@ -240,11 +257,14 @@ def test_a_sum_of_pulls_and_a_commit_that_come_after_the_release_count():
     assert again(last(trace)) == (50, 50, 112)
 
 
-def test_a_queue_that_went_through_several_hands_is_not_known():
-    trace = ordered().heart_beat(45, "c").unlocks(50, "b", 2).locks(50.1, "c", 2).pulls(50.2, "c", 2, offset=100)
-    trace.unlocks(51, "c", 2).locks(51.1, "a", 2).pulls(51.2, "a", 2, offset=100)
+def test_what_each_of_several_hands_reads_again_is_added_up():
+    """c begins 10 below b's commit, a 5 below c's; the pause runs from b's unlock to a's lock."""
+    trace = ordered().heart_beat(45, "c").unlocks(50, "b", 2).locks(50.1, "c", 2).pulls(50.2, "c", 2, offset=90)
+    trace.commits(50.3, "c", 2, 105).unlocks(51, "c", 2).locks(51.1, "a", 2).pulls(51.2, "a", 2, offset=100)
     still(trace, 55, 106)
-    assert again(last(trace)) == (None, None, None)
+    [move] = last(trace).moves
+    assert (move.from_client, move.to_client, move.pause_ms) == ("b", "a", 1_100)
+    assert again(last(trace)) == (15, 15, 15)
 
 
 def test_polls_know_wide_bounds_and_no_estimate():
@@ -272,3 +292,139 @@ def test_a_rebalance_is_told_when_its_heirs_have_begun():
     told = len(handed_over().rebalances())
     assert len(handed_over().pulls(54, "a", 2, 3, offset=7).rebalances()) == told + 1
     assert len(handed_over().poll(63, {"a": holding(0, 1, 2, 3)}).rebalances()) == told + 1
+
+
+# What is counted, and how long it took
+
+
+def counted(rebalance: RebalanceSettled) -> tuple[int, int, int]:
+    """Moved, interrupted and unassigned: as many as the moves of each kind."""
+    kinds = Counter(move.kind for move in rebalance.moves)
+    numbers = rebalance.queues_moved, rebalance.queues_interrupted, rebalance.queues_unassigned
+    assert numbers == (kinds["MOVED"], kinds["INTERRUPTED"], kinds["UNASSIGNED"])
+    return numbers
+
+
+def pauses(rebalance: RebalanceSettled) -> dict[int, int | None]:
+    """By queue id, milliseconds."""
+    return {move.queue.queue_id: move.pause_ms for move in rebalance.moves}
+
+
+def test_the_pause_of_a_killed_clients_queue_begins_with_its_last_sign():
+    """b pulled 2 at 48 and committed 3 at 49.5; the sum of its last pull of 3 comes when it is gone."""
+    trace = ordered().pulls(48, "b", 2, offset=100).commits(49.5, "b", 3, 100).lists(50, "a")
+    late = trace.clock(49.8)
+    trace.pulls(50.4, "b", 3, offset=120, first_time=late, last_time=late)
+    trace.locks(101, "a", 2, 3).pulls(102, "a", 2, 3, offset=100)
+    still(trace, 105, 146)
+    assert pauses(last(trace)) == {2: 53_000, 3: 101_000 - 49_800}
+    assert not last(trace).pause_is_at_most
+    assert [move.reconsumed_max for move in last(trace).moves] == [32, 52]
+
+
+def test_a_concurrent_queue_pauses_until_its_heir_pulls():
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b").asks(2, "b", 0).pulls(3, "b", 0, offset=100, commit=100)
+    still(trace, 5, 41).commits(49, "b", 0, 100).leaves(49.1, "b").asks(50, "a", 0).pulls(57, "a", 0, offset=100)
+    still(trace, 65, 96)
+    assert pauses(last(trace)) == {0: 8_000}
+
+
+def test_a_pull_that_the_broker_refuses_is_no_sign_of_its_owner():
+    trace = ordered().pulls(48, "b", 2, 3, offset=100).pulls(49, "b", 2, offset=100, code=26).lists(50, "a")
+    still(trace.locks(60, "a", 2, 3).pulls(61, "a", 2, 3, offset=100), 65, 106)
+    assert pauses(last(trace)) == {2: 12_000, 3: 12_000}
+
+
+def thawed() -> HookTrace:
+    """b is frozen and dropped, thaws at 200, and holds its old process queue 2 without the lock until 219."""
+    trace = HookTrace().boots(0).poll(0, TWO).heart_beat(1, "a", "b").locks(2, "a", 0, 1).locks(2, "b", 2, 3)
+    trace.pulls(3, "a", 0, 1, offset=0).pulls(3, "b", 2, 3, offset=100, commit=100).poll(10, TWO).lists(20, "a")
+    trace.locks(60, "a", 2, 3).pulls(61, "a", 2, 3, offset=100).poll(70, {"a": holding(0, 1, 2, 3)})
+    for at in range(80, 200, 10):
+        trace.heart_beat(at, "a").poll(at, {"a": holding(0, 1, 2, 3)})
+    trace.pulls(195, "a", 2, 3, offset=250).heart_beat(200, "b").commits(200.1, "a", 2, 250)
+    trace.unlocks(200.2, "a", 2, 3).commits(200.3, "b", 2, 100).locks(200.4, "b", 3).pulls(200.5, "b", 3, offset=100)
+    back = {"a": holding(0, 1), "b": Member((Held(2, locked=False, lock_age=190), Held(3)))}
+    return trace.poll(203, back).poll(213, back)
+
+
+def test_an_heir_that_answers_without_the_lock_has_not_begun():
+    trace = thawed()
+    assert trace.state.episode is not None
+    trace.locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO)
+    assert pauses(last(trace)) == {2: 18_800, 3: 200}
+    assert (last(trace).converged, last(trace).end_time) == (True, trace.clock(219))
+
+
+def test_duplicates_are_charged_to_the_rebalance_that_counts_them():
+    trace = thawed().locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO)
+    opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "DUPLICATE_CONSUMPTION"]
+    told = {e.queue_id: json.loads(e.evidence) for e in opened if e.transition == "OPENED"}
+    assert told[2]["rebalance_id"] == last(trace).rebalance_id
+    assert {q: told[q]["messages"] for q in told} == {2: 150}
+    assert {move.queue.queue_id: move.reconsumed_min for move in last(trace).moves}[2] == 150
+
+
+def test_a_restarted_broker_interrupts_its_queues_until_they_are_locked_again():
+    """b takes 2 again; a keeps 0, and gets 3 from b; 1 is locked by nobody, but pulled by a, which believes in it."""
+    trace = ordered().pulls(44, "a", 0, 1, offset=100).pulls(44, "b", 2, 3, offset=100).boots(90)
+    trace.heart_beat(91, "a", "b").pulls(91.5, "a", 1, offset=100).locks(92, "a", 0, 3).locks(95, "b", 2)
+    trace.pulls(96, "a", 0, offset=100).pulls(96, "a", 3, offset=100).pulls(96, "b", 2, offset=100)
+    assert trace.state.episode is not None
+    trace.locks(98, "a", 1)
+    still(trace, 105, 146)
+    assert why(trace) == ("BROKER_RESTARTED", None)
+    assert counted(last(trace)) == (1, 3, 0)
+    assert pauses(last(trace)) == {0: 48_000, 1: 54_000, 2: 51_000, 3: 48_000}
+    assert again(last(trace)) == (0, 0, 32)  # who goes on with its process queue reads nothing again
+
+
+def test_a_rebalance_that_leaves_a_queue_to_nobody_has_not_converged():
+    """While a stands on two channels the strategy names nobody for 2: settled, but not converged."""
+    trace = Trace().poll(0, TWO)
+    trace.listed_twice = "a"
+    trace.poll(10, TWO).poll(20, {"a": holding(0, 1), "b": holding(3)})
+    assert (last(trace).converged, counted(last(trace))) == (False, (0, 0, 1))
+
+
+def test_a_queue_that_its_topic_lost_is_not_left_unassigned():
+    trace = Trace().poll(0, TWO)
+    trace.poll(10, TWO, route=3).poll(20, {"a": holding(0, 1), "b": holding(2)})
+    assert (last(trace).trigger, last(trace).converged, last(trace).moves) == ("ROUTE_CHANGED", True, ())
+
+
+def test_retry_queues_move_with_their_group_and_are_not_counted():
+    retry = Held(0, topic="%RETRY%g")
+    trace = Trace().poll(0, {"a": holding(0, 1), "b": Member((Held(2), Held(3), retry))})
+    trace.poll(10, {"a": Member((*holding(0, 1, 2, 3).holds, retry))})
+    assert counted(last(trace)) == (2, 0, 0)
+
+
+def test_an_ordinary_start_records_no_rebalance_without_moves():
+    """Polls begin; then a's answer shows a retry queue that nobody had."""
+    trace = Trace().poll(0, {"a": holding(0, 1, 2, 3)})
+    trace.poll(10, {"a": Member((*holding(0, 1, 2, 3).holds, Held(0, topic="%RETRY%g")))}).tick(300)
+    assert trace.rebalances() == []
+
+
+def test_polls_bound_a_pause_by_stamps_whatever_the_clients_clock():
+    """b pulled at 8 by its answer of 10; the heir locked at 17 by its answer of 20: 9 s at most."""
+    before = {"a": holding(0, 1), "b": holding(2, 3, pull_age=2)}
+    trace = Trace().poll(0, before).poll(10, before).poll(20, {"a": holding(0, 1, 2, 3, lock_age=3)})
+    assert pauses(last(trace)) == {2: 9_000, 3: 9_000}
+    assert all(move.pause_is_at_most for move in last(trace).moves)
+
+
+def test_polls_and_hook_are_as_exact_as_the_hook_alone():
+    def told(*, polled: bool) -> RebalanceSettled:
+        trace = HookTrace().boots(0)
+        trace = trace.poll(0, TWO) if polled else trace
+        trace.heart_beat(1, "a", "b").locks(2, "a", 0, 1).locks(2, "b", 2, 3)
+        trace.pulls(3, "a", 0, 1, offset=9).pulls(3, "b", 2, 3, offset=9, commit=9)
+        trace = still(trace.poll(40, TWO) if polled else trace, 45, 51)
+        trace.pulls(47, "b", 2, 3, offset=12).lists(50, "a").locks(57, "a", 2, 3).pulls(57.5, "a", 2, 3, offset=9)
+        trace = trace.poll(60, {"a": holding(0, 1, 2, 3)}) if polled else trace
+        return last(still(trace, 65, 106))
+
+    assert told(polled=True).moves == told(polled=False).moves
+    assert pauses(told(polled=True)) == {2: 10_000, 3: 10_000}

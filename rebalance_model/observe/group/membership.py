@@ -8,7 +8,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_orde
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE, ConsumerConnection, TopicRoute
 from rebalance_model.observe.group import causes, corrections, ownership, rebalances
 from rebalance_model.observe.group.expectation import Basis, basis, expect
-from rebalance_model.observe.hooks.broker_view import UNNAMED, subscription_table
+from rebalance_model.observe.hooks.broker_view import CHANNEL_TIMEOUT, UNNAMED, subscription_table
 from rebalance_model.observe.polls import rounds
 from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView, ClientView, GroupState, Route, Unowned
 from rebalance_model.observe.turn import Turn
@@ -25,6 +25,8 @@ class Before:
         self.ids = view.info.client_ids() if view is not None else None
         self.channels = set(view.info.channel_info_table) if view is not None else set()
         self.topics = _topics(view) if view is not None else set()
+        self.heard = _last_heartbeats(view) if view is not None and view.hook is not None else {}
+        """When each client last heartbeated, by the broker's hook."""
         self.basis: Basis = basis(state)
 
     def lacks(self, channel: str, client_id: str) -> bool:
@@ -119,14 +121,13 @@ def _tell_of_route(turn: Turn, queues: tuple[MessageQueue, ...], known: Route | 
             queue.unowned = Unowned(turn.now, "NEW", heir=queue.expected)
 
 
-def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[str] = ()) -> None:
+def follow(turn: Turn, before: Before, *, first_sight: bool) -> None:
     """Follow up on a change of one broker's view: who joined, who left, and what that changes.
 
     Args:
         turn: the turn.
         before: what held before the change.
         first_sight: observation begins: members were there before, nobody joins.
-        died: who is known to have gone without a word.
     """
     state = turn.state
     if not state.causes_since:
@@ -142,7 +143,7 @@ def follow(turn: Turn, before: Before, *, first_sight: bool, died: Collection[st
     joined = [c for c in members if c not in state.members]
     left = [c for c in state.members if c not in ids]
     if not first_sight:
-        _tell_causes(turn, joined, left, died)
+        _tell_causes(turn, before, joined, left)
     if not state.members:
         state.manned_since = turn.now
     state.unmanned_since = turn.now if not members else 0
@@ -252,10 +253,25 @@ def _route_cause(
     return "ROUTE_CHANGED", topic
 
 
-def _tell_causes(turn: Turn, joined: list[str], left: list[str], died: Collection[str]) -> None:
+def _tell_causes(turn: Turn, before: Before, joined: list[str], left: list[str]) -> None:
     for client_id in left:
-        client = turn.state.clients.get(client_id)
-        dead = client_id in died or (client is not None and client.silent)
-        rebalances.open_or_extend(turn, "CLIENT_DIED" if dead else "CLIENT_LEFT", client_id, client_id=client_id)
+        rebalances.open_or_extend(turn, _how_it_left(turn, before, client_id), client_id, client_id=client_id)
     for client_id in joined:
         rebalances.open_or_extend(turn, "CLIENT_JOINED", client_id, client_id=client_id)
+
+
+def _how_it_left(turn: Turn, before: Before, client_id: str) -> str:
+    """What was seen of a client's end; a code of `effects.RebalanceSettled.trigger`."""
+    if any(view.hook is not None and client_id in view.hook.goodbyes for view in turn.state.views.values()):
+        return "CLIENT_UNREGISTERED"
+    heard = before.heard.get(client_id)
+    if heard is None:
+        return "CLIENT_LEFT"
+    return "HEARTBEAT_EXPIRED" if turn.now - heard > CHANNEL_TIMEOUT else "CONNECTION_CLOSED"
+
+
+def _last_heartbeats(view: BrokerView) -> dict[str, int]:
+    heard: dict[str, int] = {}
+    for info in view.info.channel_info_table.values():
+        heard[info.client_id] = max(heard.get(info.client_id, 0), info.last_update_timestamp)
+    return heard

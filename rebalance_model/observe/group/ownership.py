@@ -51,8 +51,7 @@ def void(turn: Turn, client_id: str, *, evidence: str) -> None:
     client.queues = {}
     for mq in held:
         if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
-            view = turn.state.views.get(mq.broker)
-            commits.leave(turn, told, turn.now if view and view.hook else 0, said=False)
+            commits.leave(turn, mq, told)
             told.holder = None
         turn.queues_to_judge[mq] = None
         current = turn.queue(mq).owner
@@ -119,7 +118,7 @@ def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | N
     queue = turn.queue(mq)
     turn.group_to_judge = True
     first_seen = evidence == "FIRST_SEEN" and current is None
-    rebalance_id = "" if first_seen else rebalances.note_move(turn, mq, current, owner)
+    rebalance_id = queue.rebalance_id = "" if first_seen else rebalances.note_move(turn, mq, current, owner)
     if current is not None:
         turn.assignment(
             mq,

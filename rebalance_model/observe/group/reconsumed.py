@@ -1,8 +1,10 @@
-"""How many messages a queue's move made to be consumed twice: an estimate, and its bounds.
+"""How many messages a queue's move made to be consumed again: an estimate, and its bounds.
 
-By the broker's hook: the heir begins where it first pulls. What its former owner has committed beyond that is consumed
-twice for sure; what it had pulled beyond that may have been; what it had consumed, at its own pace since its last
-commit, is the estimate. A former owner that unlocks has committed what it consumed, so its bounds are one.
+By the broker's hook: the heir begins where it first pulls. What was committed beyond that, by its former owner or for
+it, is consumed again for sure; what that one had pulled beyond it may be; what it had consumed, at its own pace since
+its last commit, is the estimate. A former owner that unlocks has committed what it consumed, so its bounds are one.
+A client that goes on with the process queue that it had, as after its broker's restart, reads nothing again.
+Where a queue went through several hands within a rebalance, what each of them read again is added up.
 
 By polls alone: the heir began at the last commit that was seen or later, and its former owner cannot have consumed more
 than there was. No estimate.
@@ -10,53 +12,74 @@ than there was. No estimate.
 
 from typing import NamedTuple
 
-from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.state import GroupState, HookQueue, Move
+from rebalance_model.observe.effects import QueueMove
+from rebalance_model.observe.state import Move, QueueState
 
 
 class Reconsumed(NamedTuple):
-    """Messages that are consumed twice; None where that is not known."""
+    """Messages that are consumed again; None where that is not known."""
 
     likely: int | None = None
     least: int | None = None
     most: int | None = None
 
 
-def of_move(state: GroupState, mq: MessageQueue, move: Move) -> Reconsumed:
-    """Of one queue that has an heir."""
-    queue = state.queues[mq]
-    if move.to_client is None or move.from_client is None:
-        return Reconsumed()
-    if queue.hook is not None and (found := _by_hook(queue.hook, move)) is not None:
-        return found
-    if move.commit is None or queue.broker_offset is None:
+def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
+    """Of one queue: None where nobody had it before, or has it now, unless others had it in between.
+
+    Args:
+        queue: the queue.
+        move: what the rebalance did to it.
+        seen_by_hook: whether its broker's hook reports the present holder, and who had it before.
+    """
+    if move.to_client is None:
+        least, likely, most = move.reread
+        return Reconsumed(likely, least, most) if move.reread != (0, 0, 0) else Reconsumed()
+    if seen_by_hook and queue.hook is not None and queue.hook.holder == move.to_client:
+        last = by_hook(queue)
+        if last.least is not None:
+            least, likely, most = added(move.reread, last)
+            return Reconsumed(likely, least, most)
+    if move.from_client is None or move.commit is None or queue.broker_offset is None:
         return Reconsumed()
     return Reconsumed(None, 0, max(0, queue.broker_offset - move.commit))
 
 
-def in_all(moves: list[Reconsumed]) -> Reconsumed:
-    """Of a whole rebalance: what is not known of one queue is not known of all, but for the least."""
-    least = [one.least for one in moves if one.least is not None]
-    if moves and not least:
+def by_hook(queue: QueueState) -> Reconsumed:
+    """What the present holder reads again of what was consumed before it had the queue."""
+    told = queue.hook
+    former, start = (told.former, told.start_offset) if told is not None else (None, -1)
+    if former is None or start < 0 or former.commit < 0:
         return Reconsumed()
-    likely = [one.likely for one in moves if one.likely is not None]
-    most = [one.most for one in moves if one.most is not None]
-    return Reconsumed(
-        sum(likely) if len(likely) == len(moves) else None,
-        sum(least),
-        sum(most) if len(most) == len(moves) else None,
+    if told is not None and former.client_id == told.holder and told.asked_at <= former.lost_at:
+        return Reconsumed(0, 0, 0)
+    pulled = former.pulled
+    if queue.broker_offset is not None and queue.stats_at >= former.lost_at:
+        pulled = min(pulled, queue.broker_offset)  # there was no more to pull
+    least = max(0, former.commit - start)
+    most = max(least, pulled - start) if pulled >= 0 else None
+    if former.consumed < 0:
+        return Reconsumed(None, least, most)
+    likely = max(least, former.consumed - start)
+    return Reconsumed(likely if most is None else min(likely, most), least, most)
+
+
+def added(sums: tuple[int, int | None, int | None], one: Reconsumed) -> tuple[int, int | None, int | None]:
+    """Add to what was read again at least, likely and at most; what is not known of one part is not known of all."""
+    least, likely, most = sums
+    return (
+        least + (one.least or 0),
+        None if likely is None or one.likely is None else likely + one.likely,
+        None if most is None or one.most is None else most + one.most,
     )
 
 
-def _by_hook(told: HookQueue, move: Move) -> Reconsumed | None:
-    left, start = told.left, told.start_offset
-    if left is None or start < 0 or left.commit < 0:
-        return None
-    if (left.client_id, told.holder) != (move.from_client, move.to_client):
-        return None  # it went through several hands
-    least = max(0, left.commit - start)
-    most = max(least, left.pulled - start) if left.pulled >= 0 else None
-    if left.consumed < 0:
-        return Reconsumed(None, least, most)
-    likely = max(least, left.consumed - start)
-    return Reconsumed(likely if most is None else min(likely, most), least, most)
+def in_all(moves: list[QueueMove]) -> Reconsumed:
+    """Of a whole rebalance: what is not known of one queue is not known of all, but for the least."""
+    sums: tuple[int, int | None, int | None] = (0, 0, 0)
+    for move in moves:
+        sums = added(sums, Reconsumed(move.reconsumed, move.reconsumed_min, move.reconsumed_max))
+    if moves and all(move.reconsumed_min is None for move in moves):  # nothing is known at all
+        return Reconsumed()
+    least, likely, most = sums
+    return Reconsumed(likely, least, most)

@@ -16,7 +16,9 @@ from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.state import BrokerView, HookView
 
-CHANNEL_EXPIRED = BrokerConfig().channel_expired_timeout + SCAN_PERIOD
+CHANNEL_TIMEOUT = BrokerConfig().channel_expired_timeout
+"""The first scan that finds a member's last heartbeat to be older takes it out; milliseconds."""
+CHANNEL_EXPIRED = CHANNEL_TIMEOUT + SCAN_PERIOD
 """A member without a heartbeat for longer has been taken out by a scan; milliseconds."""
 UNNAMED = "?"
 """What the channel of a member is called that has not said which one it is on, before its client id."""
@@ -57,13 +59,11 @@ def unregister(view: BrokerView, group: str, channel: str, client_id: str) -> No
     view.info = manager.consumer_table.get(group, ConsumerGroupInfo())
 
 
-def scan(view: BrokerView, group: str, now: int) -> set[str]:
-    """Take out who has not heartbeaten (ConsumerManager.scanNotActiveChannel); returns whose channels those were."""
-    table = dict(view.info.channel_info_table)
+def scan(view: BrokerView, group: str, now: int) -> None:
+    """Take out who has not heartbeaten (ConsumerManager.scanNotActiveChannel)."""
     manager = _manager(view, group)
-    outcome = manager.scan_not_active_channel(now - SCAN_PERIOD)
+    manager.scan_not_active_channel(now - SCAN_PERIOD)
     view.info = manager.consumer_table.get(group, ConsumerGroupInfo())
-    return {table[channel].client_id for channel in outcome.closing}
 
 
 def take_list(view: BrokerView, consumer_ids: Sequence[str], asked: int, now: int, goodbyes: dict[str, int]) -> None:

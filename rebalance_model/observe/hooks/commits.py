@@ -18,14 +18,16 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import HookQueue, Left, Regression, Reread
+from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.state import FormerHolder, HookQueue, Regression, Reread
 from rebalance_model.observe.turn import Turn
 
 OVERTAKEN_WITHIN = 1_000
 """Two commits of one client closer together may have overtaken each other; milliseconds."""
 _SERVED = (None, 0, 19)
 """Codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
+_MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
+"""Causes of a regression that the holder itself made: what was committed before counts no more."""
 
 
 class Commit(NamedTuple):
@@ -40,46 +42,75 @@ class Commit(NamedTuple):
     """Whether a pull carried it: told with the sum of a second's pulls, the first of which may be younger."""
 
 
-def leave(turn: Turn, told: HookQueue, now: int, *, said: bool) -> None:
-    """Its holder has it no more: keep how far it had come.
+def leave(turn: Turn, mq: MessageQueue, told: HookQueue, *, said: bool = False) -> None:
+    """Keep how far the holder has come: it loses the queue, makes a new process queue, or its broker restarts.
+
+    A holder that has not pulled has consumed nothing: then what is known of the one before stands.
 
     Args:
         turn: the turn.
-        told: what is known of the queue.
-        now: the broker's clock.
+        mq: the queue.
+        told: what is known of it.
         said: the holder of an ordered queue has unlocked it: before that it commits what it has consumed.
     """
-    if told.holder is None:
+    if told.holder is None or (told.former is not None and told.start_offset < 0):
         return
-    commit, pulled, consumed = told.commit_offset, told.pull_offset, -1
+    rebalances.add_reread(turn, mq)
+    commit, pulled, consumed = _highest_commit(told), told.pull_offset, -1
     if said:
         pulled = consumed = commit
     elif pulled >= 0:
-        pulled += turn.policy.pull_batch_size
+        pulled = max(commit, pulled + turn.policy.pull_batch_size)
         began = told.start_commit if told.start_commit >= 0 else told.start_offset
         if commit >= began >= 0 and told.commit_time > told.holder_since > 0:
-            since = min(max(0, now - told.commit_time), turn.policy.persist_consumer_offset_interval)
+            since = min(max(0, turn.now - told.commit_time), turn.policy.persist_consumer_offset_interval)
             consumed = commit + since * (commit - began) // (told.commit_time - told.holder_since)
-    told.left = Left(told.holder, commit, pulled, consumed)
-
-
-def note_late(left: Left, event: PullMessage, policy: Policy) -> None:
-    """The sum of pulls of who had the queue before: it is told up to a second later."""
-    if left.pulled >= 0:
-        left.pulled = max(left.pulled, event.last_offset + policy.pull_batch_size)
+    sign = turn.now if said else told.last_sign
+    told.former = FormerHolder(told.holder, commit, pulled, consumed, sign, turn.now, told.channel)
 
 
 def take(told: HookQueue, client_id: str | None, now: int) -> None:
     """The queue has another holder."""
     told.holder, told.holder_since = client_id, now
     told.start_offset, told.start_commit, told.pulled_again = -1, told.commit_offset, False
+    told.last_sign, told.begun_at, told.channel = 0, 0, ""
 
 
-def note_restart(told: HookQueue) -> None:
+def begin(turn: Turn, mq: MessageQueue, told: HookQueue, at: int) -> None:
+    """The holder was granted the lock or (concurrent) pulls: from its first time on it has begun."""
+    told.last_sign = max(told.last_sign, at)
+    if not told.begun_at:
+        told.begun_at = at
+        rebalances.note_begun(turn, mq, at, is_exact=True)
+
+
+def note_restart(turn: Turn, mq: MessageQueue, told: HookQueue) -> None:
     """The broker has restarted: its offsets are those that it had stored last; not known until the next commit."""
+    leave(turn, mq, told)
     told.commit_at_restart = max(told.commit_offset, told.commit_at_restart)
     told.commit_offset = told.pull_offset = told.start_offset = -1
-    told.pulled_again, told.waiting_since = False, 0
+    told.pulled_again, told.waiting_since, told.begun_at = False, 0, 0
+
+
+def note_former(turn: Turn, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
+    """Take the sum of the last pulls of who had the queue before: it comes up to a second later.
+
+    Its channel may be closed by then, and nobody's any more.
+    """
+    told = turn.hook_queue(mq)
+    former = told.former
+    if former is None or not _is_former(told, client_id, event.channel) or not is_served(event):
+        return
+    if former.pulled >= 0:
+        former.pulled = max(former.pulled, event.last_offset + turn.policy.pull_batch_size)
+    if event.first_time <= former.lost_at:
+        former.last_sign = max(former.last_sign, min(event.last_time, former.lost_at))
+        rebalances.note_last_sign(turn, mq, former)
+
+
+def is_served(event: PullMessage) -> bool:
+    """Whether the broker answers the pull with what it asks for, at once or later."""
+    return event.code in _SERVED
 
 
 def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
@@ -97,10 +128,12 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
     if reread is not None and offset >= reread.mark and _is_reader(told, reread, client_id) and not carried:
         told.reread = None
     if _shows_reread(told, commit, before) and _has_just_moved(turn, told, time):
-        _note_reread(turn, told)
+        _note_reread(turn, mq, told, for_move=True)
     told.committer = client_id
-    if told.left is not None and told.left.client_id == client_id != told.holder:
-        told.left.commit = max(told.left.commit, offset)
+    if client_id is not None and client_id == told.holder:
+        told.last_sign = max(told.last_sign, time)
+    if told.former is not None and _is_former(told, client_id, commit.channel):
+        told.former.commit = max(told.former.commit, offset)
     if told.regression is not None or told.reread is not None or turn.state.incidents or turn.state.pending:
         turn.queues_to_judge[mq] = None
 
@@ -108,16 +141,18 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
 def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage) -> None:
     """Take a pull of the queue's holder."""
     former, lowest = told.pull_offset, min(event.first_offset, event.last_offset)
-    told.pull_time, told.pull_offset = event.last_time, event.last_offset
+    told.pull_time, told.pull_offset, told.channel = event.last_time, event.last_offset, event.channel
     again = event.last_offset == (event.first_offset if event.count > 1 else former) and told.start_offset >= 0
     told.pulled_again = again and event.code in _SERVED
     _note_waiting(told, event.last_time, advanced=False)
     if told.start_offset < 0 or lowest < former:
-        told.start_offset = lowest
-        _note_reread(turn, told)
+        first, told.start_offset = told.start_offset < 0, lowest
+        _note_reread(turn, mq, told, for_move=first)
         turn.queues_to_judge[mq] = None
     elif former <= told.start_offset < told.pull_offset and told.committer != told.holder:
-        _note_reread(turn, told)  # it was given messages, and its former owner has committed them by now
+        _note_reread(
+            turn, mq, told, for_move=True
+        )  # it was given messages, and its former owner has committed them by now
         turn.queues_to_judge[mq] = None
     elif turn.state.incidents or turn.state.pending:
         turn.queues_to_judge[mq] = None
@@ -193,8 +228,15 @@ def _shows_reread(told: HookQueue, commit: Commit, before: int) -> bool:
     return commit.offset > before and told.pull_offset > start
 
 
-def _note_reread(turn: Turn, told: HookQueue) -> None:
-    """The holder reads from `start_offset`: is that below what had been committed?"""
+def _note_reread(turn: Turn, mq: MessageQueue, told: HookQueue, *, for_move: bool) -> None:
+    """The holder reads from `start_offset`: is that below what had been committed?
+
+    Args:
+        turn: the turn.
+        mq: the queue.
+        told: what is known of it.
+        for_move: whether it reads there because it has just got the queue, not because it went back.
+    """
     fallen, start = told.regression, told.start_offset
     mark = max(told.commit_offset, told.commit_at_restart, fallen.mark if fallen is not None else -1)
     if mark <= start or told.holder is None:
@@ -203,9 +245,23 @@ def _note_reread(turn: Turn, told: HookQueue) -> None:
         worth: int | None = fallen.worth_ms * (mark - start) // (fallen.mark - fallen.to)
     else:
         worth = _worth(told, mark, told.commit_time, mark - start)
-    episode = turn.state.episode
-    charged = episode.rebalance_id if episode is not None else ""
     if told.reread is None or told.reread.client_id != told.holder:
+        charged = turn.state.queues[mq].rebalance_id if for_move else ""
         told.reread = Reread(start, mark, told.holder, charged, worth)
     else:
         told.reread = Reread(min(start, told.reread.start), mark, told.holder, told.reread.rebalance_id, worth)
+
+
+def _highest_commit(told: HookQueue) -> int:
+    """The highest offset committed by or for the holder, whatever a client that lost the queue commits below it."""
+    fallen = told.regression
+    mark = fallen.mark if fallen is not None and fallen.cause not in _MEANT else -1
+    return max(told.commit_offset, told.commit_at_restart, mark)
+
+
+def _is_former(told: HookQueue, client_id: str | None, channel: str) -> bool:
+    """Whether a call is of who had the queue before this holder."""
+    former = told.former
+    if former is None or former.client_id == told.holder:
+        return False
+    return client_id == former.client_id if client_id is not None else channel == former.channel

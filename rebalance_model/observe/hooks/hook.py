@@ -62,6 +62,8 @@ def _note_slave(turn: Turn, event: HookEvent) -> None:
         queue = turn.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
         if queue is not None and queue.hook is not None:
             queue.hook.pull_time = turn.now
+            if not turn.state.orderly and queue.hook.holder is not None:
+                commits.begin(turn, MessageQueue(event.topic, event.broker, event.queue_id), queue.hook, turn.now)
 
 
 def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
@@ -72,7 +74,7 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
     before, now = Before(turn.state, broker), turn.now
     for mq, queue in turn.state.queues.items():
         if mq.broker == broker and queue.hook is not None:
-            commits.note_restart(queue.hook)
+            commits.note_restart(turn, mq, queue.hook)
     lock_requests.note_restart(turn, broker, hook)
     hook.returning = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
     view.info = ConsumerGroupInfo()
@@ -80,6 +82,7 @@ def restart(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
     hook.complete_at = hook.covered_since = view.back_at = now
     turn.schedule_check(now + HEARD_FROM_ALL)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
+    rebalances.interrupt_all(turn, broker)
     follow(turn, before, first_sight=False)
 
 
@@ -87,12 +90,12 @@ def scan(turn: Turn, broker: str, view: BrokerView, hook: HookView) -> None:
     """Do what time alone does in the broker's view, and say when to look again."""
     state, now = turn.state, turn.now
     before = Before(state, broker)
-    died = broker_view.scan(view, state.group, now)
+    broker_view.scan(view, state.group, now)
     hook.returning = {c: until for c, until in hook.returning.items() if until > now}
     hook.goodbyes = {c: at for c, at in hook.goodbyes.items() if now - at <= HEARD_FROM_ALL}
     hook.waiting = {channel: mqs for channel, mqs in hook.waiting.items() if now - max(mqs.values()) <= HEARD_FROM_ALL}
     heartbeats.note_listed(hook, view.info.client_ids(), now)
-    follow(turn, before, first_sight=False, died=died)
+    follow(turn, before, first_sight=False)
     hook.speakers = {channel: c for channel, c in hook.speakers.items() if c in state.members}
     hook.restless = {c: asking for c, asking in hook.restless.items() if c in state.members}
     dues = [*hook.returning.values(), *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.waiting.values())]
@@ -188,7 +191,7 @@ def _list(turn: Turn, view: BrokerView, hook: HookView, event: GetConsumerListBy
     causes.note_asking(turn, hook, speaker(view, hook, event.channel), event.time)
     first_sight = event.time < hook.complete_at
     hook.complete_at = min(hook.complete_at, event.time)
-    follow(turn, before, first_sight=first_sight, died=before.ids or ())  # who goes so has not said goodbye
+    follow(turn, before, first_sight=first_sight)
 
 
 def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> None:
@@ -200,12 +203,8 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
         turn.state.orderly = True
     refused_before = _was_refused(turn, event)
     lock_requests.note(turn, hook, event)
-    taken = []
-    for mq in event.granted:
-        hook.locks[mq] = LockEntry(event.client_id, event.time)
-        queue = turn.state.queues.get(mq)
-        if queue is None or queue.hook is None or queue.hook.holder != event.client_id or queue.owner is None:
-            taken.append(mq)
+    taken = [mq for mq in event.granted if _is_taken(turn, mq, event.client_id)]
+    hook.locks |= {mq: LockEntry(event.client_id, event.time) for mq in event.granted}
     for mq in set(event.requested).difference(event.granted):
         if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
             del hook.locks[mq]
@@ -213,9 +212,17 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
         turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
     going_on = turn.state.episode is not None
     _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
+    for mq in event.granted:
+        commits.begin(turn, mq, turn.hook_queue(mq), event.time)
     if turn.state.episode is not None and not going_on:
         for mq in refused_before[:1]:
             rebalances.open_or_extend(turn, "LOCK_RETRY", str(mq), client_id=event.client_id)
+
+
+def _is_taken(turn: Turn, mq: MessageQueue, client_id: str) -> bool:
+    """Whether the client has not had the queue until now, by the hook's word or by anybody's."""
+    queue = turn.state.queues.get(mq)
+    return queue is None or queue.hook is None or queue.hook.holder != client_id or queue.owner is None
 
 
 def _was_refused(turn: Turn, event: LockBatchMq) -> list[MessageQueue]:
@@ -248,6 +255,7 @@ def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> N
     """The commit comes last: it is that of the last of these pulls, and they began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = speaker(view, hook, event.channel)
+    commits.note_former(turn, mq, client_id, event)
     if client_id is not None and client_id in turn.state.members:
         _pull_of(turn, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
@@ -257,8 +265,6 @@ def _pull(turn: Turn, view: BrokerView, hook: HookView, event: PullMessage) -> N
 
 def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
     told = turn.hook_queue(mq)
-    if told.left is not None and told.left.client_id == client_id != told.holder:
-        commits.note_late(told.left, event, turn.policy)
     if client_id != told.holder and _is_locked(turn, hook, mq):
         if told.holder is None and _has_living_lock(turn, hook, mq, client_id, event.first_time):
             _hold(turn, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and is back
@@ -271,6 +277,15 @@ def _pull_of(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event
         _hold(turn, hook, client_id, [mq], "PULLED")
     if client_id == told.holder:
         commits.note_pull(turn, mq, told, event)
+        if commits.is_served(event) and not _awaits_lock(turn, hook, mq, client_id, event):
+            commits.begin(turn, mq, told, event.last_time if told.begun_at else event.first_time)
+
+
+def _awaits_lock(turn: Turn, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> bool:
+    """Whether the queue is ordered and the client has yet to be granted its lock, again after a restart."""
+    if turn.hook_queue(mq).begun_at or not _is_locked(turn, hook, mq):
+        return False
+    return not _has_living_lock(turn, hook, mq, client_id, event.first_time)
 
 
 def _note_rival(turn: Turn, mq: MessageQueue, client_id: str, event: PullMessage) -> Rival:
@@ -333,12 +348,22 @@ def _begin(turn: Turn, hook: HookView, client_id: str, queues: dict[MessageQueue
     """A client makes process queues. Of ordered queues it has the locks already, which is what counts."""
     taken = [mq for mq in queues if not _is_locked(turn, hook, mq)]
     for mq in taken:
-        rebalances.note_retaken(turn, mq, client_id, queues[mq])
+        _retake(turn, mq, client_id, queues[mq])
     _hold(turn, hook, client_id, taken, "OFFSET_ASKED")
     for mq in taken:
         told = turn.hook_queue(mq)
         told.pull_time = queues[mq]
         told.pull_offset = told.start_offset = -1
+
+
+def _retake(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None:
+    """A client that has pulled a queue asks where to begin again: it has made its process queue anew."""
+    told = turn.hook_queue(mq)
+    if told.holder != client_id or told.start_offset < 0:
+        return
+    commits.leave(turn, mq, told)
+    told.begun_at = 0
+    rebalances.note_retaken(turn, mq, client_id, now)
 
 
 def _is_locked(turn: Turn, hook: HookView, mq: MessageQueue) -> bool:
@@ -360,7 +385,7 @@ def _hold(turn: Turn, hook: HookView, client_id: str | None, queues: Iterable[Me
         if told.waiting_since and client_id is not None and given_up.is_given_up(turn, mq):
             told.waiting_since = 0  # nobody was to consume it meanwhile
         if told.holder != client_id:
-            commits.leave(turn, told, turn.now, said=evidence == "UNLOCKED")
+            commits.leave(turn, mq, told, said=evidence == "UNLOCKED")
             commits.take(told, client_id, turn.now)
         told.observed_at = turn.now
     first_sight = turn.now < hook.complete_at

@@ -82,6 +82,9 @@ def _note_claims(turn: Turn, client_id: str, answer: ClientView, affected: Itera
     """Keep what two clients say of one queue, and who keeps one that it has dropped."""
     for mq in affected:
         queue, held = turn.queue(mq), answer.queues.get(mq)
+        if held is not None and queue.owner == client_id:
+            queue.owner_seen = client_id, answer.time_of(held.newest(orderly=bool(answer.orderly)))
+            rebalances.note_answer(turn, mq, client_id)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:

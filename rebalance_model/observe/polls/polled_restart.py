@@ -18,6 +18,7 @@ def await_members(turn: Turn, broker: str, view: BrokerView) -> None:
     view.back_at = turn.now
     turn.schedule_check(until)
     rebalances.open_or_extend(turn, "BROKER_RESTARTED", broker, client_id=None)
+    rebalances.interrupt_all(turn, broker)
 
 
 def stop_waiting(turn: Turn) -> None:
@@ -28,6 +29,6 @@ def stop_waiting(turn: Turn) -> None:
         if late:
             before = Before(turn.state, broker)
             view.awaited = {client_id: until for client_id, until in view.awaited.items() if until > now}
-            follow(turn, before, first_sight=False, died=late)
+            follow(turn, before, first_sight=False)
         elif view.awaited:
             turn.schedule_check(min(view.awaited.values()))

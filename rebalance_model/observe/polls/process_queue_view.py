@@ -44,3 +44,7 @@ class ProcessQueueView(msgspec.Struct, array_like=True):
     collector's clock."""
     first_unlock_attempts: int = 0
     """How many attempts to unlock it the first answer showed that showed any."""
+
+    def newest(self, *, orderly: bool) -> int:
+        """When it was last locked (of an ordered queue) or pulled, by the client's clock."""
+        return max(self.lock.value, self.pull.value) if orderly and self.locked else self.pull.value

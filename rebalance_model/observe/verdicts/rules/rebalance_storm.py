@@ -69,7 +69,9 @@ def _is_storm(turn: Turn, count: int) -> bool:
 
 
 def _root(found: list[Cause]) -> str:
-    goodbyes = {cause.subject for cause in found if cause.code in ("CLIENT_LEFT", "CLIENT_RESTARTED")}
+    goodbyes = {
+        cause.subject for cause in found if cause.code in ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CLIENT_RESTARTED")
+    }
     return Counter(_kind(cause, goodbyes) for cause in found).most_common(1)[0][0]
 
 
