@@ -11,7 +11,7 @@ from markupsafe import Markup
 from nicegui import ui
 
 from streaming.dashboard import links
-from streaming.queries.words import queue_name
+from streaming.queries.words import cause, move_kind, queue_name, trigger
 from streaming.times import written
 
 UNKNOWN = Markup('<span class="unknown" title="not known">not known</span>')
@@ -60,7 +60,10 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )  # fmt: skip
 _TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count}
-_TEMPLATES.globals |= {"links": links, "queue_name": queue_name, "UNKNOWN": UNKNOWN}
+_TEMPLATES.globals |= {
+    "links": links, "queue_name": queue_name, "cause": cause, "trigger": trigger, "move_kind": move_kind,
+    "UNKNOWN": UNKNOWN,
+}  # fmt: skip
 
 
 def rendered(template: str, **facts: object) -> str:

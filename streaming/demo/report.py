@@ -17,6 +17,7 @@ from streaming.queries.words import (
     estimate,
     evidence_items,
     number,
+    pause,
     quantity,
     queue_name,
     strategy_name,
@@ -106,8 +107,9 @@ def _history(model: ReadModel, console: Console) -> None:
 
 def _rebalances(model: ReadModel, group: str, console: Console) -> None:
     table = _table(
-        "start", "cause", "members", "moved", "fewest", "took", "longest pause", "consumed twice", "converged"
-    )
+        "start", "cause", "members", "moved", "minimum", "interrupted", "unassigned", "took", "longest pause",
+        "duplicates (estimated)", "converged",
+    )  # fmt: skip
     for one in model.rebalances(group):
         table.add_row(
             clock(one["start_time"]),
@@ -115,8 +117,10 @@ def _rebalances(model: ReadModel, group: str, console: Console) -> None:
             f"{len(one['members_before'])} → {len(one['members_after'])}",
             str(one["queues_moved"]),
             str(one["queues_moved_min"]),
+            str(one["queues_interrupted"]),
+            str(one["queues_unassigned"]),
             duration(one["end_time"] - one["start_time"]),
-            duration(one["pause_ms_max"]),
+            pause(one["pause_ms_max"], at_most=one["pause_is_at_most"]),
             estimate(one["reconsumed"], one["reconsumed_min"], one["reconsumed_max"]),
             "[yellow]no[/]" if one["converged"] is False else yes_no(one["converged"]),
         )

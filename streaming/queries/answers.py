@@ -5,6 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
+from rebalance_model.observe.effects import MoveKind
+
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
 Severity = Literal["info", "warning", "critical"]
 
@@ -159,7 +161,9 @@ class Move(Answer):
     queue_id: int
     from_client: str | None
     to_client: str | None
+    kind: MoveKind = Field(description="MOVED, INTERRUPTED (taken again by the same client) or UNASSIGNED.")
     pause_ms: int | None
+    pause_is_at_most: bool = Field(description="Whether the pause may have been shorter: polls show no exact times.")
     reconsumed: int | None
     reconsumed_min: int | None
     reconsumed_max: int | None
@@ -179,9 +183,12 @@ class Rebalance(Answer):
     members_before: tuple[str, ...]
     members_after: tuple[str, ...]
     queues_moved: int
-    queues_moved_min: int | None = Field(description="None in rows of a release that did not count it.")
+    queues_interrupted: int
+    queues_unassigned: int
+    queues_moved_min: int
     pause_ms_max: int | None
     pause_ms_p50: int | None
+    pause_is_at_most: bool
     reconsumed: int | None
     reconsumed_min: int | None
     reconsumed_max: int | None

@@ -12,7 +12,9 @@ NOT_KNOWN = "-"
 TRIGGERS = {
     "CLIENT_JOINED": "joined",
     "CLIENT_LEFT": "left",
-    "CLIENT_DIED": "died",
+    "CLIENT_UNREGISTERED": "unregistered",
+    "CONNECTION_CLOSED": "connection closed",
+    "HEARTBEAT_EXPIRED": "dropped by the broker: no heartbeat for 120 s",
     "CLIENT_RESTARTED": "restarted",
     "STRATEGY_CHANGED": "declares another strategy",
     "CONNECTIONS_CHANGED": "changed its connections",
@@ -21,8 +23,8 @@ TRIGGERS = {
     "BROKER_LOST": "a broker went",
     "BROKER_BACK": "a broker came back",
     "BROKER_RESTARTED": "a broker restarted",
-    "LOCK_RETRY": "got a lock that it had been refused",
-    "PULL_EXPIRED_REPAIR": "gave up what it did not pull, and took it anew",
+    "LOCK_RETRY": "was granted a lock that it had been refused",
+    "PULL_EXPIRED_REPAIR": "dropped and re-acquired the queue (pull expired)",
     "UNEXPLAINED": "queues moved, no cause seen",
 }
 """Why a rebalance began; after the name of the client that did it, if one did."""
@@ -80,6 +82,16 @@ def duration(milliseconds: int | None) -> str:
     if seconds < 7_200:
         return f"{seconds / 60:.1f} min"
     return f"{seconds / 3_600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} d"
+
+
+def pause(milliseconds: int | None, *, at_most: bool) -> str:
+    """How long a queue was not consumed; by polls alone that is a bound."""
+    return f"≤ {duration(milliseconds)}" if at_most and milliseconds is not None else duration(milliseconds)
+
+
+def move_kind(kind: str) -> str:
+    """What a rebalance did to a queue."""
+    return {"MOVED": "moved", "INTERRUPTED": "interrupted", "UNASSIGNED": "left unassigned"}[kind]
 
 
 def number(value: int | None) -> str:
@@ -143,6 +155,13 @@ def trigger(code: str, client: str | None, causes: int) -> str:
     """Why a rebalance began, and how many causes there were beside it."""
     more = f" (+{causes - 1})" if causes > 1 else ""
     return f"{client or ''} {TRIGGERS.get(code, code)}".strip() + more
+
+
+def cause(text: str) -> str:
+    """A cause as a row has it, ``CODE subject``, in words."""
+    code, _, subject = text.partition(" ")
+    label = TRIGGERS.get(code, code)
+    return f"{label}: {subject}" if subject else label
 
 
 def evidence_items(evidence: Mapping[str, object], now: int) -> list[tuple[str, str]]:

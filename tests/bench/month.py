@@ -133,8 +133,10 @@ class Month:
         })  # fmt: skip
         moved = pa.StructArray.from_arrays(
             [_struct(self._queue(queue)), self.ids.take(pa.array(before)), self.ids.take(pa.array(after)),
-             pa.array(self.random.integers(0, 900, count)), *[pa.nulls(count, pa.int64())] * 3],
-            names=["queue", "from_client", "to_client", "pause_ms", "reconsumed", "reconsumed_min", "reconsumed_max"],
+             pa.repeat("MOVED", count), pa.array(self.random.integers(0, 900, count)), pa.repeat(False, count),
+             *[pa.nulls(count, pa.int64())] * 3],
+            names=["queue", "from_client", "to_client", "kind", "pause_ms", "pause_is_at_most", "reconsumed",
+                   "reconsumed_min", "reconsumed_max"],
         )  # fmt: skip
         member = _lists(self.ids.take(pa.array(after)), MOVES_OF_A_REBALANCE)
         yield "rebalances", _table("rebalances", self._common(group[::MOVES_OF_A_REBALANCE], start + 1_000) | {
@@ -144,7 +146,8 @@ class Month:
             "members_after": member, "queues_moved": np.full(settled, MOVES_OF_A_REBALANCE),
             "moves": _lists(moved, MOVES_OF_A_REBALANCE), "pause_ms_max": np.full(settled, 900),
             "converged": pa.repeat(True, settled), "queues_moved_min": np.full(settled, 4),
-            "pause_ms_p50": np.full(settled, 450),
+            "pause_ms_p50": np.full(settled, 450), "pause_is_at_most": pa.repeat(False, settled),
+            "queues_interrupted": np.full(settled, 0), "queues_unassigned": np.full(settled, 0),
         })  # fmt: skip
 
     def _told(self, since: int, until: int, each: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from rebalance_model.observe.effects import (
     Effect,
     GroupSnapshot,
     IncidentTransition,
+    MoveKind,
     QueueMove,
     QueueProgress,
     QueueSnapshot,
@@ -30,6 +31,11 @@ EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
 RELATIONS = [*VIEWS, *(f"{name}({'450, 650' if len(given) == 2 else '600'})" for name, given in FUNCTIONS.items())]
 
 
+def _move(queue_id: int, before: str | None, after: str | None, kind: MoveKind, pause_ms: int | None) -> QueueMove:
+    queue = MessageQueue("Orders", "b", queue_id)
+    return QueueMove(queue=queue, from_client=before, to_client=after, kind=kind, pause_ms=pause_ms)
+
+
 class Story:
     """Rows of one group, numbered as the observer does."""
 
@@ -38,7 +44,7 @@ class Story:
         self.rows: list[Effect] = []
 
     def add(self, kind: type[Effect], time: int, **fields: object) -> None:
-        self.rows.append(kind(time=time, seq=len(self.rows) + 1, **self.common, **fields))
+        self.rows.append(kind(time=time, known_at=time, seq=len(self.rows) + 1, **self.common, **fields))
 
     def owner(self, time: int, queue_id: int, client: str, action: str, rebalance: str = "", **fields: object) -> None:
         self.add(
@@ -50,7 +56,10 @@ class Story:
         self.add(
             RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CLIENT_JOINED",
             trigger_client="B", causes=("CLIENT_JOINED B",), members_before=("A",), members_after=("A", "B"),
-            queues_moved=moved, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 0),), pause_ms_max=0,
+            queues_moved=moved, moves=(
+                _move(0, "A", "B", "MOVED", 0), _move(1, "A", "A", "INTERRUPTED", 300),
+                _move(2, "A", None, "UNASSIGNED", None), _move(3, None, "A", "MOVED", None),
+            ), queues_interrupted=1, queues_unassigned=1, pause_ms_max=300,
             converged=converged, queues_moved_min=1, reconsumed_min=7, reconsumed_max=9 if converged else None,
         )  # fmt: skip
 
@@ -252,8 +261,9 @@ def test_what_rebalances_cost(model):
     assert (cost["rebalances"], cost["not_converged"], cost["queues_moved"]) == (2, 1, 3)
     assert cost["duration_ms_max"] == 150
     assert (cost["queues_moved_min"], cost["reconsumed_min"], cost["reconsumed_max"]) == (2, 14, None)
-    # Queue 0 paused 0 ms, queue 1 300 ms; queue 2 has not ended its pause, and the retry topic does not count.
-    assert (cost["pauses"], cost["pause_ms_sum"], cost["pause_ms_median"], cost["pause_ms_max"]) == (2, 300, 150, 300)
+    assert (cost["queues_interrupted"], cost["queues_unassigned"]) == (2, 2)
+    # In each of them queue 0 paused 0 ms, queue 1 300 ms; the pause of queue 2 goes on; queue 3 had no owner before.
+    assert (cost["pauses"], cost["pause_ms_sum"], cost["pause_ms_median"], cost["pause_ms_max"]) == (4, 600, 150, 300)
 
 
 def test_how_often_a_group_rebalances(model):

@@ -42,7 +42,7 @@ def rebalances(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """When a group rebalanced, newest first: why, who did it, what moved, how long queues waited."""
+    """When a group rebalanced, newest first: why, who did it, what moved, how long queues paused."""
     from streaming.queries.rebalances import rebalance
     from streaming.queries.rebalances import rebalances as ask
 
@@ -70,10 +70,12 @@ def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
             Column("cause"),
             Column("members"),
             Column("moved", right=True),
-            Column("fewest", right=True),
+            Column("minimum", right=True, spare=True),
+            Column("interrupted", right=True),
+            Column("unassigned", right=True),
             Column("took", right=True, spare=True),
             Column("longest pause", right=True),
-            Column("read twice", spare=True),
+            Column("duplicates", spare=True),
             Column("converged", spare=True),
             Column("id", spare=True),
         ]
@@ -85,8 +87,10 @@ def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
             f"{len(one.members_before)} → {len(one.members_after)}",
             words.number(one.queues_moved),
             words.number(one.queues_moved_min),
+            words.number(one.queues_interrupted),
+            Cell(words.number(one.queues_unassigned), "yellow" if one.queues_unassigned else ""),
             words.duration(one.end_time - one.start_time),
-            words.duration(one.pause_ms_max),
+            words.pause(one.pause_ms_max, at_most=one.pause_is_at_most),
             words.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max),
             Cell(words.yes_no(one.converged), "yellow" if one.converged is False else ""),
             one.rebalance_id[:8],
@@ -99,26 +103,39 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
     came, went = sorted(after - before), sorted(before - after)
     changed = [*(f"{client} came" for client in came), *(f"{client} went" for client in went)]
     took = words.duration(one.end_time - one.start_time)
-    longest, median = words.duration(one.pause_ms_max), words.duration(one.pause_ms_p50)
+    longest = words.pause(one.pause_ms_max, at_most=one.pause_is_at_most)
+    median = words.pause(one.pause_ms_p50, at_most=one.pause_is_at_most)
     twice = words.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max)
     moved, fewest = words.number(one.queues_moved), words.number(one.queues_moved_min)
+    interrupted, unassigned = words.number(one.queues_interrupted), words.number(one.queues_unassigned)
     facts = [
         f"from {words.moment(one.start_time, now)} to {words.moment(one.end_time, now)} UTC, {took}",
-        f"causes: {'; '.join(one.causes) or words.NOT_KNOWN}",
+        f"causes: {'; '.join(map(words.cause, one.causes)) or words.NOT_KNOWN}",
         f"members: {len(before)} → {len(after)}{''.join(f', {change}' for change in changed)}",
-        f"{moved} queues moved, {fewest} had to; pauses: longest {longest}, median {median}",
-        f"read twice: {twice}; converged: {words.yes_no(one.converged)}",
+        f"queues: {moved} moved (minimum {fewest}), {interrupted} interrupted, {unassigned} left unassigned",
+        f"pauses: longest {longest}, median {median}",
+        f"duplicates (estimated): {twice}; converged: {words.yes_no(one.converged)}",
     ]
     head = Text.assemble(
         (f"{one.group} ", "bold"), words.trigger(one.trigger, one.trigger_client, 0), (f"  {one.rebalance_id}", "dim")
     )
-    table = Grid([Column("queue"), Column("from"), Column("to"), Column("pause", right=True), Column("read twice")])
+    table = Grid(
+        [
+            Column("queue"),
+            Column("change"),
+            Column("from"),
+            Column("to"),
+            Column("pause", right=True),
+            Column("duplicates"),
+        ]
+    )
     for move in one.moves:
         table.add(
             words.queue_name(move.topic, move.broker, move.queue_id),
-            move.from_client or "nobody",
-            move.to_client or Cell("nobody", "yellow"),
-            words.duration(move.pause_ms),
+            words.move_kind(move.kind),
+            move.from_client or "unassigned",
+            move.to_client or Cell("unassigned", "yellow"),
+            words.pause(move.pause_ms, at_most=move.pause_is_at_most),
             words.estimate(move.reconsumed, move.reconsumed_min, move.reconsumed_max),
         )
     return Lines(head, Text("\n".join(facts)), Text(""), table) if one.moves else Lines(head, Text("\n".join(facts)))

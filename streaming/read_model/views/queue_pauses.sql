@@ -1,20 +1,13 @@
--- How long each queue that was given up had no owner; `to_time` is null while it has none. Retry topics are left out.
+-- How long each queue that a rebalance moved or interrupted was not consumed; null where it is left unassigned, or where
+-- that is not known. See QueueMove in schemas/tables.schema.json.
 SELECT
-    c.cluster, c.group, c.topic, c.broker, c.queue_id,
-    c.client_id AS from_client,
-    c.next_client AS to_client,
-    c.time AS from_time,
-    c.next_time AS to_time,
-    c.next_time - c.time AS pause_ms,
-    c.rebalance_id
+    m.cluster, m.group,
+    m.move.queue.topic AS topic, m.move.queue.broker AS broker, m.move.queue.queue_id AS queue_id,
+    m.move.from_client AS from_client, m.move.to_client AS to_client, m.move.kind AS kind,
+    m.move.pause_ms AS pause_ms, m.move.pause_is_at_most AS pause_is_at_most,
+    m.start_time, m.end_time, m.rebalance_id
 FROM (
-    SELECT
-        h.*,
-        lead(h.time) OVER queue AS next_time,
-        lead(h.client_id) OVER queue AS next_client
-    FROM assignment_history h
-    WINDOW queue AS (
-        PARTITION BY h.cluster, h.group, h.topic, h.broker, h.queue_id ORDER BY h.time, h.seq
-    )
-) c
-WHERE c.action = 'RELEASED' AND left(c.topic, 7) <> '%RETRY%'
+    SELECT r.cluster, r.group, r.start_time, r.end_time, r.rebalance_id, unnest(r.moves) AS move
+    FROM rebalances r
+) m
+WHERE m.move.from_client IS NOT NULL

@@ -1,8 +1,10 @@
--- What rebalances cost each group: how many, how many queues they moved and had to move, how long queues had no owner,
--- and how many messages were consumed twice: at least, and (where that is known of every rebalance) at most.
+-- What rebalances cost each group: how many, how many queues they moved (and the fewest that could have moved),
+-- interrupted and left unassigned, how long queues were not consumed, and how many messages were consumed again: at
+-- least, and (where that is known of every rebalance) at most.
 SELECT
     r.cluster, r.group,
-    r.rebalances, r.not_converged, r.queues_moved, r.queues_moved_min, r.duration_ms_max,
+    r.rebalances, r.not_converged, r.queues_moved, r.queues_moved_min, r.queues_interrupted, r.queues_unassigned,
+    r.duration_ms_max,
     r.reconsumed_min, r.reconsumed_max,
     coalesce(p.pauses, 0) AS pauses,
     coalesce(p.pause_ms_sum, 0) AS pause_ms_sum,
@@ -14,6 +16,8 @@ FROM (
         count(CASE WHEN NOT s.converged THEN 1 END) AS not_converged,
         CAST(sum(s.queues_moved) AS BIGINT) AS queues_moved,
         CAST(sum(s.queues_moved_min) AS BIGINT) AS queues_moved_min,
+        CAST(sum(s.queues_interrupted) AS BIGINT) AS queues_interrupted,
+        CAST(sum(s.queues_unassigned) AS BIGINT) AS queues_unassigned,
         CAST(sum(s.reconsumed_min) AS BIGINT) AS reconsumed_min,
         CASE WHEN count(s.reconsumed_max) = count(*) THEN CAST(sum(s.reconsumed_max) AS BIGINT) END AS reconsumed_max,
         max(s.end_time - s.start_time) AS duration_ms_max

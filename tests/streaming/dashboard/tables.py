@@ -50,7 +50,7 @@ class Group:
 
     def _add(self, kind: type[AnyEffect], time: int, **fields: object) -> None:
         self.seq += 1
-        self.rows.append(kind(time=time, seq=self.seq, **self.common, **fields))
+        self.rows.append(kind(time=time, known_at=time, seq=self.seq, **self.common, **fields))
 
     def taken(self) -> list[AnyRow]:
         """The rows since the last call."""
@@ -97,14 +97,17 @@ class Group:
         self.owner(time, queue_id, after, "ASSIGNED", rebalance)
 
     def rebalance(self, start: int, end: int, name: str, gone: str, moves: Iterable[tuple[int, str, str]]) -> None:
-        """One in which a client died."""
+        """One in which a client was killed."""
         moved = tuple(
-            QueueMove(MessageQueue(self.topic, "broker-a", queue_id), before, after, 2_300, 7, 0, 65)
+            QueueMove(
+                queue=MessageQueue(self.topic, "broker-a", queue_id), from_client=before, to_client=after,
+                kind="MOVED", pause_ms=2_300, reconsumed=7, reconsumed_min=0, reconsumed_max=65,
+            )
             for queue_id, before, after in moves
-        )
+        )  # fmt: skip
         self._add(
-            RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CLIENT_DIED",
-            trigger_client=gone, causes=(f"CLIENT_DIED {gone}",), members_before=self.clients,
+            RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CONNECTION_CLOSED",
+            trigger_client=gone, causes=(f"CONNECTION_CLOSED {gone}",), members_before=self.clients,
             members_after=tuple(c for c in self.clients if c != gone), queues_moved=len(moved), moves=moved,
             pause_ms_max=2_300, pause_ms_p50=2_300, converged=True, queues_moved_min=max(0, len(moved) - 1),
             reconsumed=7, reconsumed_min=0, reconsumed_max=65,

@@ -130,7 +130,8 @@ def test_a_page_over_silent_tables_says_so():
 )
 def test_messages_consumed_twice_are_told_as_far_as_they_are_known(estimate, least, most, said):
     move = Move(
-        topic="T", broker="b", queue_id=0, from_client="a", to_client="b", pause_ms=0,
+        topic="T", broker="b", queue_id=0, from_client="a", to_client="b", kind="MOVED",
+        pause_ms=0, pause_is_at_most=False,
         reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,
     )  # fmt: skip
     cell = _TEMPLATES.get_template("parts.html.j2").module.twice(move)

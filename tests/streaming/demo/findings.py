@@ -62,9 +62,15 @@ def findings(told: Iterable[AnyEffect], start: int) -> Iterator[tuple[str, str]]
 def _rebalance(effect: RebalanceSettled) -> str:
     causes = ", ".join(_short(cause) for cause in effect.causes)
     pause = "none" if effect.pause_ms_max is None else f"{effect.pause_ms_max / 1000:.0f} s"
-    ended = {True: "as expected", False: "not as expected", None: "unknown"}[effect.converged]
+    ended = {True: "converged", False: "not converged", None: "unknown"}[effect.converged]
     members = f"{len(effect.members_before)} to {len(effect.members_after)} members"
-    return f"REBALANCE {effect.group} ({causes}) {members}, {effect.queues_moved} moved, pause {pause}, {ended}"
+    counts = (
+        (effect.queues_moved, "moved"),
+        (effect.queues_interrupted, "interrupted"),
+        (effect.queues_unassigned, "unassigned"),
+    )
+    queues = ", ".join(f"{count} {what}" for count, what in counts if count or what == "moved")
+    return f"REBALANCE {effect.group} ({causes}) {members}, {queues}, pause {pause}, {ended}"
 
 
 def _short(cause: str) -> str:

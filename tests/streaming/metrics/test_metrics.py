@@ -123,7 +123,7 @@ def test_rebalances_of_the_day_with_the_causes_of_the_days_before(scraped):
     name = "rocketmq_consumer_rebalance_times"
 
     assert of(scraped, name, consumer_group="orders", cause="CLIENT_JOINED") == 2
-    assert of(scraped, name, consumer_group="orders", cause="CLIENT_LEFT") == 0
+    assert of(scraped, name, consumer_group="orders", cause="CLIENT_UNREGISTERED") == 0
 
 
 def test_sources_whichever_incarnation_and_the_gate_s_last_verdict(scraped):

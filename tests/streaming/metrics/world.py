@@ -38,7 +38,15 @@ class World:
 
     def _add(self, kind: type[AnyEffect], time: int, group: str, **fields: object) -> None:
         self.effects.append(
-            kind(cluster="c", group=group, time=time, seq=self.seq + len(self.effects) + 1, cause=CAUSE, **fields)
+            kind(
+                cluster="c",
+                group=group,
+                time=time,
+                known_at=time,
+                seq=self.seq + len(self.effects) + 1,
+                cause=CAUSE,
+                **fields,
+            )
         )
 
     def group(self, name: str, health: str = "OK", time: int = NOON, **fields: object) -> None:
@@ -91,7 +99,11 @@ class World:
         self._add(
             RebalanceSettled, time, group, rebalance_id=f"r{time}", start_time=time - 100, end_time=time,
             trigger=trigger, trigger_client="B", causes=(f"{trigger} B",), members_before=("A",),
-            members_after=("A", "B"), queues_moved=1, moves=(QueueMove(MessageQueue("Orders", "b", 0), "A", "B", 5),),
+            members_after=("A", "B"), queues_moved=1, moves=(
+                QueueMove(
+                    queue=MessageQueue("Orders", "b", 0), from_client="A", to_client="B", kind="MOVED", pause_ms=5,
+                ),
+            ),
             pause_ms_max=5, converged=True,
         )  # fmt: skip
 
@@ -151,7 +163,7 @@ def example() -> World:
     world.incident("orders", "LAG_GROWTH", incident_id="over", severity="warning", transition="RESOLVED")
     for time in (NOON - 86_400_000, NOON - 3_000, NOON - 2_000):
         world.rebalance("orders", time)
-    world.rebalance("orders", NOON - 86_400_000, "CLIENT_LEFT")
+    world.rebalance("orders", NOON - 86_400_000, "CLIENT_UNREGISTERED")
     world.heard("poll-1@1", NOON - 90_000_000)
     world.heard("poll-1@2", NOON + 30_000)
     world.heard("hook-b@1", NOON - 60_000, source="hook")
