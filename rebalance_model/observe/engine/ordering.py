@@ -15,6 +15,17 @@ not matter which of two sources is later in the log; a source waits for the othe
 - *Bound*: 100,000 events or 64 MB. Beyond that the source that is furthest behind is waited for no longer.
 
 The log's stamp serves for one thing beside the start: a clock that is ahead of it does not make the others late.
+
+Measured on the demo's recording and on the stories of the simulation, and otherwise than first designed:
+- A source that was silent may come back, and what it says then comes as late as it always did. So the watermark stays
+  behind the highest tick by the lag of each source that is away; else a broker's return after an outage, by a hook that
+  is 1 s late in the log, lost its first second.
+- A source that is given up is silent from its last tick on, not from the end of the wait: that nothing came in between
+  proves nothing. Judged by the wait, every lock expired before the gap was told.
+- The start waits for `source_silent_after` and 5 s: a source that is 15 s late, and ticks for the first time a second
+  after its first row, has to be known by then.
+- An answer is dated by its event's time, which the collector stamps when it comes (at most 3 ms later on a lab); a
+  second date for what waits for its route would let rows go back in time.
 """
 
 import heapq
