@@ -3,7 +3,9 @@
 The pause runs from what the former owner did last (a granted lock, an answered pull, a commit; its unlock where it says
 so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
 or for the former owner beyond the heir's first pull, and at most what it had pulled. A former owner that does not know
-yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts.
+yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts. A broker that
+restarts takes every queue from its owner, for it has forgotten the locks: what an owner does after that, before it or
+an heir has begun again, ends no pause.
 """
 
 from collections.abc import Iterator
@@ -59,6 +61,24 @@ def hand_overs(group: GroupOwners) -> list[HandOver]:
     return sorted(found, key=lambda one: (one.taken, one.queue))
 
 
+def interruption(group: GroupOwners, queue: Queue, since: int, until: int) -> int | None:
+    """How long a queue paused that its broker's restart, within a span, took from its owner, who has it again."""
+    for restart in group.restarts[queue[1]]:
+        history = group.queues[queue]
+        owner = history.owners().at(restart)
+        if since <= restart <= until and owner is not None and owner.value is not None:
+            activity = history.by_client[owner.value]
+            resumed, stopped = _resumed(group, activity, restart), _stopped(activity, restart, restart)
+            return None if resumed is None or stopped is None else resumed - stopped
+    return None
+
+
+def _resumed(group: GroupOwners, heir: Activity, since: int) -> int | None:
+    if group.ordered:
+        return heir.first_grant(since)
+    return next((pull.first_time for pull in heir.pulls if pull.answered and pull.first_time >= since), None)
+
+
 def _pairs(history: QueueHistory) -> Iterator[tuple[Change, Change]]:
     former = None
     for change in history.changes:
@@ -74,11 +94,9 @@ def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: 
     assert after.client is not None
     former, heir = history.by_client[before.client], history.by_client[after.client]
     first_pull = next((pull for pull in heir.pulls if pull.first_time >= after.time), None)
-    if group.ordered:
-        resumed = heir.first_grant(after.time)
-    else:
-        resumed = first_pull.first_time if first_pull is not None else None
-    stopped = _stopped(former, before.time, after.time)
+    resumed = _resumed(group, heir, after.time)
+    lost = min((at for at in group.restarts[queue[1]] if before.time < at <= after.time), default=after.time)
+    stopped = _stopped(former, before.time, lost)
     start = first_pull.first_offset if first_pull is not None else None
     again = (one.time for one in history.changes if one.time >= after.time and one.client == before.client)
     return HandOver(
