@@ -57,6 +57,7 @@ def everything() -> tuple[AnyRow, ...]:
 def _late() -> list[AnyEffect]:
     """A queue of the calm group that was released after its state was told for the last time."""
     queue = {"cluster": "c", "group": "calm", "cause": "x|c/calm|1", "topic": "Late", "broker": "b", "queue_id": 0}
+    queue |= {"known_at": END}
     change = {**queue, "client_id": "a", "expected_owner": None, "rebalance_id": ""}
     nothing = dict.fromkeys(QueueSnapshot.__struct_fields__)
     state = {**nothing, **queue, "owner": "a", "status": "OK", "status_reason": ""}

@@ -68,7 +68,7 @@ def test_the_heir_of_a_killed_client_waits_for_its_locks_up_to_60_s_from_their_l
     ]
     assert (lock.end - START) / 1000 == pytest.approx(inherited, abs=0.02)
     [rebalance] = [one for one in told.effects() if isinstance(one, RebalanceSettled)]
-    assert rebalance.causes == ("CLIENT_UNREGISTERED 127.0.0.1@c-2",)
+    assert rebalance.causes == ("CLIENT_LEFT 127.0.0.1@c-2",)
 
 
 def test_a_frozen_client_is_dropped_without_a_word_and_its_ghost_leaves_queues_to_nobody():
