@@ -428,3 +428,16 @@ def test_polls_and_hook_are_as_exact_as_the_hook_alone():
 
     assert told(polled=True).moves == told(polled=False).moves
     assert pauses(told(polled=True)) == {2: 10_000, 3: 10_000}
+
+
+def test_where_the_hook_reports_an_answer_does_not_say_when_the_heir_began():
+    """The heir asks where to begin at 50, and answers at 53 with a stamp of 52; it pulls at 57."""
+
+    def members(**queues: int) -> dict[str, Member]:
+        return {c: Member((Held(q, pull_age=1),), orderly=False) for c, q in queues.items()}
+
+    trace = HookTrace(route=1).boots(0).poll(0, members(b=0)).heart_beat(1, "a", "b").asks(2, "b", 0)
+    trace.pulls(3, "b", 0, offset=100, commit=100).commits(49, "b", 0, 100).leaves(49.1, "b").asks(50, "a", 0)
+    trace.poll(53, members(a=0)).pulls(57, "a", 0, offset=100).poll(63, members(a=0))
+    assert pauses(last(trace)) == {0: 8_000}
+    assert not last(trace).pause_is_at_most
