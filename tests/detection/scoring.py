@@ -49,7 +49,7 @@ BOUNDS = {
     "LOCK_CONTENDED": Bounds("hook"),
     "BROKER_LOCKS_LOST": Bounds("hook"),
     "PULL_EXPIRED": Bounds("either", poll=13),
-    "QUEUE_UNASSIGNED": Bounds("poll", 40, poll=150, early=12),
+    "QUEUE_UNASSIGNED": Bounds("poll", 20, poll=170, early=12),
     "QUEUE_DOUBLE_OWNED": Bounds("either", hook=60, poll=35),
     "ASSIGNMENT_MISMATCH": Bounds("poll", poll=40),
     "STRATEGY_MISMATCH": Bounds("poll"),

@@ -12,7 +12,7 @@ from rebalance_model.allocation import AllocateStrategy, strategy, strategy_of_c
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS
-from rebalance_model.observe.state import GroupState, Unowned
+from rebalance_model.observe.state import BrokerView, GroupState, Unowned
 from rebalance_model.observe.turn import Turn
 
 PUSH = "CONSUME_PASSIVELY"
@@ -23,14 +23,20 @@ Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
 _named = cache(strategy)
 
 
-def group_info(state: GroupState) -> ConsumerGroupInfo | None:
+def list_view(state: GroupState) -> BrokerView | None:
     """The view of the first broker that answers: a client, too, asks one broker of the topic for the members.
 
     A broker that has just started names nobody, and a client that is told of nobody stays as it is: as long as
     another broker names members, its view counts.
     """
     answering = [(not view.info.channel_info_table, broker) for broker, view in state.views.items() if not view.failing]
-    return state.views[min(answering)[1]].info if answering else None
+    return state.views[min(answering)[1]] if answering else None
+
+
+def group_info(state: GroupState) -> ConsumerGroupInfo | None:
+    """What that broker (`list_view`) says of the group; None while no broker answers."""
+    view = list_view(state)
+    return view.info if view is not None else None
 
 
 def basis(state: GroupState) -> Basis:

@@ -49,6 +49,7 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
             _expect_anew(turn, before)
         return
     polled = _group_info(event)
+    listed_before = (view.asked, view.info.channel_info_table.keys()) if view and not view.hook else (0, ())
     if view is not None and view.unanswered:
         if view.unanswered >= UNANSWERED_POLLS:
             view.back_at = turn.now
@@ -58,7 +59,7 @@ def fold_connections(turn: Turn, event: ConsumerConnection) -> None:
         _take_answer(turn, event, polled, view)
     else:
         view.asked = event.asked
-    _note_doubles(turn, state.views[event.broker], event)
+    _note_doubles(turn, state.views[event.broker], event, *listed_before)
     _forget_strangers(turn, event.asked)
 
 
@@ -180,14 +181,17 @@ def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
     )
 
 
-def _note_doubles(turn: Turn, view: BrokerView, event: ConsumerConnection) -> None:
-    """Since when each client that stands on several channels has stood on each: a dead one is gone after 130 s."""
+def _note_doubles(
+    turn: Turn, view: BrokerView, event: ConsumerConnection, asked_before: int, listed_before: Collection[str]
+) -> None:
+    """Note since when each client that stands on several channels has stood on each: a dead one is gone after 130 s."""
     counts = Counter(c.client_id for c in event.connections or ())
     doubled: dict[str, dict[str, int]] = {}
     for c in event.connections or () if len(counts) < counts.total() else ():
         if counts[c.client_id] > 1:
             known = view.doubled.get(c.client_id, {})
-            doubled.setdefault(c.client_id, {})[c.channel] = known.get(c.channel, event.asked)
+            first = asked_before if c.channel in listed_before and asked_before else event.asked
+            doubled.setdefault(c.client_id, {})[c.channel] = known.get(c.channel, first)
     turn.clients_to_judge |= dict.fromkeys((*view.doubled, *doubled))
     view.doubled = doubled
 

@@ -1,5 +1,15 @@
 """What each finding means, and the first thing to do: one line each."""
 
+_GHOST_CONNECTION = (
+    (
+        "A client stands twice in the broker's list, once on a dead connection: the strategy counts it twice, and "
+        "no client takes the share of the second place."
+    ),
+    (
+        "Wait until the broker drops the dead connection (120 to 130 s after its last heartbeat, see the "
+        "evidence). Restarting the client ends it sooner only if its process still holds that connection open."
+    ),
+)
 _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
     ("LOCK_EXPIRED", ""): (
         (
@@ -71,6 +81,7 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "No member has the queue: its messages wait for nobody.",
         "Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
     ),
+    ("ORDERED_QUEUE_STUCK", "GHOST_CONNECTION"): _GHOST_CONNECTION,
     ("ORDERED_QUEUE_STUCK", "UNLOCK_PENDING"): (
         "The queue was taken from its owner, whose listener still runs and keeps it from being unlocked.",
         "Take a thread dump of the owner: its listener has not returned.",
@@ -171,6 +182,7 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "The owner has pulled messages and keeps its lock, but its commit stands: a hung listener or a poison message.",
         "Take a thread dump of the owner (mqadmin consumerStatus -s); read the message at the commit offset.",
     ),
+    ("QUEUE_UNASSIGNED", "GHOST_CONNECTION"): _GHOST_CONNECTION,
     ("QUEUE_UNASSIGNED", ""): (
         "Every member has answered, and none has this queue: its messages wait for nobody.",
         "Compare the members' subscriptions, client ids and strategy with the expected owner, and restart that one.",
@@ -223,6 +235,7 @@ _ADVICE: dict[tuple[str, str], tuple[str, str]] = {
         "No member has the queue: its messages wait for nobody.",
         "Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
     ),
+    ("QUEUE_STALLED", "GHOST_CONNECTION"): _GHOST_CONNECTION,
     ("QUEUE_STALLED", "OWNER_UNRESPONSIVE"): (
         "The owner answers nothing, but the broker still counts it as a member: the queue stays with it.",
         "Look whether the owner's process is paused or starved; end it to free the queue at once.",

@@ -7,6 +7,7 @@ the commit advances.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.hooks import given_up
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import committed, lag_of
@@ -15,6 +16,7 @@ from rebalance_model.observe.state import HookQueue
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts import stall
 from rebalance_model.observe.verdicts.ages import Ages, hook_lock
+from rebalance_model.observe.verdicts.rules.queue_unassigned import GHOST_CONNECTION, ghost_evidence
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
 
 
@@ -54,7 +56,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
             "cached_count": ages.queue.cached_count,
             "in_listener": ages.queue.transaction_count,
         }
-    return found
+    return found | ghost_evidence(turn, mq)
 
 
 def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
@@ -112,7 +114,7 @@ def _without_owner(turn: Turn, mq: MessageQueue) -> str:
         return "OWNER_GONE_LOCK_HELD"
     kept = [q for c in turn.state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
     if not kept:
-        return "UNASSIGNED"
+        return GHOST_CONNECTION if ghost_connections.leaves_unassigned(turn, mq) else "UNASSIGNED"
     return "UNLOCK_PENDING" if any(q.unlock_attempts for q in kept) else "ZOMBIE"
 
 

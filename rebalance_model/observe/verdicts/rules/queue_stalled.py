@@ -7,12 +7,14 @@ covered time alone; a queue of which its owner has nothing cached, or which it h
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.hooks import given_up
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import lag_of
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts import stall
 from rebalance_model.observe.verdicts.ages import Ages
+from rebalance_model.observe.verdicts.rules.queue_unassigned import GHOST_CONNECTION, ghost_evidence
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
 
@@ -51,7 +53,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     if ages is not None:
         found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
         found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
-    return found
+    return found | ghost_evidence(turn, mq)
 
 
 def _limit(policy: Policy) -> int:
@@ -61,7 +63,7 @@ def _limit(policy: Policy) -> int:
 def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     """The first that fits."""
     if ages is None:
-        return "UNASSIGNED"
+        return GHOST_CONNECTION if ghost_connections.leaves_unassigned(turn, mq) else "UNASSIGNED"
     if ages.client.silent and turn.now - ages.client.answered > turn.policy.unresponsive_after:
         return "OWNER_UNRESPONSIVE"
     if ages.queue is not None:

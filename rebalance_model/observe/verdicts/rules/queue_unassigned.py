@@ -2,49 +2,86 @@
 
 How long that is depends on how it began: an heir of a queue that was seen to be given up needs two turns of its 20 s
 timer; a new queue is first seen by the clients at their next look at the route; in any other case the broker may have
-to find out that the owner is gone. Where the strategy itself leaves the queue to nobody (a thawed client stands twice
-in the list until its former channel expires) it takes as long, whatever was seen.
+to find out that the owner is gone. Where the strategy itself leaves the queue without owner it takes as long, whatever
+was seen. Only what every member has said since that time counts; of a group with a silent member it is not known.
 
-Only what every member has said since that time counts; of a group with a silent member it is not known.
+GHOST_CONNECTION: a client stands twice in the list, and the strategy gives the share of its second place to no client
+(`ghost_connections`). That the queue has no owner need not be waited for then: it opens when lag has grown after every
+client has looked at the list again (20 s). The broker may ask that client over its dead channel: its silence counts for
+nothing here. Critical when lag goes on growing for `stuck_after`.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.expectation import is_divided, is_subscribed
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import lag_of
-from rebalance_model.observe.state import GroupState, QueueState
+from rebalance_model.observe.state import GroupState, QueueState, Unowned
 from rebalance_model.observe.turn import Turn
-from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
+from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Severity, Verdict
+
+GHOST_CONNECTION = "GHOST_CONNECTION"
+NAMED = 10
+"""So many of a ghost's queues are named in the evidence."""
 
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
-    """By how long everybody has answered without the queue."""
+    """By how long everybody has answered without the queue, or by lag that grows where a ghost has its share."""
     state = turn.state
     queue = state.queues[mq]
     if queue.owner is not None or not queue.in_route or mq.is_retry:
         return CLEAR
     if not state.members or not is_divided(state) or not is_subscribed(state, mq.topic):
         return CLEAR
-    since, grace = _since(state, queue), _grace(turn.policy, queue)
-    if queue.unowned is None or state.rounds.known_at <= since + grace:
+    if queue.unowned is None:
+        return None
+    ghosts = ghost_connections.leaves_unassigned(turn, mq)
+    since, grows = _since(state, queue), _grows(queue, queue.unowned)
+    if ghosts and grows and turn.now - since > turn.policy.rebalance_wait_interval:
+        severity: Severity = "critical" if turn.now - since > turn.policy.stuck_after else "warning"
+        return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
+    if state.rounds.known_at <= since + _grace(turn.policy, queue):
         return None  # asked again when all have answered (`rounds`)
-    lag, former = lag_of(queue), queue.unowned.lag
-    grows = lag is not None and former is not None and lag > former
-    return Holds("critical" if grows else "warning")
+    severity = "critical" if grows else "warning"
+    return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else Holds(severity)
 
 
 def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
-    """Since when, what it may take, and who should have it."""
-    queue = turn.state.queues[mq]
-    return {
+    """Since when, what it may take, and who should have it; the connections that leave it without owner."""
+    queue, ghosts = turn.state.queues[mq], ghost_evidence(turn, mq)
+    found: Evidence = {
         "owner": queue.owner,
         "expected_owner": queue.expected,
         "former_owner": queue.former_owner,
         "unowned_ms": turn.now - _since(turn.state, queue) if queue.owner is None else 0,
-        "limit_ms": _grace(turn.policy, queue),
+        "limit_ms": _grace(turn.policy, queue) if not ghosts else turn.policy.rebalance_wait_interval,
         "lag": lag_of(queue),
         "lag_then": queue.unowned.lag if queue.unowned is not None else None,
     }
+    return found | ghosts
+
+
+def ghost_evidence(turn: Turn, mq: MessageQueue) -> Evidence:
+    """Return which connections are dead, whose queues they keep, and when the broker's scan drops them (epoch ms)."""
+    ghosts = ghost_connections.leaves_unassigned(turn, mq)
+    if not ghosts:
+        return {}
+    share = ghost_connections.share(turn)
+    earliest = [ghost.dropped_from for ghost in ghosts if ghost.dropped_from is not None]
+    return {
+        "ghost_clients": ", ".join(ghost.client_id for ghost in ghosts),
+        "dead_channels": ", ".join((", " if ghost.alive else " or ").join(ghost.dead) for ghost in ghosts),
+        "living_channels": ", ".join(ghost.alive for ghost in ghosts if ghost.alive),
+        "queues_without_owner": len(share),
+        "first_queues": ", ".join(str(one) for one in share[:NAMED]),
+        "earliest_drop_at": max(earliest) if len(earliest) == len(ghosts) else None,
+        "latest_drop_at": max(ghost.dropped_by for ghost in ghosts),
+    }
+
+
+def _grows(queue: QueueState, unowned: Unowned) -> bool:
+    lag = lag_of(queue)
+    return lag is not None and unowned.lag is not None and lag > unowned.lag
 
 
 def _since(state: GroupState, queue: QueueState) -> int:
