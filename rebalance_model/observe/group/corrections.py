@@ -4,6 +4,10 @@ Both show the same table of the broker, by different clocks and ways: an answer 
 event heard. So what differs is first a doubt. If the next answer differs in the same way, and the hook has said
 nothing of it in between, the answer is right: the channel was closed (no event tells that), or its heartbeat or
 subscription was not told. The view is corrected, and the group's next row says how.
+
+While a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then only the
+channels of clients that are gone are named, not all that the hook has missed meanwhile. A client that is killed while
+polls ask goes so where its broker has just come back and the hook has not spoken yet; it would else go without a word.
 """
 
 from collections.abc import Iterator
@@ -42,6 +46,15 @@ def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInf
     hook.doubts = tuple(f"{difference} {difference.since}" for difference in seen)
     if not view.info.channel_info_table:
         view.info = ConsumerGroupInfo()
+
+
+def take_over(turn: Turn, view: BrokerView, polled: ConsumerGroupInfo) -> None:
+    """Replace the view of a hook that is silent or late by an answer, and say which clients go by it."""
+    listed = set(polled.client_ids())
+    for channel, info in view.info.channel_info_table.items():
+        if view.hook is not None and info.client_id not in listed:
+            turn.correct(str(Difference("CHANNEL_CLOSED", channel, info.client_id, info.last_update_timestamp)))
+    view.info, view.hook = polled, None  # should the hook speak again, it begins anew
 
 
 def _channels(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:

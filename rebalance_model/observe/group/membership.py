@@ -72,7 +72,7 @@ def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInf
     elif (hook := turn.live_hook(view)) is not None:
         corrections.check(turn, view, hook, polled)
     else:
-        view.info, view.hook = polled, None  # should the hook speak again, it begins anew
+        corrections.take_over(turn, view, polled)
         listed = {info.client_id for info in polled.channel_info_table.values()}
         view.awaited = {c: until for c, until in view.awaited.items() if c not in listed}
     view.asked, view.failing = event.asked, False
