@@ -726,10 +726,10 @@ def test_what_waits_for_something_else_is_no_stall(mine):
 
 
 def test_heirs_wait_for_a_lock_that_lives_on_and_then_for_60_s_more():
-    """b was killed after 10; its locks, renewed 5 s before its answer, live until 65. Nobody takes its queues."""
+    """b was killed between 10 and 20; renewed just before, its locks live until 80. Nobody takes its queues."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 160, {"a": holding(0, 1)})
-    assert trace.incidents("REBALANCE_STALLED") == [(130, "OPENED", "REBALANCE_STALLED")]
+    assert trace.incidents("REBALANCE_STALLED") == [(150, "OPENED", "REBALANCE_STALLED")]
 
 
 # QUEUE_STALLED

@@ -16,15 +16,15 @@ TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
 
 def test_an_owner_that_died_while_it_was_stuck_leaves_its_lock_behind():
-    """Hung since 20, killed after 60; its lock, last renewed 5 s before its answer at 60, is kept until 115."""
+    """Hung since 20, killed after 60; its lock, seen renewed at 55, may have been again until 70."""
     trace = Trace()
     healthy(trace, 0, 20)
     stuck_rounds(trace, Member((Held(0, consume_age=50, in_listener=1), Held(1))), rounds=5)
-    for at in (70, 80, 90, 100, 110, 120):
+    for at in range(70, 150, 10):
         trace.poll(at, {"b": holding(2, 3)}, {0: (160, 100)})
     assert [told for told in trace.incidents() if "STUCK" in told[2]] == [
         (90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_GONE_LOCK_HELD"),
-        (120, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
+        (130, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
     ]
 
 

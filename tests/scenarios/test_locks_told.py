@@ -115,8 +115,8 @@ def polled_kill(*, heir_takes_at: float) -> Trace:
     [
         # past the heir's own timer of 20 s it would have the queue, if it were given it: at 60, not at 50
         (70, [(60, "OPENED"), (70, "RESOLVED")]),
-        # nobody takes it, but the lock was renewed at 15 or before: at 75 it is surely free
-        (999, [(60, "OPENED"), (75, "RESOLVED")]),
+        # nobody takes it, and the lock, seen renewed at 15, may have been again until 30: at 90 it is surely free
+        (999, [(60, "OPENED"), (90, "RESOLVED")]),
         # a clean leave whose notification is lost: the heir finds out by its timer
         (50, []),
         (30, []),

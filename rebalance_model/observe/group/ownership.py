@@ -106,12 +106,17 @@ def _claim(turn: Turn, client: ClientView, mq: MessageQueue) -> tuple[bool, int]
 
 
 def _remember_locks(turn: Turn, client_id: str, client: ClientView) -> None:
-    """A broker frees the locks of a client that vanished only when they expire."""
+    """Note when the broker frees the locks of a client that vanished: when they expire, at the latest.
+
+    The last renewal that was seen is not the last that there was: the client may have renewed once more after its last
+    answer, `lock_interval` later, if it was still alive then.
+    """
     for mq, held in client.queues.items():
         queue = turn.queue(mq)
         if client.orderly and held.locked and queue.owner == client_id:
-            age = held.lock.age(client.client_now, client.asked_at_answer)
-            queue.lock_free_at = client.answered + max(0, turn.policy.broker_lock_max_live_time - age)
+            seen = client.answered - held.lock.age(client.client_now, client.asked_at_answer)
+            renewed = min(seen + turn.policy.lock_interval, turn.now)
+            queue.lock_free_at = max(client.answered, renewed + turn.policy.broker_lock_max_live_time)
 
 
 def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
