@@ -585,6 +585,10 @@ class GroupState(msgspec.Struct):
     """When answers of the followed collector were last found missing; 0: never."""
     losses: dict[str, Loss] = {}
     """What each source said last that it could not send."""
+    message_model: str = ""
+    """What its members said last, while any were listed; empty: not known."""
+    advanced_at: int = 0
+    """When an answer (GET_CONSUME_STATS) last showed a queue's commit further than the one before; 0: never."""
 
     @property
     def is_polled(self) -> bool:

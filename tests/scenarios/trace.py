@@ -93,6 +93,8 @@ class Trace:
     source_id: str = f"poll-1@{START}"
     listed_twice: str | None = None
     """A client that the broker lists on two channels."""
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
 
     def poll(
         self,
@@ -211,8 +213,8 @@ class Trace:
                 for n in range(2 if c == self.listed_twice else 1)
             ),
             subscriptions=(Subscription(topic=TOPIC, sub_string="*"),) if members else (),
-            consume_type="CONSUME_PASSIVELY" if members else "",
-            message_model="CLUSTERING" if members else "",
+            consume_type=self.consume_type if members else "",
+            message_model=self.message_model if members else "",
             consume_from_where="CONSUME_FROM_LAST_OFFSET" if members else "",
             **self._poll(now),
         )

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from rebalance_model.allocation import AllocateStrategy, strategy, strategy_of_class, takes_parameters
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.policy import NEED_NO_PARAMETERS
+from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
 from rebalance_model.observe.turn import Turn
 
@@ -20,6 +20,8 @@ PUSH = "CONSUME_PASSIVELY"
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """What the expected owners are worked out from: members (once a channel), topics, message model."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
+Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
+"""How members share a group's queues; see `division`."""
 _named = cache(strategy)
 
 
@@ -46,9 +48,32 @@ def basis(state: GroupState) -> Basis:
 
 
 def broadcasts(state: GroupState) -> bool:
-    """Whether every member reads every queue: then nobody owns any."""
+    """Whether every member reads every queue: then nobody owns any. It stays so while no member is listed."""
     info = group_info(state)
-    return info is not None and info.message_model == "BROADCASTING"
+    return ((info.message_model if info is not None else "") or state.message_model) == "BROADCASTING"
+
+
+def division(state: GroupState) -> Division:
+    """Return how the members share the group's queues.
+
+    DIVIDED: each queue has one owner, which answers show (push consumers). BROADCAST: every member reads every queue,
+    and keeps its offsets itself. POPPED: clients pop, and share queues. ACTIVE: clients pull by themselves, and do not
+    say what they have. PROXIED: gRPC clients that a broker with a proxy inside lists (LOCAL mode): they answer no
+    question, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
+    """
+    info = group_info(state)
+    if broadcasts(state):
+        return "BROADCAST"
+    if info is None or not info.consume_type:
+        return ""
+    if info.consume_type != PUSH:
+        return "ACTIVE"
+    if any(client.pops for client in state.clients.values()):
+        return "POPPED"
+    retries = RETRY_TOPIC_PREFIX + state.group in info.subscription_table
+    asked = any(client.asked for client in state.clients.values())
+    answered = any(client.answered for client in state.clients.values())
+    return "PROXIED" if asked and not retries and not answered else "DIVIDED"
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
@@ -60,14 +85,17 @@ def is_subscribed(state: GroupState, topic: str) -> bool:
 
 
 def is_divided(state: GroupState) -> bool:
-    """Whether the members divide the queues among them, and their answers show who has which: they are pushed.
+    """Whether the members divide the queues among them, and their answers show who has which."""
+    return division(state) == "DIVIDED"
 
-    Popping clients share queues, and a client that pulls by itself does not say what it has.
+
+def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:
+    """Whether commits advance though no member is listed: clients behind a proxy of its own (CLUSTER mode) do so.
+
+    The last commits of members that have left come within a persist interval, and are seen one poll interval later.
     """
-    info = group_info(state)
-    if info is None or info.consume_type != PUSH or info.message_model == "BROADCASTING":
-        return False
-    return not any(client.pops for client in state.clients.values())
+    settled = state.unmanned_since + policy.persist_consumer_offset_interval + 2 * policy.poll_interval
+    return not state.members and state.advanced_at > settled
 
 
 def declared_strategies(state: GroupState) -> set[str]:
@@ -97,7 +125,9 @@ def expect(turn: Turn) -> None:
     declared = declared_strategies(state)
     if info is None or (state.members and not declared and not turn.policy.allocate_strategy):
         return
-    state.strategy, state.strategy_basis = _resolve(state, declared, turn.policy.allocate_strategy)
+    shared = division(state) in ("POPPED", "ACTIVE", "PROXIED")
+    resolved = _resolve(state, declared, turn.policy.allocate_strategy)
+    state.strategy, state.strategy_basis = ("", "") if shared else resolved
     expected = _plan(state, info)
     for mq in {**dict.fromkeys(expected), **dict.fromkeys(state.queues)}:
         if (queue := state.queues.get(mq)) is None or queue.expected != expected.get(mq):

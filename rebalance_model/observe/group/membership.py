@@ -7,7 +7,7 @@ from rebalance_model.broker.consumer_group_info import ClientChannelInfo, Consum
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order, queue_order
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE, ConsumerConnection, TopicRoute
 from rebalance_model.observe.group import causes, corrections, ownership, rebalances
-from rebalance_model.observe.group.expectation import Basis, basis, expect
+from rebalance_model.observe.group.expectation import Basis, basis, expect, group_info
 from rebalance_model.observe.hooks.broker_view import CHANNEL_TIMEOUT, UNNAMED, subscription_table
 from rebalance_model.observe.polls import rounds
 from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView, ClientView, GroupState, Route, Unowned
@@ -206,6 +206,9 @@ def _forget_strangers(turn: Turn, asked: int) -> None:
 
 def _expect_anew(turn: Turn, before: Before) -> None:
     """What the strategy is given may change though the members, over all brokers, do not."""
+    info = group_info(turn.state)
+    if info is not None and info.message_model:
+        turn.state.message_model = info.message_model
     if basis(turn.state) != before.basis:
         turn.group_to_judge = True
         expect(turn)

@@ -50,7 +50,7 @@ def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
     turn.clients_to_judge[event.client_id] = None
     if client is None or answer.declared < DECLARED or client.declared < DECLARED:
         turn.group_to_judge = True
-    if client is None or client.strategy != answer.strategy:
+    if client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
         expect(turn)
     affected = dict.fromkeys(answer.queues) | known  # those, too, that a hook holds for it and it denies
     discovered = client is not None and client.discovered and not client.answered

@@ -65,6 +65,8 @@ def _advance(turn: Turn, queue: QueueState, info: OffsetInfo, event: ConsumeStat
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= turn.state.covered_since and 0 < span <= COVERED_INTERVALS * turn.policy.poll_interval
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
+    if queue.commit_offset is not None and advanced:
+        turn.state.advanced_at = turn.now
     _note_fall(queue, info.consumer_offset)
     waited = lag_of(queue)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time

@@ -4,6 +4,8 @@ from functools import lru_cache
 
 import msgspec
 
+from rebalance_model.observe.group.expectation import division, is_consumed_unlisted
+from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState
 
 NEED_POLLS = (
@@ -24,6 +26,37 @@ NEED_POLLS = (
 NEED_OFFSETS = ("LAG_GROWTH", "NO_ACTIVE_CLIENTS_WITH_LAG")
 """Of polls, too: GET_CONSUME_STATS."""
 NEED_HOOKS = ("LOCK_CONTENDED", "BROKER_LOCKS_LOST", "STALE_HEARTBEAT", "DUPLICATE_CONSUMPTION")
+NEED_OWNERS = (
+    "QUEUE_UNASSIGNED",
+    "QUEUE_DOUBLE_OWNED",
+    "ASSIGNMENT_MISMATCH",
+    "REBALANCE_STALLED",
+    "ROUTE_VIEW_SPLIT",
+    "CONSUMER_IDLE",
+    "ASSIGNMENT_SKEW",
+    "PULL_EXPIRED",
+)
+"""Of groups whose members divide the queues, and show who has which."""
+NEED_OFFSETS_OF_BROKER = ("ORDERED_QUEUE_STUCK", "QUEUE_STALLED", "LAG_GROWTH", "NO_ACTIVE_CLIENTS_WITH_LAG")
+"""Broadcasting clients keep their offsets themselves: what a broker has of them are leftovers."""
+NEED_ANSWERS = (
+    "CLIENT_UNRESPONSIVE",
+    "STRATEGY_MISMATCH",
+    "MIXED_CONSUME_MODE",
+    "ORDERED_QUEUE_STUCK",
+    "QUEUE_STALLED",
+    "ZOMBIE_QUEUE",
+    "UNLOCK_PENDING",
+    "LOCK_EXPIRED",
+)
+"""Of clients themselves (GET_CONSUMER_RUNNING_INFO), which those behind a proxy never give."""
+_SILENT_BY_SHARING: dict[str, tuple[str, ...]] = {
+    "BROADCAST": NEED_OWNERS + NEED_OFFSETS_OF_BROKER,
+    "POPPED": (*NEED_OWNERS, "QUEUE_STALLED"),
+    "ACTIVE": NEED_OWNERS,
+    "PROXIED": (*NEED_OWNERS, "CID_VIEW_SPLIT", *NEED_ANSWERS),
+    "UNLISTED": (*NEED_OWNERS, "CID_VIEW_SPLIT", "NO_ACTIVE_CLIENTS_WITH_LAG", *NEED_ANSWERS),
+}
 NEED_COMMITS = ("OFFSET_REGRESSION",)
 """Of hooks; or of polls (GET_CONSUME_STATS), which show only those that last."""
 
@@ -42,7 +75,10 @@ class Coverage(msgspec.Struct, frozen=True):
     offsets: bool
     """Whether GET_CONSUME_STATS is answered."""
     silent_rules: tuple[str, ...] = ()
-    """They say nothing, for want of a source; not that all is well."""
+    """They say nothing, for want of a source or because they do not apply; not that all is well."""
+    sharing: str = ""
+    """How members share the queues, see `expectation.division`; UNLISTED: commits advance and no member is listed (its
+    clients are behind a proxy in CLUSTER mode); empty: not known."""
 
 
 def hooks_of(state: GroupState) -> int:
@@ -55,8 +91,8 @@ def is_polled(state: GroupState) -> bool:
     return state.is_polled
 
 
-def coverage(state: GroupState) -> str:
-    """As JSON."""
+def coverage(state: GroupState, policy: Policy) -> str:
+    """Return the sources of a group, and which rules are silent, as JSON."""
     polls = is_polled(state)
     clients = [state.clients.get(m) for m in state.members]
     return _encoded(
@@ -67,6 +103,7 @@ def coverage(state: GroupState) -> str:
         len(clients),
         sum(c is not None and c.answered > 0 and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
+        "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
     )
 
 
@@ -79,12 +116,14 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked
     members: int,
     heard: int,
     offsets: bool,  # noqa: FBT001  in the order of the fields
+    sharing: str,
 ) -> str:
     silent = (
         (NEED_POLLS if not polls else ()) + (NEED_OFFSETS if not offsets else ()) + (NEED_HOOKS if not hooks else ())
     )
     if not (hooks or offsets):
         silent += NEED_COMMITS
+    silent += _SILENT_BY_SHARING.get(sharing, ())
     return msgspec.json.encode(
-        Coverage(brokers, hooks, polls, answering, members, heard, offsets, tuple(sorted(silent)))
+        Coverage(brokers, hooks, polls, answering, members, heard, offsets, tuple(sorted({*silent})), sharing)
     ).decode()

@@ -8,12 +8,28 @@ import msgspec
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
-from rebalance_model.observe.group.expectation import declared_strategy, group_info
+from rebalance_model.observe.group.expectation import (
+    broadcasts,
+    declared_strategy,
+    division,
+    group_info,
+    is_consumed_unlisted,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.polls.offsets import lag_of
 from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Incident, QueueTold
 from rebalance_model.observe.turn import Turn
-from rebalance_model.observe.verdicts.ages import Ages, hook_lock
+from rebalance_model.observe.utc import utc
+from rebalance_model.observe.verdicts.ages import Ages, hook_lock, told_pull
 from rebalance_model.observe.verdicts.coverage import coverage, hooks_of, is_polled
 
+_WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
+    "BROADCAST": ("OK", "every client reads it"),
+    "POPPED": ("OK", "shared: its clients pop it"),
+    "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not say which queues"),
+    "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
+}
+"""What is said of a queue without owner, by how the members share the queues; see `expectation.division`."""
 _OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
 """What is open of each queue that it is open of."""
 _RANK = {"critical": 0, "warning": 1, "info": 2}
@@ -54,7 +70,7 @@ def _worst(state: GroupState, incidents: Iterable[Incident]) -> tuple[Health, st
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 
 
-def _group_health(state: GroupState) -> tuple[Health, str]:
+def _group_health(state: GroupState, policy: Policy) -> tuple[Health, str]:
     worst = _worst(state, state.incidents.values())
     if worst is not None:
         return worst
@@ -62,10 +78,27 @@ def _group_health(state: GroupState) -> tuple[Health, str]:
         return "UNKNOWN", "no source tells of it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
+    return _health_of_members(state) if state.members else _health_without_members(state, policy)
+
+
+def _health_of_members(state: GroupState) -> tuple[Health, str]:
+    if division(state) == "PROXIED":
+        return "UNKNOWN", "its clients are behind a proxy and answer no question"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
     return "OK", ""
+
+
+def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, str]:
+    """Of a group that no client is listed of: messages may wait, or be consumed by clients that are not listed."""
+    if is_consumed_unlisted(state, policy):
+        return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
+    waiting = [queue for mq, queue in state.queues.items() if not mq.is_retry and lag_of(queue)]
+    if not waiting or broadcasts(state):
+        return "OK", ""
+    since = min(queue.stats_at - queue.stalled_ms for queue in waiting)
+    return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
 
 
 def _queue_health(
@@ -81,7 +114,7 @@ def _queue_health(
     if not is_polled(state) and (view is None or view.hook is None or view.told_by in state.silent):
         return "UNKNOWN", f"no source tells of {mq.broker}"
     if owner is None:
-        return "UNKNOWN", "nobody is known to own it"
+        return _WITHOUT_OWNER.get(division(state), ("UNKNOWN", "no known owner"))
     if owner.silent:
         return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
     return "OK", ""
@@ -90,7 +123,7 @@ def _queue_health(
 def _snapshot_group(turn: Turn, *, always: bool) -> None:
     state = turn.state
     info = group_info(state) or ConsumerGroupInfo()
-    health, reason = _group_health(state)
+    health, reason = _group_health(state, turn.policy)
     told = GroupTold(
         members=state.members,
         subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
@@ -101,7 +134,7 @@ def _snapshot_group(turn: Turn, *, always: bool) -> None:
         strategy=declared_strategy(state),
         health=health,
         health_reason=reason,
-        coverage=coverage(state),
+        coverage=coverage(state, turn.policy),
     )
     if not always and told == state.told and not state.corrections:
         return
@@ -129,7 +162,7 @@ def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, alway
 
 def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
     """Whether the owner of an ordered queue has its lock: by its own word, else by the broker's."""
-    held = owner.queues.get(mq) if owner is not None else None
+    held = owner.queues.get(mq) if owner is not None and not owner.silent else None
     if owner is not None and held is not None:
         return held.locked if owner.orderly else None
     entry = hook_lock(state, mq)
@@ -138,7 +171,7 @@ def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bo
 
 def _queue_row(turn: Turn, mq: MessageQueue, told: QueueTold) -> QueueSnapshot:
     ages = Ages.of(turn, mq)
-    lock_at, pull_at, consume_at = _stamps(turn, ages) if ages is not None else (None, None, None)
+    lock_at, pull_at, consume_at = _stamps(turn, mq, ages) if ages is not None else (None, None, None)
     owner, expected, locked, status, reason = told
     return QueueSnapshot(
         **turn.next_row(),
@@ -156,11 +189,22 @@ def _queue_row(turn: Turn, mq: MessageQueue, told: QueueTold) -> QueueSnapshot:
     )
 
 
-def _stamps(turn: Turn, ages: Ages) -> tuple[int | None, int | None, int | None]:
-    """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer."""
-    answers = ages.queue is not None and not ages.client.silent
-    said_at = ages.client.answered if answers else turn.now
-    lock_of = turn.now if ages.lock_is_exact else said_at
-    known = ((lock_of, ages.lock), (said_at, ages.pull), (said_at, ages.consume))
-    lock_at, pull_at, consume_at = (of - age if age is not None else None for of, age in known)
-    return lock_at, pull_at, consume_at
+def _stamps(turn: Turn, mq: MessageQueue, ages: Ages) -> tuple[int | None, int | None, int | None]:
+    """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer.
+
+    Of one that is silent only what the broker's hook tells is known.
+    """
+    now = turn.now
+    if ages.client.silent:
+        pull = told_pull(turn, mq)
+        return _before(now, ages.lock if ages.lock_is_exact else None), _before(now, pull), None
+    said_at = ages.client.answered if ages.queue is not None else now
+    return (
+        _before(now if ages.lock_is_exact else said_at, ages.lock),
+        _before(said_at, ages.pull),
+        _before(said_at, ages.consume),
+    )
+
+
+def _before(time: int, age: int | None) -> int | None:
+    return time - age if age is not None else None

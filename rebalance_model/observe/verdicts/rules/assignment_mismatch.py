@@ -2,10 +2,12 @@
 
 Judged by an answer of the owner to a question from later than 60 s after the last change of anything: by then every
 client has rebalanced three times. Where brokers name different members each client works from one of the lists, and
-nothing can be expected (CID_VIEW_SPLIT tells that); a strategy that was only inferred is given up instead.
+nothing can be expected (CID_VIEW_SPLIT tells that); a strategy that was only inferred is given up instead. Clients that
+pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no strategy that is known.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
@@ -17,7 +19,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     queue = state.queues[mq]
     if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
         return CLEAR
-    if state.strategy_basis == "INFERRED":
+    if state.strategy_basis == "INFERRED" or not is_divided(state):
         return CLEAR
     owner = state.clients[queue.owner]
     settled = max(state.expected_at, state.moved_at) + turn.policy.assignment_settled_after

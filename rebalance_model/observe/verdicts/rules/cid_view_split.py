@@ -7,6 +7,7 @@ No event tells that a channel was closed, so a broker's hook may show a member f
 member counts only while it heartbeats.
 """
 
+from rebalance_model.observe.group.expectation import division
 from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
@@ -17,8 +18,8 @@ HEARTBEAT_LATE = 5_000
 
 def judge(turn: Turn, _: str) -> Verdict:
     """By what every broker that answers, or whose hook tells, says of its members."""
-    if len(turn.state.views) < 2:
-        return CLEAR
+    if len(turn.state.views) < 2 or division(turn.state) == "PROXIED":
+        return CLEAR  # each broker with a proxy inside lists the clients of its own
     views = _views(turn)
     if len(views) < 2:
         return None

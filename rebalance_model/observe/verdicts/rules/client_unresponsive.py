@@ -2,9 +2,11 @@
 
 Frozen, starved of CPU, or cut off from its broker: what it last said of its queues is all that is known of them. Of a
 client that stands on two channels it is not known: the broker passes the question on by one of them, which may be dead
-while the client is well on the other (seen for 130 s after a restart of a real broker).
+while the client is well on the other (seen for 130 s after a restart of a real broker). Clients behind a proxy answer
+no such question at all.
 """
 
+from rebalance_model.observe.group.expectation import division
 from rebalance_model.observe.state import UNANSWERED_POLLS
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
@@ -13,7 +15,7 @@ from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rul
 def judge(turn: Turn, client_id: str) -> Verdict:
     """By the questions in vain; one may be a long garbage collection."""
     client = turn.state.clients.get(client_id)
-    if client is None or not client.unanswered:
+    if client is None or not client.unanswered or division(turn.state) == "PROXIED":
         return CLEAR
     if not client.silent or any(view.info.client_ids().count(client_id) > 1 for view in turn.state.views.values()):
         return None

@@ -5,6 +5,7 @@ Judged at each answer of the broker; clear as soon as it falls. The sub-cause sa
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import broadcasts, is_divided
 from rebalance_model.observe.polls import lag_pace
 from rebalance_model.observe.polls.offsets import lag_of
 from rebalance_model.observe.state import QueueState
@@ -16,6 +17,8 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By the window that ends with this answer."""
     queue = turn.state.queues[mq]
     pace = queue.pace
+    if broadcasts(turn.state):
+        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
     if pace is None or queue.stats_at != turn.now or mq.is_retry or not queue.commit_known:
         return None
     if pace.rising_since == turn.now:
@@ -47,9 +50,9 @@ def _sub_cause(turn: Turn, mq: MessageQueue, queue: QueueState) -> str:
     episode, pace = turn.state.episode, queue.pace
     if episode is not None and mq in episode.moves:
         return "REBALANCE_PAUSE"
-    if queue.owner is None:
-        return "NOBODY_OWNS"
     produced, consumed = lag_pace.of_late(queue)
+    if queue.owner is None and (is_divided(turn.state) or not (turn.state.members or consumed)):
+        return "NOBODY_OWNS"
     if consumed == 0:
         return "CONSUMED_SLOWER"
     if pace is None or pace.produced is None or pace.consumed is None:

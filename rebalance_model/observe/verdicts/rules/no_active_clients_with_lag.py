@@ -1,6 +1,10 @@
-"""NO_ACTIVE_CLIENTS_WITH_LAG: messages wait for a group that had members, and has none."""
+"""NO_ACTIVE_CLIENTS_WITH_LAG: messages wait for a group that had members, and has none.
 
-from rebalance_model.observe.group.expectation import group_info
+Clients behind a proxy of its own (CLUSTER mode) stand in no broker's list: a group whose commits advance all the same
+is consumed. Of a broadcasting group the broker's offsets are leftovers.
+"""
+
+from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
 from rebalance_model.observe.polls.offsets import lag_of
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
@@ -10,6 +14,8 @@ def judge(turn: Turn, _: str) -> Verdict:
     """By how long ago the last member went."""
     state = turn.state
     if state.members or not state.unmanned_since:
+        return CLEAR
+    if broadcasts(state) or is_consumed_unlisted(state, turn.policy):
         return CLEAR
     alone = turn.now - state.unmanned_since
     if alone > turn.policy.group_memory:

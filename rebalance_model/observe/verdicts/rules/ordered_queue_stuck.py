@@ -8,6 +8,7 @@ the commit advances.
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
+from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.hooks import given_up
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import committed, lag_of
@@ -22,6 +23,8 @@ from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rul
 
 def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
+    if broadcasts(turn.state):
+        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
     if not turn.state.orderly or mq.is_retry:
         return None
     waited = stall.of(turn, mq, turn.policy.stuck_after)

@@ -8,6 +8,7 @@ covered time alone; a queue of which its owner has nothing cached, or which it h
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
+from rebalance_model.observe.group.expectation import division, is_divided
 from rebalance_model.observe.hooks import given_up
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import lag_of
@@ -22,6 +23,8 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long the queue has waited; not known until that is long enough."""
     queue = turn.state.queues[mq]
     state = turn.state
+    if division(state) in ("BROADCAST", "POPPED"):
+        return CLEAR  # offsets of the broker are leftovers, or advance when messages are popped
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was asked for
     if not concurrent or mq.is_retry:
         return None
@@ -62,6 +65,8 @@ def _limit(policy: Policy) -> int:
 
 def _sub_cause(turn: Turn, mq: MessageQueue, ages: Ages | None) -> str:
     """The first that fits."""
+    if ages is None and not is_divided(turn.state) and turn.state.members:
+        return "UNDETERMINED"  # its clients do not say who has it
     if ages is None:
         return GHOST_CONNECTION if ghost_connections.leaves_unassigned(turn, mq) else "UNASSIGNED"
     if ages.client.silent and turn.now - ages.client.answered > turn.policy.unresponsive_after:
