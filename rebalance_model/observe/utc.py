@@ -17,6 +17,6 @@ def utc(time_ms: int) -> str:
     day -= 365 * year + year // 4 - year // 100
     month = (5 * day + 2) // 153
     day_of_month = day - (153 * month + 2) // 5 + 1
-    month, year = (month + 3, 400 * era + year) if month < 10 else (month - 9, 400 * era + year + 1)  # noqa: PLR2004  January
+    month, year = (month + 3, 400 * era + year) if month < 10 else (month - 9, 400 * era + year + 1)
     minutes, seconds = divmod(rest // 1_000, 60)
     return f"{year:04}-{month:02}-{day_of_month:02} {minutes // 60:02}:{minutes % 60:02}:{seconds:02}"

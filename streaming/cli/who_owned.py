@@ -42,6 +42,7 @@ def who_owned(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """Who owned a queue at a time, since when, until when, and what shows it."""
+    from streaming.queries.groups import last_told
     from streaming.queries.ownership import last_owner
     from streaming.queries.ownership import who_owned as ask_owner
     from streaming.queries.subject import subject
@@ -60,19 +61,25 @@ def who_owned(  # noqa: PLR0913  a command line
     time = instant(at)
 
     before: Interval | None = None
+    without_owner = ""
 
     def ask(model: "ReadModel") -> Interval | None:
-        nonlocal before
+        nonlocal before, without_owner
         found = ask_owner(model, wanted_group, wanted_topic, broker, queue_id, cluster=cluster, at=time)
         if found is None:
             of = subject(model, wanted_group, cluster, time)
+            without_owner = last_told(model, of).without_owner
             before = last_owner(model, of, MessageQueue(wanted_topic, broker, queue_id))
         return found
 
     def draw(found: Interval | None, now: int) -> RenderableType:
         name = words.queue_name(wanted_topic, broker, queue_id)
         head = f"{name} of {wanted_group}, {'now' if time is None else f'{words.moment(time, now)} UTC'}: "
-        owner = ("nobody", "yellow") if found is None else (visible(found.client_id), "bold")
+        owner = (
+            (without_owner, "yellow" if without_owner == "unassigned" else "")
+            if found is None
+            else (visible(found.client_id), "bold")
+        )
         last = f"\nbefore: {visible(before.client_id)}" if before is not None else ""
         return Text.assemble(head, owner, last, *_life(found or before, now))
 

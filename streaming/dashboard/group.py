@@ -212,6 +212,7 @@ class GroupPage:
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
         self._fill(self._queues, "queues", group_state.in_order(wanted, self._order), orderly=told.group.orderly,
+                   without_owner=told.group.without_owner,
                    nothing="No queue is like that." if told.queues else "No queue is known.", **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(told.group, told.queues), **names)
         self._fill(self._rebalances, "rebalances", past.rebalances, **names)

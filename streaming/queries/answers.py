@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from rebalance_model.observe.effects import MoveKind
+from streaming.queries import words
 
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
 Severity = Literal["info", "warning", "critical"]
@@ -38,6 +39,7 @@ class Coverage(Answer):
     members_answering: int = 0
     offsets: bool = False
     silent_rules: tuple[str, ...] = ()
+    sharing: str = ""
 
 
 class OpenIncidents(Answer):
@@ -72,6 +74,13 @@ class Group(Answer):
     incidents: OpenIncidents
     last_rebalance: int | None
     coverage: Coverage
+
+    @property
+    def without_owner(self) -> str:
+        """What a queue of the group that has no known owner is called."""
+        return words.without_owner(
+            message_model=self.message_model, consume_type=self.consume_type, sharing=self.coverage.sharing
+        )
 
 
 class Queue(Answer):
@@ -142,7 +151,7 @@ class Interval(Answer):
 
 
 class OwnerChange(Answer):
-    """A queue that had another owner at the later of two instants; None is nobody."""
+    """A queue that had another owner at the later of two instants; None: it was unassigned, or there was none yet."""
 
     cluster: str
     group: str
@@ -151,6 +160,7 @@ class OwnerChange(Answer):
     queue_id: int
     from_client: str | None
     to_client: str | None
+    is_new: bool = Field(description="Whether telemetry did not know the queue yet at the earlier instant.")
 
 
 class Move(Answer):

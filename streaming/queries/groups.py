@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
+from streaming.queries import words
 from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
 from streaming.queries.incidents import incidents_of
 from streaming.queries.present import present
@@ -73,7 +74,15 @@ class LastTold(NamedTuple):
 
     members: Sequence[str]
     message_model: str
+    consume_type: str
     strategy: str | None
+    coverage: Coverage
+
+    @property
+    def without_owner(self) -> str:
+        """What a queue of the group that has no known owner is called."""
+        sharing = self.coverage.sharing
+        return words.without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
 
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:
@@ -121,11 +130,11 @@ def group_of(model: ReadModel, of: Subject) -> Group:
 def last_told(model: ReadModel, of: Subject) -> LastTold:
     """What is said of the group alone: for a question that needs to know nothing of its queues and incidents."""
     query = """
-        SELECT t.members, t.message_model, t.strategy FROM groups_at($instant) t
+        SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage FROM groups_at($instant) t
         WHERE t.cluster = $cluster AND t.group = $group
     """
     [row] = model.rows(query, of._asdict())
-    return LastTold(**row)
+    return LastTold(**row | {"coverage": Coverage(**json.loads(row["coverage"]))})
 
 
 def _row_of(model: ReadModel, of: Subject) -> Row:
@@ -136,4 +145,6 @@ def _row_of(model: ReadModel, of: Subject) -> Row:
 def _group(row: Row) -> Group:
     incidents = OpenIncidents(critical=row["critical"], warning=row["warning"], info=row["info"])
     known = {name: row[name] for name in Group.model_fields if name in row}
-    return Group(**known | {"incidents": incidents, "coverage": Coverage(**json.loads(row["coverage"]))})
+    coverage = Coverage(**json.loads(row["coverage"]))
+    unowned = row["unowned"] if coverage.sharing in {"", "DIVIDED"} else None
+    return Group(**known | {"incidents": incidents, "coverage": coverage, "unowned": unowned})

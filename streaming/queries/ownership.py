@@ -7,6 +7,7 @@ from streaming.queries.groups import last_told
 from streaming.queries.present import present
 from streaming.queries.subject import Subject, instant_of, subject
 from streaming.read_model.reader import ReadModel
+from streaming.times import written
 
 _OF_GROUP = "t.cluster = $cluster AND t.group = $group"
 _OF_TOPIC = "($topic IS NULL OR t.topic = $topic) AND ($retry OR NOT starts_with(t.topic, '%RETRY%'))"
@@ -86,10 +87,10 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     cluster: str | None = None,
     at: int | None = None,
 ) -> Interval | None:
-    """Who owned one queue at an instant, from when to when; None where nobody did.
+    """Who owned one queue at an instant, from when to when; None while it was unassigned.
 
     Raises:
-        NotFoundError: the group has no such queue.
+        NotFoundError: the group has no such queue, or had none yet.
         UserError: its clients don't divide their queues; or see `subject`.
     """
     of = subject(model, group, cluster, at)
@@ -101,6 +102,7 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     found = model.rows(query, {**of._asdict(), "topic": topic, "broker": broker, "queue_id": queue_id})
     if not found:
         _check_known(model, of, topic, MessageQueue(topic, broker, queue_id))
+        _check_existed(model, of, MessageQueue(topic, broker, queue_id))
     return Interval(**found[0]) if found else None
 
 
@@ -153,6 +155,24 @@ def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue 
         )
 
 
+def _check_existed(model: ReadModel, of: Subject, queue: MessageQueue) -> None:
+    """Check that telemetry knew the queue at the instant: one that did not exist yet was not unassigned.
+
+    Raises:
+        NotFoundError: it is first known from a later time.
+    """
+    its = "t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id"
+    wanted = {**of._asdict(), "topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
+    query = f"SELECT min(t.time) AS first FROM queue_state t WHERE {_OF_GROUP} AND {its} AND t.time > $instant"  # noqa: S608
+    if model.rows(f"SELECT 1 FROM queues_at($instant) t WHERE {_OF_GROUP} AND {its}", wanted):  # noqa: S608  parts of ours
+        return
+    [row] = model.rows(query, wanted)
+    if row["first"] is not None:
+        raise NotFoundError(
+            f"{of.group} had no queue {queue} at that time: telemetry knows it from {written(row['first'])} on."
+        )
+
+
 def intervals(  # noqa: PLR0913, PLR0917  filters
     model: ReadModel,
     of: Subject,
@@ -200,7 +220,11 @@ def diff(  # noqa: PLR0913  filters
     if instant_of(later) < earlier:
         raise UserError("The first of the two times must be the earlier one: swap --from and --to.")
     query = f"""
-        SELECT t.* FROM owner_changes($earlier, $later) t
+        SELECT t.*, q.queue_id IS NULL AND t.from_client IS NULL AS is_new
+        FROM owner_changes($earlier, $later) t
+        LEFT JOIN queues_at($earlier) q
+            ON q.cluster = t.cluster AND q.group = t.group AND q.topic = t.topic AND q.broker = t.broker
+            AND q.queue_id = t.queue_id
         WHERE {_OF_GROUP} AND {_OF_TOPIC}
         {_IN_ORDER}
     """  # noqa: S608  parts of ours

@@ -145,6 +145,23 @@ def kind(*, orderly: bool | None, message_model: str, consume_type: str) -> str:
     return {True: "ordered", False: "concurrent", None: "kind not known"}[orderly]
 
 
+def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str:
+    """Return what a queue without known owner is called, by how its group's clients share the queues.
+
+    Args:
+        message_model: of the group.
+        consume_type: of the group.
+        sharing: of the group's coverage, see `expectation.division`.
+    """
+    if message_model == "BROADCASTING":
+        return "every client"
+    if sharing == "POPPED":
+        return "shared"
+    if consume_type == "CONSUME_ACTIVELY" or sharing in {"PROXIED", "UNLISTED"}:
+        return NOT_KNOWN
+    return "unassigned"
+
+
 def strategy_name(java_class: str | None) -> str:
     """The name of the strategy that clients declare by its class."""
     known = strategy_of_class(java_class or "")

@@ -53,17 +53,17 @@ def assignments(  # noqa: PLR0913  a command line
     from streaming.read_model import ReadModel
 
     name = named(group, group_option)
-    broadcasting = False
+    without_owner = ""
 
     def ask(model: ReadModel) -> list[Queue]:
-        nonlocal broadcasting
+        nonlocal without_owner
         of = subject(model, name, cluster, instant(at))
-        broadcasting = last_told(model, of).message_model == "BROADCASTING"
+        without_owner = last_told(model, of).without_owner
         found = queues_of(model, of, topic, retry=retry)
         return [queue for queue in found if not problems or _is_problem(queue)]
 
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
-        return _draw(queues, now, broadcasting=broadcasting)
+        return _draw(queues, now, without_owner)
 
     present(ask, draw, Queue, Output(output, watch, every), current=at is None)
 
@@ -86,7 +86,7 @@ def _waiting(queue: Queue) -> Cell:
     return Cell(text, "dim" if queue.waiting_is_stale else "")
 
 
-def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> RenderableType:
+def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableType:
     if not queues:
         return Text("No queue.")
     table = Grid(
@@ -105,7 +105,7 @@ def _draw(queues: Sequence[Queue], now: int, *, broadcasting: bool) -> Renderabl
         ]
     )
     for queue in queues:
-        owner = Cell("every client" if broadcasting else "unassigned", "" if broadcasting else "yellow")
+        owner = Cell(without_owner, "yellow" if without_owner == "unassigned" else "")
         expected = Cell("same", "dim") if queue.owner and queue.expected_owner == queue.owner else None
         table.add(
             words.queue_name(queue.topic, queue.broker, queue.queue_id),

@@ -59,7 +59,7 @@ def _draw(changes: Sequence[OwnerChange], span: str) -> RenderableType:
     for change in changes:
         table.add(
             words.queue_name(change.topic, change.broker, change.queue_id),
-            change.from_client or Cell("nobody", "yellow"),
-            change.to_client or Cell("nobody", "yellow"),
+            change.from_client or (Cell("did not exist", "dim") if change.is_new else Cell("unassigned", "yellow")),
+            change.to_client or Cell("unassigned", "yellow"),
         )
     return table

@@ -28,6 +28,12 @@ from streaming.cli.output import health, present, section
 from streaming.queries import words
 from streaming.queries.answers import Coverage, Group, Member, Overview
 
+_SHARED = {
+    "every client": "each client reads them all",
+    "shared": "its clients share them",
+    words.NOT_KNOWN: "who has which is not known",
+}
+"""What is said of a group whose clients do not divide its queues; see `words.without_owner`."""
 _MEMBERS = 20
 """So many are listed; of more, those with the most and the fewest queues."""
 
@@ -81,7 +87,7 @@ def _facts(group: Group, now: int) -> Iterator[str]:
     yield f"{kind}, {words.strategy_name(group.strategy)}, updated {words.moment(group.time, now)} UTC"
     topics = [visible(told) for told in group.subscriptions if not told.startswith(RETRY_TOPIC_PREFIX)]
     yield f"subscribes {', '.join(topics) or 'nothing that is known'}"
-    unowned = "each client reads them all" if group.unowned is None else f"{group.unowned:,} unassigned"
+    unowned = _SHARED.get(group.without_owner, f"{group.unowned or 0:,} unassigned")
     yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
 
 
@@ -105,7 +111,10 @@ def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
     ]
     yield Text(f"judged by {' and '.join(sources) or 'nothing: no source tells of it'}")
     if coverage.silent_rules:
-        yield Text(f"silent for want of telemetry: {', '.join(coverage.silent_rules)}", style=health("UNKNOWN").style)
+        yield Text(
+            f"silent for want of telemetry, or not applicable: {', '.join(coverage.silent_rules)}",
+            style=health("UNKNOWN").style,
+        )
 
 
 def _members(group: Group, members: Sequence[Member]) -> RenderableType:

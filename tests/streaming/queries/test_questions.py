@@ -288,6 +288,15 @@ def test_an_owner_is_none_where_the_history_says_so_even_if_an_older_state_named
     assert (after.owner, after.since) == (None, END - 2_000)
 
 
+def test_a_queue_that_did_not_exist_yet_was_not_unassigned(model):
+    with pytest.raises(NotFoundError, match="had no queue Late@b:0 at that time: telemetry knows it from 2027-01-15"):
+        who_owned(model, "calm", "Late", "b", 0, at=END - 4_000)
+    [change] = diff(model, "calm", END - 4_000, END - 2_500)
+    assert (change.from_client, change.to_client, change.is_new) == (None, "a", True)
+    [later] = diff(model, "calm", END - 2_500, END)
+    assert (later.from_client, later.to_client, later.is_new) == ("a", None, False)
+
+
 def test_sql_gives_what_json_has(model):
     answer = sql(
         model,
