@@ -1,0 +1,105 @@
+"""Hook and polls together are never less exact than either alone, for each kind of row, against the simulation's truth.
+
+Compared are owners, members and incidents; the pauses and costs of rebalances are not.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cache
+
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, IncidentTransition
+from rebalance_model.simulation.cluster import START
+from rebalance_model.simulation.truth import Owned
+from tests.core.simulation.run import Told, tell
+from tests.support.folding import folded
+
+STORIES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
+SETTLED = START + 30_000
+A_SECOND = 1_000
+AT_THE_SAME_ANSWER = 2_000
+"""By both an incident opens at the first evidence of either; what is judged at an answer of either, a tick later."""
+Queue = tuple[str, str, str, int]
+
+
+@cache
+def story(name: str) -> tuple[Told, dict[str, list[AnyEffect]]]:
+    """A story, and what each kind of its telemetry leads to."""
+    told = tell(name, hook=True, poll=True)
+    kinds = {kind: [e for e in told.events if e.source_id.startswith(kind)] for kind in ("hook", "poll")}
+    return told, {kind: folded(events) for kind, events in {**kinds, "both": told.events}.items()}
+
+
+def place(group: str, mq: MessageQueue) -> Queue:
+    return group, mq.topic, mq.broker, mq.queue_id
+
+
+def wrong_owners(told: Told, effects: Iterable[AnyEffect]) -> int:
+    """At how many (second, queue) the owner shown is none of those that have it in truth."""
+    shown: defaultdict[Queue, list[tuple[int, int, str | None]]] = defaultdict(list)
+    for e in effects:
+        if isinstance(e, AssignmentChange):
+            owner = e.client_id if e.action == "ASSIGNED" else None
+            shown[e.group, e.topic, e.broker, e.queue_id].append((e.time, e.seq, owner))
+    truth: defaultdict[Queue, list[Owned]] = defaultdict(list)
+    for one in told.cluster.world.truth.records:
+        if isinstance(one, Owned) and not one.queue.is_retry:
+            truth[place(one.group, one.queue)].append(one)
+    end, wrong = max(event.time for event in told.events), 0
+    for queue, owned in truth.items():
+        for at in range(SETTLED, end - A_SECOND, A_SECOND):
+            owners = {one.client_id for one in owned if one.begin <= at and (one.end is None or at < one.end)}
+            known = bisect_right(shown[queue], at, key=lambda row: row[0])
+            wrong += (shown[queue][known - 1][2] if known else None) not in (owners or {None})
+    return wrong
+
+
+def wrong_members(told: Told, effects: Iterable[AnyEffect]) -> int:
+    """Of how many groups the members shown at the story's end are not those that its brokers list."""
+    last = {e.group: set(e.members) for e in effects if isinstance(e, GroupSnapshot)}
+    return sum(
+        members != {client for broker in told.cluster.brokers.values() for client in _listed(broker, group)}
+        for group, members in last.items()
+    )
+
+
+def _listed(broker: object, group: str) -> list[str]:
+    info = broker.manager.consumer_table.get(group)
+    return info.client_ids() if info is not None else []
+
+
+def opened(effects: Iterable[AnyEffect]) -> dict[tuple[str, str, str], int]:
+    """When each incident first opened."""
+    found: dict[tuple[str, str, str], int] = {}
+    for e in effects:
+        if isinstance(e, IncidentTransition) and e.transition == "OPENED":
+            found.setdefault((e.group, e.code, e.subject), e.time)
+    return found
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_owners_are_no_less_exact(name):
+    told, by = story(name)
+    wrong = Counter({kind: wrong_owners(told, effects) for kind, effects in by.items()})
+    assert wrong["both"] <= min(wrong["hook"], wrong["poll"]), wrong
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_members_are_no_less_exact(name):
+    told, by = story(name)
+    wrong = {kind: wrong_members(told, effects) for kind, effects in by.items()}
+    assert wrong["both"] <= min(wrong["hook"], wrong["poll"]), wrong
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_an_incident_opens_no_later_and_none_opens_that_neither_opens(name):
+    _, by = story(name)
+    alone = [opened(by["hook"]), opened(by["poll"])]
+    both = opened(by["both"])
+    assert both.keys() == alone[0].keys() | alone[1].keys()
+    for incident, at in both.items():
+        first = min(one[incident] for one in alone if incident in one)
+        assert at <= first + AT_THE_SAME_ANSWER, (incident, at - first)
