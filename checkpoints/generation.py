@@ -23,6 +23,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
+from checkpoints.swap import Swap
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import arrow_schema
 from schemas.tables import DERIVED, PARTITIONED_BY, TABLES
@@ -63,11 +64,20 @@ class Manifest(msgspec.Struct, frozen=True):
     basis: Basis
     tables: tuple[str, ...] = tuple(TABLES)
     """Which tables there were: one that a later release adds is made, not missed."""
+    seed: str = ""
+    """The rebuild whose state the operator goes on from; empty: its checkpoint's own."""
+    swapped: dict[str, str] = {}
+    """By table, the swap that last put other rows into it."""
+    swap: Swap | None = None
+    """What has been decided, and is not known to be done."""
 
 
-def app_id(query: str, table: str, generation: str) -> str:
-    """Delta's application id of a query's appends to a table."""
-    return f"{query}/{table}/{generation}"
+def app_id(query: str, table: str, generation: str, swap_id: str = "") -> str:
+    """Delta's application id of a query's appends to a table.
+
+    After a swap (`Manifest.swapped`) it is another one: a batch that had been begun appends its rows anew.
+    """
+    return f"{query}/{table}/{generation}" + (f"/{swap_id}" if swap_id else "")
 
 
 @contextmanager
@@ -79,18 +89,19 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
     """
     checkpoints.mkdir(parents=True, exist_ok=True)
     with _locked(checkpoints):
+        complete_swap(checkpoints, tables)
         found = verify(checkpoints, tables)
         if found is not None:
             _check_basis(found.basis, checkpoints, basis)
-        generation = found.generation if found else secrets.token_hex(8)
+        found = found or Manifest(secrets.token_hex(8), basis)
         there = _tables_in(tables)
         for table in TABLES:
             if table in there:
                 _add_columns(there[table], table)
             else:
-                _create(tables / table, table, generation)
-        _write_manifest(checkpoints, Manifest(generation, basis))
-        yield generation
+                _create(tables / table, table, found.generation)
+        _write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, tables=tuple(TABLES)))
+        yield found.generation
 
 
 def verify(checkpoints: Path, tables: Path) -> Manifest | None:
@@ -100,6 +111,8 @@ def verify(checkpoints: Path, tables: Path) -> Manifest | None:
         UserError: checkpoints and tables do not belong together.
     """
     found, there = read_manifest(checkpoints), _tables_in(tables)
+    if found is not None and found.swap is not None:
+        return found  # the next start completes it, and looks then
     if found is None:
         _check_nothing_is_there(checkpoints, there)
     else:
@@ -120,6 +133,34 @@ def read_manifest(checkpoints: Path) -> Manifest | None:
         return None
     except msgspec.DecodeError as error:
         raise UserError(f"{file} can't be read ({error}): restore it, or start under a new runtime.root.") from None
+
+
+def is_claimed(checkpoints: Path) -> bool:
+    """Whether a run works on the checkpoints."""
+    try:
+        with _locked(checkpoints):
+            return False
+    except UserError:
+        return True
+
+
+def decide_swap(checkpoints: Path, swap: Swap) -> None:
+    """Decide that tables get other rows, for `complete_swap` to do: from now on nothing goes on before that is done."""
+    found = read_manifest(checkpoints)
+    if found is None:
+        raise UserError(f"There is no {checkpoints / _MANIFEST}: start `rebalance-watch run` first.")
+    _write_manifest(checkpoints, msgspec.structs.replace(found, swap=swap))
+
+
+def complete_swap(checkpoints: Path, tables: Path) -> None:
+    """Do what has been decided and is not done, as after a crash."""
+    found = read_manifest(checkpoints)
+    if found is None or found.swap is None:
+        return
+    swap = found.swap
+    swap.apply(checkpoints, tables)
+    swapped = found.swapped | dict.fromkeys(swap.tables, swap.swap_id)
+    _write_manifest(checkpoints, msgspec.structs.replace(found, seed=swap.seed, swapped=swapped, swap=None))
 
 
 def last_batch(checkpoint: Path) -> int | None:
@@ -175,7 +216,9 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
                 continue
             if there[name].metadata().configuration.get(PROPERTY) != found.generation:
                 raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
-            written = there[name].transaction_version(app_id(query, name, found.generation))
+            written = there[name].transaction_version(
+                app_id(query, name, found.generation, found.swapped.get(name, ""))
+            )
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
@@ -217,8 +260,8 @@ def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
 
 def _write_manifest(checkpoints: Path, manifest: Manifest) -> None:
     """Write it, and the policy once more as the file that `--policy` takes."""
-    _replace(checkpoints / _POLICY, _as_toml(manifest.basis.policy).encode())
-    _replace(checkpoints / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    replace(checkpoints / _POLICY, _as_toml(manifest.basis.policy).encode())
+    replace(checkpoints / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 def _as_toml(policy: Policy) -> str:
@@ -230,7 +273,7 @@ def _as_toml(policy: Policy) -> str:
     )
 
 
-def _replace(file: Path, content: bytes) -> None:
+def replace(file: Path, content: bytes) -> None:
     """Write a file that is there either as it was or complete, also after a crash."""
     temporary = file.with_name(f".{file.name}.tmp")
     with temporary.open("wb") as out:

@@ -20,12 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
-from checkpoints.generation import OPERATOR, Basis, claimed
+from checkpoints.generation import OPERATOR, Basis, claimed, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.archive import start_archive
 from streaming.errors import UserError
 from streaming.operator import effects_of
+from streaming.rebuild.folder import Folder
+from streaming.rebuild.take_over import take_over
 from streaming.session import OPERATOR_POOL, alive, in_pool, spark_session
 from streaming.settings import Settings
 from streaming.sinks import TableSink, write_effects
@@ -60,9 +62,16 @@ class Batch:
 class Running:
     """The job's queries: started at the beginning of a ``with``, stopped between two batches at its end."""
 
-    def __init__(self, starts: Sequence[Callable[[], StreamingQuery]], logs: Path) -> None:
+    def __init__(
+        self,
+        starts: Sequence[Callable[[], StreamingQuery]],
+        logs: Path,
+        is_interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._starts = starts
         self._logs = logs
+        self.is_interrupted = is_interrupted
+        """Whether the queries are to end, and the job is to be started again: a rebuild waits to be swapped in."""
         self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
         self._queries: list[StreamingQuery] = []
 
@@ -79,14 +88,14 @@ class Running:
         _stop(self._queries)
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
-        """Each micro-batch as it ends, until all queries have ended or ``stopping`` is set (from anywhere).
+        """Each micro-batch as it ends, until all queries have ended, or ``stopping`` is set, or `is_interrupted`.
 
         Raises:
             UserError: a query failed.
         """
         told = dict.fromkeys((query.name for query in self._queries), -1)
         running = True
-        while running and not stopping.wait(_LOOK_SECONDS):
+        while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
             running = any(query.isActive for query in self._queries)  # before the look, so that none is missed
             for index, query in enumerate(self._queries):
                 for batch in _batches(query, after=told[query.name]):
@@ -106,7 +115,7 @@ class Running:
 
 @contextmanager
 def running(settings: Settings, policy: Policy, *, available_now: bool = False) -> Iterator[Running]:
-    """Start both queries; at the end, stop each between two batches.
+    """Start both queries, after a swap if a rebuild waits for one; at the end, stop each between two batches.
 
     Args:
         settings: where the log and the tables are.
@@ -127,13 +136,50 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
     )
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
         spark = spark_session(settings, "rebalance-watch")
+        logs = settings.runtime.root / "logs"
+        take_over(
+            settings.runtime.checkpoints,
+            settings.runtime.tables,
+            partial(_archive_to_end, spark, settings, generation, logs),
+        )
         starts = (
             partial(start_operator, spark, settings, policy, generation, available_now=available_now),
             partial(start_archive, spark, settings, generation, available_now=available_now),
         )
-        logs = settings.runtime.root / "logs"
-        with alive(logs), Running(starts, logs) as job:
+        rebuilds = Folder(settings.runtime.checkpoints)
+        with alive(logs), Running(starts, logs, lambda: rebuilds.ready() is not None) as job:
             yield job
+
+
+@contextmanager
+def claimed_as_is(settings: Settings) -> Iterator[None]:
+    """Hold the checkpoints and tables as the last run did, without a query; swaps in a rebuild that waits for it.
+
+    Raises:
+        UserError: another run holds them, or they do not belong together.
+    """
+    manifest = read_manifest(settings.runtime.checkpoints)
+    if manifest is None:
+        raise UserError(
+            f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
+        )
+    with claimed(settings.runtime.checkpoints, settings.runtime.tables, manifest.basis) as generation:
+
+        def archive_to_end() -> None:
+            check_source(settings)
+            spark = spark_session(settings, "rebalance-watch")
+            _archive_to_end(spark, settings, generation, settings.runtime.root / "logs")
+
+        take_over(settings.runtime.checkpoints, settings.runtime.tables, archive_to_end)
+        yield
+
+
+def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:
+    """Archive all that is in the log."""
+    start = partial(start_archive, spark, settings, generation, available_now=True)
+    with alive(logs), Running([start], logs) as job:
+        for _ in job.batches(threading.Event()):
+            pass
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
@@ -150,21 +196,25 @@ def start_operator(
     spark: SparkSession, settings: Settings, policy: Policy, generation: str, *, available_now: bool
 ) -> StreamingQuery:
     """Start the stateful query."""
+    checkpoints = settings.runtime.checkpoints
+    manifest = read_manifest(checkpoints)
+    assert manifest is not None  # noqa: S101  `claimed`
     effects = effects_of(
         read_log(spark, settings),
         policy,
         partitions=settings.source.partitions,
         state_partitions=settings.job.state_partitions,
         keyed=settings.source.kind == "kafka",
+        seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
     ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
-    sink = TableSink(settings.runtime.tables, OPERATOR, generation)
+    sink = TableSink(settings.runtime.tables, OPERATOR, generation, manifest.swapped)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         write_effects(batch, sink, batch_id)
 
     in_pool(spark, OPERATOR_POOL)
     writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
-    writer = writer.option("checkpointLocation", str(settings.runtime.checkpoints / OPERATOR))
+    writer = writer.option("checkpointLocation", str(checkpoints / OPERATOR))
     seconds = settings.job.trigger_seconds
     return (
         writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")

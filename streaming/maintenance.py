@@ -214,7 +214,7 @@ class _Rewriter:
             f"COPY ({wanted}) TO {literal(str(path))}"
             f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
         )
-        stats = self._stats(path)
+        stats = stats_of(self._database, self._table, path)
         if stats["numRecords"] != count:
             raise UserError(
                 f"The files of {self._table} have {stats['numRecords']} rows, but their log says {count}: nothing was "
@@ -225,19 +225,6 @@ class _Rewriter:
             json.dumps(stats),
         )  # fmt: skip
         self._replace(files, [added], data_change=data_change)
-
-    def _stats(self, path: Path) -> dict[str, Any]:
-        """What the log tells of a file, for readers to skip it by."""
-        known = [column.name for column in columns(self._table) if column.name in _STATS]
-        told = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
-        query = f"SELECT count(*), {told} FROM read_parquet(?)"  # noqa: S608  the contract's names
-        [(count, *found)] = self._database.execute(query, [str(path)]).fetchall()
-        return {
-            "numRecords": count,
-            "minValues": dict(zip(known, found[::3], strict=True)),
-            "maxValues": dict(zip(known, found[1::3], strict=True)),
-            "nullCount": {name: count - there for name, there in zip(known, found[2::3], strict=True)},
-        }
 
     def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
         """Commit it: no reader sees one without the other."""
@@ -264,6 +251,20 @@ class _Rewriter:
         except CommitFailedError:
             raise UserError(_MEANWHILE.format(self._table)) from None
         self._there.update_incremental()
+
+
+def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
+    """Return what Delta's log tells of a table's Parquet file, for readers to skip it by."""
+    known = [column.name for column in columns(table) if column.name in _STATS]
+    told = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
+    query = f"SELECT count(*), {told} FROM read_parquet(?)"  # noqa: S608  the contract's names
+    [(count, *found)] = database.execute(query, [str(path)]).fetchall()
+    return {
+        "numRecords": count,
+        "minValues": dict(zip(known, found[::3], strict=True)),
+        "maxValues": dict(zip(known, found[1::3], strict=True)),
+        "nullCount": {name: count - there for name, there in zip(known, found[2::3], strict=True)},
+    }
 
 
 def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:

@@ -12,8 +12,9 @@ stops the job. With files that is a number that came after a later one, or an mt
 There is no domain logic here: decode, fold, encode.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.policy import Policy
 from streaming.errors import UserError
 from streaming.log.files import position_of
+from streaming.rebuild.seed import read_seed
 
 EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
 """An effect on its way to the sink: its table, and itself as JSON."""
@@ -49,7 +51,9 @@ class Position(NamedTuple):
     stamp: int
 
 
-def effects_of(log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool) -> DataFrame:
+def effects_of(  # noqa: PLR0913  what a checkpoint is made with
+    log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool, seeds: Path | None = None
+) -> DataFrame:
     """What the telemetry leads to: rows of `EFFECT_SCHEMA`.
 
     Args:
@@ -58,6 +62,7 @@ def effects_of(log: DataFrame, policy: Policy, *, partitions: int, state_partiti
         partitions: how many shards the log has; a row of a later one stops the job.
         state_partitions: Spark's number of state partitions.
         keyed: whether the transport has keys (Kafka) or not (files).
+        seeds: the states that the last rebuild made, see `streaming.rebuild.seed`; None: there was none.
     """
     keys = shard_keys(log.sparkSession, partitions, state_partitions)
     beyond = F.format_string(
@@ -70,7 +75,7 @@ def effects_of(log: DataFrame, policy: Policy, *, partitions: int, state_partiti
         log.select(shard.alias("shard"), "partition", "offset", "stamp", "key", "value")
         .groupBy("shard")
         .transformWithStateInPandas(
-            statefulProcessor=ShardProcessor(policy, keyed=keyed),
+            statefulProcessor=ShardProcessor(policy, keyed=keyed, seeds=seeds),
             outputStructType=EFFECT_SCHEMA,
             outputMode="Append",
             timeMode="None",
@@ -95,13 +100,14 @@ def shard_keys(spark: SparkSession, partitions: int, state_partitions: int) -> l
 class ShardProcessor(StatefulProcessor):
     """Folds the rows of a shard into its state."""
 
-    def __init__(self, policy: Policy, *, keyed: bool) -> None:
+    def __init__(self, policy: Policy, *, keyed: bool, seeds: Path | None = None) -> None:
         self._policy = msgspec.msgpack.encode(policy)
         self._keyed = keyed
+        self._seeds = seeds
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state; called for each task."""
-        self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, blob BINARY")
+        self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, seed STRING, blob BINARY")
         self._buffer = handle.getListState("buffer", "chunk BINARY")
         self._groups = _SparkGroups(handle.getMapState("groups", "key STRING", "blob BINARY"))
 
@@ -113,15 +119,13 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Fold one batch's rows of one shard, in the order of the log."""
         del key, timerValues
-        state = self._shard.get()
-        last = Position(state[0], state[1]) if state else None
-        saved = Saved(bytes(state[2]), tuple(bytes(chunk) for (chunk,) in self._buffer.get())) if state else None
         partition, ordered = collect(rows)
+        last, saved = self._state(partition, ordered[0].offset)
         check_order(partition, ordered, last, keyed=self._keyed)
         shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy))
         effects = list(fold(shard, ordered, keyed=self._keyed))
         end, kept = ordered[-1], shard.flush()
-        self._shard.update((end.offset, end.stamp, kept.blob))
+        self._shard.update((end.offset, end.stamp, self._seed_id, kept.blob))
         if kept.buffer:
             self._buffer.put([(chunk,) for chunk in kept.buffer])
         else:
@@ -137,12 +141,39 @@ class ShardProcessor(StatefulProcessor):
     def close(self) -> None:
         """Nothing is held."""
 
+    @property
+    def _seed_id(self) -> str:
+        return self._seeds.name if self._seeds is not None else ""
+
+    def _state(self, partition: int, first: int) -> tuple[Position | None, Saved | None]:
+        """How far the shard was folded, and the state to go on from: the seed, if that was not taken yet."""
+        state = self._shard.get()
+        if not state:
+            return None, None
+        last = Position(state[0], state[1])
+        if self._seeds is None or state[2] == self._seed_id:
+            return last, Saved(bytes(state[3]), tuple(bytes(chunk) for (chunk,) in self._buffer.get()))
+        seed = read_seed(self._seeds, partition)
+        if seed is None or not last.offset < seed.until <= first:
+            raise UserError(
+                f"The rebuilt state of partition {partition} does not go on at offset {first}: undo it with "
+                "`rebalance-watch rebuild --undo`."
+            )
+        self._groups.take(seed.groups)
+        return last, seed.saved
+
 
 class _SparkGroups:
     """Spark's map state as the core's `GroupStore`."""
 
     def __init__(self, groups: MapState) -> None:
         self._groups = groups
+
+    def take(self, groups: Mapping[str, bytes]) -> None:
+        """Have these in the place of all others."""
+        self._groups.clear()
+        for key, blob in groups.items():
+            self.put(key, blob)
 
     def get(self, key: str) -> bytes | None:
         found = self._groups.getValue((key,))

@@ -10,9 +10,9 @@ and a table knows only one of them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -37,6 +37,8 @@ class TableSink:
     tables: Path
     query: str
     generation: str
+    swapped: Mapping[str, str] = field(default_factory=dict)
+    """By table, the swap that last put other rows into it; see `app_id`."""
 
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
         """Append a batch's rows of one table with Spark, unless that was done before.
@@ -53,7 +55,7 @@ class TableSink:
             .write.format("delta")
             .mode("append")
             .partitionBy(*PARTITIONED_BY.get(table, ()))
-            .option("txnAppId", app_id(self.query, table, self.generation))
+            .option("txnAppId", self._application(table))
             .option("txnVersion", batch_id)
             .save(str(self.tables / table))
         )
@@ -61,11 +63,14 @@ class TableSink:
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
         """Append a batch's rows of one table from this process, unless that was done before."""
         there = DeltaTable(self.tables / table)
-        application = app_id(self.query, table, self.generation)
+        application = self._application(table)
         written = there.transaction_version(application)
         if written is None or written < batch_id:
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
             write_deltalake(there, rows, mode="append", commit_properties=transaction)
+
+    def _application(self, table: str) -> str:
+        return app_id(self.query, table, self.generation, self.swapped.get(table, ""))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from streaming.cli import (
     lab,
     maintain,
     metrics,
+    rebuild,
     replay,
     run,
     simulate,
@@ -53,6 +54,7 @@ app.add_typer(hook.app, name="hook")
 app.add_typer(incident.app, name="incident")
 app.command()(maintain.maintain)
 app.command()(metrics.metrics)
+app.command()(rebuild.rebuild)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")
 app.command()(run.run)

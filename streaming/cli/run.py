@@ -35,16 +35,21 @@ def run(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         stopping.set()
 
-    with job.running(settings, thresholds, available_now=available_now) as running:
-        # Only now: Spark's own handler, which it sets at its start, would throw away the batch under way.
-        signal.signal(signal.SIGINT, stop)
-        signal.signal(signal.SIGTERM, stop)
-        console.print(
-            f"running over the log in {source_identity(settings)}; tables in {settings.runtime.tables}", soft_wrap=True
-        )
-        for batch in running.batches(stopping):
-            effects = "" if batch.effects is None else f"{batch.effects:,} effects, "
+    while True:
+        with job.running(settings, thresholds, available_now=available_now) as running:
+            # Only now: Spark's own handler, which it sets at its start, would throw away the batch under way.
+            signal.signal(signal.SIGINT, stop)
+            signal.signal(signal.SIGTERM, stop)
             console.print(
-                f"{batch.query} batch {batch.number}: {batch.rows:,} rows, {effects}{batch.milliseconds:,} ms"
+                f"running over the log in {source_identity(settings)}; tables in {settings.runtime.tables}",
+                soft_wrap=True,
             )
+            for batch in running.batches(stopping):
+                effects = "" if batch.effects is None else f"{batch.effects:,} effects, "
+                console.print(
+                    f"{batch.query} batch {batch.number}: {batch.rows:,} rows, {effects}{batch.milliseconds:,} ms"
+                )
+        if stopping.is_set() or not running.is_interrupted():
+            break
+        console.print("swapping in the rebuild")
     console.print("ended" if stopping.is_set() else "everything in the log is in the tables")

@@ -155,13 +155,14 @@ class Ordering:
         self._policy = policy
         self._out: list[OutOfWait] = []
 
-    def push(self, event: AnyEvent, stamp: int, size: int) -> AnyEvent | None:
+    def push(self, event: AnyEvent, stamp: int, size: int, *, at_once: bool = False) -> AnyEvent | None:
         """Take the next row of the log.
 
         Args:
             event: the event.
             stamp: the log's own stamp of the row, epoch milliseconds.
             size: its bytes in the log.
+            at_once: whether it came together with the row before it, so that nobody has been waited for any longer.
 
         Returns:
             The event, on the timeline, if it is too late to be folded in its order; else None.
@@ -177,7 +178,7 @@ class Ordering:
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
         if isinstance(event, Tick):
-            self._hear(event, source, time, stamp)
+            self._hear(event, source, time, stamp, at_once=at_once)
         elif isinstance(event, BrokerStatus):
             self._note_reachable(event, time)
         if time < state.watermark:
@@ -291,7 +292,7 @@ class Ordering:
 
     # Ticks
 
-    def _hear(self, tick: Tick, source: Source, time: int, stamp: int) -> None:
+    def _hear(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> None:
         """A source has ticked: it lives, and time has gone on for the others."""
         state = self.state
         number = Sequence(instance_of(tick.source_id)[1], tick.seq)
@@ -306,7 +307,7 @@ class Ordering:
         step = min(time, stamp + self._policy.clock_skew) - state.highest
         if step > 0:
             state.highest += step
-            state.elapsed += min(step, self._step_max(source))
+            state.elapsed += 0 if at_once else min(step, self._step_max(source))
         source.heard = state.elapsed
         if source.unreachable_since is not None and time > source.unreachable_since:
             source.unreachable_since = None

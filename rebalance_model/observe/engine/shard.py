@@ -53,16 +53,17 @@ class Shard:
         self._ordering = Ordering(state.waiting, held, policy)
         self.timeline = Timeline(state.timeline, groups, policy)
 
-    def push(self, event: AnyEvent, stamp: int, size: int = 0) -> list[AnyRow]:
+    def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
         """Take the log's next event, and return what it, or what it completes, leads to.
 
         Args:
             event: the event.
             stamp: the log's own stamp of the row, epoch milliseconds.
             size: its bytes in the log.
+            at_once: whether it came together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        late = self._ordering.push(event, stamp, size)
+        late = self._ordering.push(event, stamp, size, at_once=at_once)
         seen = self._ordering.on_timeline(event)
         effects: list[AnyRow] = [*self._progress.observe(seen)] if isinstance(seen, GroupEvent) else []
         if late is not None:

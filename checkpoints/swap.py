@@ -1,0 +1,122 @@
+"""Puts other rows into tables, and the state that goes with them into place: after a rebuild, or to undo one.
+
+A swap is decided when it stands in ``generation.json``, and then done by whoever holds the checkpoints, now or at the
+next start: each step can be done again. Each table gets one Delta commit, which takes away all its files and adds the
+new ones. So a reader sees a table as it was or as it is, its folder and its id stay, and who lives long goes on.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import duckdb
+import msgspec
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from schemas.tables import PARTITIONED_BY
+from streaming.errors import UserError
+from streaming.maintenance import MARK, stats_of
+from streaming.read_model.files import files_of, folder_of
+from streaming.times import now_ms
+
+REBUILT_MARK = "rebalance_watch.rebuild"
+"""Marks the commits in the tables' history: their rows are those of the whole table, told anew."""
+_TRIES = 5
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """What is to be put in place. The paths are relative to the checkpoints, for they may be moved."""
+
+    swap_id: str
+    tables: tuple[str, ...]
+    """In this order; the others stay."""
+    rows: str
+    """Has a folder for each table, with its Parquet files."""
+    seed: str
+    """The id of the rebuild whose state the operator takes; empty: that of its checkpoint."""
+    operator: str = ""
+    """A copy of the operator's checkpoint that takes its place; empty: it stays."""
+
+    def apply(self, checkpoints: Path, tables: Path) -> None:
+        """Do it; what was done before is left out.
+
+        Raises:
+            UserError: a table is rewritten by somebody else all the time.
+        """
+        if self.operator:
+            copy_tree(checkpoints / self.operator, checkpoints / "operator")
+        for table in self.tables:
+            _replace_rows(tables / table, table, checkpoints / self.rows / table, self.swap_id)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Put a copy in the place of a folder; its files are links where the disk is the same, for none ever changes."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=_link)
+
+
+def copy_rows(tables: Path, target: Path, names: Iterable[str]) -> None:
+    """Keep the rows of tables as they are now: links to their files."""
+    shutil.rmtree(target, ignore_errors=True)
+    for name in names:
+        there = DeltaTable((tables / name).resolve())
+        for file in files_of(name, there):
+            copy = target / name / unquote(file.path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _link(str(folder_of(there) / unquote(file.path)), str(copy))
+
+
+def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
+    for _ in range(_TRIES):
+        there = DeltaTable(folder.resolve())
+        if there.transaction_version(swap_id) is not None:
+            return
+        added = list(_added(folder_of(there), table, rows, swap_id))
+        names = PARTITIONED_BY.get(table, ())
+        removed = [
+            RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
+            for file in files_of(table, there)
+        ]
+        try:
+            there.create_write_transaction(
+                [*added, *removed],
+                mode="append",
+                schema=there.schema(),
+                partition_by=list(names),
+                commit_properties=CommitProperties(
+                    custom_metadata={MARK: "true", REBUILT_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
+                ),
+            )
+        except CommitFailedError:
+            continue  # `maintain` was faster
+        return
+    raise UserError(
+        f"The table {table} is being rewritten by somebody else: stop `rebalance-watch maintain`, then try again."
+    )
+
+
+def _added(folder: Path, table: str, rows: Path, swap_id: str) -> Iterator[AddAction]:
+    """Link the files into the table's folder, where no reader sees them before the commit."""
+    with duckdb.connect(":memory:") as database:
+        for number, file in enumerate(sorted(rows.glob("**/*.parquet"))):
+            parent = file.relative_to(rows).parent
+            target = folder / parent / f"part-{number:05d}-{swap_id}.zstd.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            _link(str(file), str(target))
+            partition = dict(part.split("=", 1) for part in parent.parts)
+            stats = json.dumps(stats_of(database, table, target))
+            path = (parent / target.name).as_posix()
+            yield AddAction(path, target.stat().st_size, partition, now_ms(), True, stats)  # noqa: FBT003
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another disk
+        shutil.copy2(source, target)
