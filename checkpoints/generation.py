@@ -23,7 +23,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
-from checkpoints.swap import Swap
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import arrow_schema
 from schemas.tables import DERIVED, PARTITIONED_BY, TABLES
@@ -55,6 +54,20 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     state_version: int = 1
     """Of the operator's state; manifests from before version 2 do not say it."""
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """Other rows for tables, and the state that goes with them; paths are relative to the checkpoints."""
+
+    swap_id: str
+    tables: tuple[str, ...]
+    """In this order; the others stay."""
+    rows: str
+    """Has a folder for each table, with its Parquet files."""
+    seed: str
+    """The id of the rebuild whose state the operator takes; empty: that of its checkpoint."""
+    operator: str = ""
+    """A copy of the operator's checkpoint that takes its place; empty: it stays."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -157,8 +170,10 @@ def complete_swap(checkpoints: Path, tables: Path) -> None:
     found = read_manifest(checkpoints)
     if found is None or found.swap is None:
         return
+    from checkpoints.swap import apply  # noqa: PLC0415  brings DuckDB into the job's process
+
     swap = found.swap
-    swap.apply(checkpoints, tables)
+    apply(swap, checkpoints, tables)
     swapped = found.swapped | dict.fromkeys(swap.tables, swap.swap_id)
     _write_manifest(checkpoints, msgspec.structs.replace(found, seed=swap.seed, swapped=swapped, swap=None))
 

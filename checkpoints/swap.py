@@ -13,11 +13,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
-import msgspec
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from checkpoints.generation import OPERATOR, Swap
 from schemas.tables import PARTITIONED_BY
 from streaming.errors import UserError
 from streaming.maintenance import MARK, stats_of
@@ -29,29 +29,16 @@ REBUILT_MARK = "rebalance_watch.rebuild"
 _TRIES = 5
 
 
-class Swap(msgspec.Struct, frozen=True):
-    """What is to be put in place. The paths are relative to the checkpoints, for they may be moved."""
+def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
+    """Do what was decided; what was done before is left out.
 
-    swap_id: str
-    tables: tuple[str, ...]
-    """In this order; the others stay."""
-    rows: str
-    """Has a folder for each table, with its Parquet files."""
-    seed: str
-    """The id of the rebuild whose state the operator takes; empty: that of its checkpoint."""
-    operator: str = ""
-    """A copy of the operator's checkpoint that takes its place; empty: it stays."""
-
-    def apply(self, checkpoints: Path, tables: Path) -> None:
-        """Do it; what was done before is left out.
-
-        Raises:
-            UserError: a table is rewritten by somebody else all the time.
-        """
-        if self.operator:
-            copy_tree(checkpoints / self.operator, checkpoints / "operator")
-        for table in self.tables:
-            _replace_rows(tables / table, table, checkpoints / self.rows / table, self.swap_id)
+    Raises:
+        UserError: a table is rewritten by somebody else all the time.
+    """
+    if swap.operator:
+        copy_tree(checkpoints / swap.operator, checkpoints / OPERATOR)
+    for table in swap.tables:
+        _replace_rows(tables / table, table, checkpoints / swap.rows / table, swap.swap_id)
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -27,7 +27,6 @@ from streaming.archive import start_archive
 from streaming.errors import UserError
 from streaming.operator import effects_of
 from streaming.rebuild.folder import Folder
-from streaming.rebuild.take_over import take_over
 from streaming.session import OPERATOR_POOL, alive, in_pool, spark_session
 from streaming.settings import Settings
 from streaming.sinks import TableSink, write_effects
@@ -137,11 +136,7 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
     with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
-        take_over(
-            settings.runtime.checkpoints,
-            settings.runtime.tables,
-            partial(_archive_to_end, spark, settings, generation, logs),
-        )
+        _take_over(settings, partial(_archive_to_end, spark, settings, generation, logs))
         starts = (
             partial(start_operator, spark, settings, policy, generation, available_now=available_now),
             partial(start_archive, spark, settings, generation, available_now=available_now),
@@ -170,8 +165,15 @@ def claimed_as_is(settings: Settings) -> Iterator[None]:
             spark = spark_session(settings, "rebalance-watch")
             _archive_to_end(spark, settings, generation, settings.runtime.root / "logs")
 
-        take_over(settings.runtime.checkpoints, settings.runtime.tables, archive_to_end)
+        _take_over(settings, archive_to_end)
         yield
+
+
+def _take_over(settings: Settings, archive_to_end: Callable[[], None]) -> None:
+    if Folder(settings.runtime.checkpoints).ready() is not None:
+        from streaming.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
+
+        take_over(settings.runtime.checkpoints, settings.runtime.tables, archive_to_end)
 
 
 def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:

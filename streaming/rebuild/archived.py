@@ -9,6 +9,7 @@ the slowest as it always does.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rebalance_model.observe.decoding import RejectedError, decode
@@ -144,7 +145,7 @@ def _moment(corrections: dict[str, list[tuple[int, int]]]) -> str:
     cases = []
     for name, known in corrections.items():
         first, *later = [correction for _, correction in known[1:]]
-        for (_, correction), (until, _) in zip(known[1:], known[2:], strict=False):
+        for (_, correction), (until, _) in pairwise(known[1:]):
             cases.append(f"WHEN {source} = {literal(name)} AND t.offset < {until} THEN {correction}")
         cases.append(f"WHEN {source} = {literal(name)} THEN {later[-1] if later else first}")
     return f"t.time - CASE {' '.join(cases)} ELSE 0 END" if cases else "t.time"

@@ -9,13 +9,14 @@ import structlog
 from checkpoints.generation import (
     ARCHIVE,
     OPERATOR,
+    Swap,
     complete_swap,
     decide_swap,
     read_manifest,
     replace,
 )
 from checkpoints.position import position_of_query
-from checkpoints.swap import Swap, copy_rows, copy_tree
+from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.progress import KEY
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
 from schemas.tables import DERIVED
