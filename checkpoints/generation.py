@@ -29,6 +29,8 @@ from schemas.tables import DERIVED, PARTITIONED_BY, TABLES
 from streaming.errors import UserError
 
 PROPERTY = "rebalance_watch.generation"
+SWAP_MARK = "rebalance_watch.swap"
+"""Marks the commits of a swap in the tables' history: their rows are all that the table has from then on."""
 OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {

@@ -17,15 +17,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from checkpoints.generation import OPERATOR, Swap
+from checkpoints.generation import OPERATOR, SWAP_MARK, Swap
 from schemas.tables import PARTITIONED_BY
 from streaming.errors import UserError
 from streaming.maintenance import MARK, stats_of
 from streaming.read_model.files import files_of, folder_of
 from streaming.times import now_ms
 
-REBUILT_MARK = "rebalance_watch.rebuild"
-"""Marks the commits in the tables' history: their rows are those of the whole table, told anew."""
 _TRIES = 5
 
 
@@ -42,9 +40,9 @@ def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Put a copy in the place of a folder; its files are links where the disk is the same, for none ever changes."""
+    """Put a copy in the place of a folder."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, copy_function=_link)
+    shutil.copytree(source, target)
 
 
 def copy_rows(tables: Path, target: Path, names: Iterable[str]) -> None:
@@ -76,7 +74,7 @@ def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
                 schema=there.schema(),
                 partition_by=list(names),
                 commit_properties=CommitProperties(
-                    custom_metadata={MARK: "true", REBUILT_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
+                    custom_metadata={MARK: "true", SWAP_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
                 ),
             )
         except CommitFailedError:

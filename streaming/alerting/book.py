@@ -15,6 +15,9 @@ SILENCED = "SILENCED"
 SUMMARY = "SUMMARY"
 REFUSED = "REFUSED"
 """How `AlertDelivery.detail` begins where a channel did not take a message because of what it holds."""
+REBUILT = "REBUILT"
+"""How `AlertDelivery.detail` begins where a rebuild put an incident in the place of the one whose id follows: what was
+told of that one was told of this one."""
 _OPENING = {"OPENED", "ESCALATED"}
 _NOT_TOLD = {"RECLASSIFIED", "DEESCALATED"}
 """Held back as nobody is told such a transition, whatever else holds the incident back."""
@@ -39,6 +42,8 @@ class Known:
     told: dict[str, Told] = field(default_factory=dict)
     silenced: bool = False
     """It would have been told, but for a silence."""
+    former_ids: tuple[str, ...] = ()
+    """Which ids it had before a rebuild."""
 
 
 @dataclass
@@ -94,6 +99,8 @@ class Book:
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
         self.lanes: dict[str, Lane] = {}
+        self._renamed: dict[str, str] = {}
+        """By an incident's id of before a rebuild, the one of now: what is still on its way has the former."""
 
     def apply(self, row: AlertDelivery) -> None:
         """Fold one row."""
@@ -138,11 +145,31 @@ class Book:
 
     def _held(self, row: AlertDelivery) -> None:
         alert = _alert(row)
+        if row.detail.startswith(f"{REBUILT} "):
+            self._rename(row.detail.removeprefix(f"{REBUILT} "), alert)
+            return
         if alert.transition.transition == "RESOLVED":
             self.known.pop(row.incident_id, None)
             return
         known = self._know(alert)
         known.silenced = row.detail.startswith(SILENCED) or (known.silenced and row.detail in _NOT_TOLD)
+
+    def _rename(self, former: str, alert: Alert) -> None:
+        """Go on with what is known of an incident under the id that it has now."""
+        incident_id = alert.transition.incident_id
+        known = self.known.pop(former, Known(alert.transition))
+        known.last = alert.transition
+        self.known[incident_id] = known
+        if former == incident_id:
+            return
+        known.former_ids = (*known.former_ids, former)
+        self._renamed = {old: incident_id if new == former else new for old, new in self._renamed.items()}
+        self._renamed[former] = incident_id
+        self._renamed.pop(incident_id, None)
+        for lane in self.lanes.values():
+            if former in lane.heard:
+                lane.heard.remove(former)
+                lane.heard.add(incident_id)
 
     def _queued(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
         alert = _alert(row)
@@ -163,12 +190,13 @@ class Book:
 
     def _ended(self, row: AlertDelivery, channel: str, lane: Lane) -> None:
         lane.waiting.pop(row.key, None)
+        incident_id = self._renamed.get(row.incident_id, row.incident_id)
         if row.message == "RESOLVED":
-            lane.heard.discard(row.incident_id)
+            lane.heard.discard(incident_id)
         elif row.step == "SENT":
-            lane.heard.add(row.incident_id)
-        elif not lane.will_hear(row.incident_id) and row.incident_id in self.known:
-            self.known[row.incident_id].told.pop(channel, None)  # what was not opened is not closed
+            lane.heard.add(incident_id)
+        elif not lane.will_hear(row.incident_id) and incident_id in self.known:
+            self.known[incident_id].told.pop(channel, None)  # what was not opened is not closed
         packed = next((one for one in lane.packed if row.key in one.keys), None)
         if packed is None:
             return

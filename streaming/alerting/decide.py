@@ -17,8 +17,8 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
 from streaming.alerting.alert import Alert, Delivery, Kind, key_of
-from streaming.alerting.book import REFUSED, SILENCED, SUMMARY, Book, Known
-from streaming.alerting.config import AlertsConfig
+from streaming.alerting.book import REBUILT, REFUSED, SILENCED, SUMMARY, Book, Known
+from streaming.alerting.config import JOB_SILENT, SOURCE_SILENT, AlertsConfig
 from streaming.alerting.controls import Controls
 from streaming.alerting.route import remind_after, targets, wait
 
@@ -74,6 +74,29 @@ class Desk:
                 self._tell(transition, now)
             else:
                 self.take(transition, now)
+
+    def rebuilt(self, last: Iterable[IncidentTransition], now: int) -> None:
+        """Go on with other incidents, after a rebuild; ``last`` is the last transition of every one of them.
+
+        Of what was open and is, under the same code and subject, nobody is told again, whatever its id is now. What is
+        not open any more is resolved for who was told of it, and what nobody knows is told.
+        """
+        transitions = {one.incident_id: one for one in last}
+        open_now = {_subject(one): one for one in transitions.values() if one.transition != "RESOLVED"}
+        for incident_id, known in list(self.book.known.items()):
+            if known.last.code in {JOB_SILENT, SOURCE_SILENT}:
+                continue
+            now_open = open_now.get(_subject(known.last))
+            if now_open is not None:
+                self._hold(now_open, f"{REBUILT} {incident_id}", now)
+            else:
+                never_was = msgspec.structs.replace(known.last, time=now, seq=known.last.seq + 1)
+                end = transitions.get(incident_id, never_was)
+                self._resolved(msgspec.structs.replace(end, transition="RESOLVED"), known, now)
+        for transition in open_now.values():
+            known_now = self.book.known.get(transition.incident_id)
+            if known_now is None:
+                self._tell(transition, now)
 
     def look_again(self, now: int) -> None:
         """Tell what a silence held back that is over, and remind of what is open for long."""
@@ -133,7 +156,7 @@ class Desk:
 
     def _remind(self, known: Known, now: int) -> None:
         transition = known.last
-        if transition.incident_id in self.controls.acknowledged:
+        if not self.controls.acknowledged.isdisjoint((transition.incident_id, *known.former_ids)):
             return
         for channel, told in list(known.told.items()):
             after = remind_after(self._config, transition, channel)
@@ -197,3 +220,7 @@ class Desk:
         )  # fmt: skip
         self.book.apply(row)
         self._rows.append(row)
+
+
+def _subject(of: IncidentTransition) -> tuple[str, str, str, str]:
+    return of.cluster, of.group, of.code, of.subject

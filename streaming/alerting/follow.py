@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from checkpoints.generation import SWAP_MARK
 from streaming.errors import UserError
 from streaming.maintenance import MARK
 
@@ -30,6 +31,10 @@ class Commit(NamedTuple):
 
 class LostError(Exception):
     """The log or the files of versions that were not read yet are gone: read the table as a whole."""
+
+
+class SwappedError(LostError):
+    """The table has other rows now, as a whole: read them."""
 
 
 class Follower:
@@ -62,9 +67,12 @@ class Follower:
         """The appends since then, oldest first; each that was taken is not given again.
 
         Raises:
+            SwappedError: a rebuild put other rows in the place of all that was given.
             LostError: some of it can't be read any more.
         """
         while (actions := self._actions(self.version + 1)) is not None:
+            if self._columns and any(SWAP_MARK in action.get("commitInfo", ()) for action in actions):
+                raise SwappedError(f"what {self._table.name} had")
             rows, time = self._rows(actions), _time(actions)
             self.version += 1
             if rows is not None:

@@ -21,7 +21,7 @@ from streaming.alerting.config import AlertsConfig
 from streaming.alerting.dead_man import Watch
 from streaming.alerting.decide import Desk
 from streaming.alerting.deliver import Clock, Result, Sender
-from streaming.alerting.follow import Follower, LostError
+from streaming.alerting.follow import Follower, LostError, SwappedError
 from streaming.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
 from streaming.alerting.pack import AHEAD, pack
 from streaming.alerting.render import Texts
@@ -111,26 +111,36 @@ class Alerting:
                 self._desk.controls.take(controls_of(commit.rows))
         except LostError:
             self._desk.controls.take(controls_of(self._controls.whole().read_all()))
-        try:
-            if self._position is None:
-                self._catch_up(now)
-            for commit in self._incidents.new():
-                for transition in _transitions(commit.rows):
-                    self._desk.take(transition, now)
-        except LostError as error:
-            self._report(f"{error} is gone before it was read: going on with the incidents that are open now")
-            self._catch_up(now)
+        self._take_incidents(now)
         if self._is_due("silence", _SILENCE_LOOK_MS, now):
             for transition in self._watch.look(now, self._desk.book.known):
                 self._desk.take(transition, now)
         if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
             self._incidents.check()
 
+    def _take_incidents(self, now: int) -> None:
+        try:
+            if self._position is None:
+                self._catch_up(now)
+            for commit in self._incidents.new():
+                for transition in _transitions(commit.rows):
+                    self._desk.take(transition, now)
+        except SwappedError:
+            self._report("the incidents were rebuilt: going on with those that are open now")
+            self._desk.rebuilt(self._last_transitions(), now)
+        except LostError as error:
+            self._report(f"{error} is gone before it was read: going on with the incidents that are open now")
+            self._catch_up(now)
+
     def _catch_up(self, now: int) -> None:
+        self._desk.catch_up(self._last_transitions(), now)
+
+    def _last_transitions(self) -> list[IncidentTransition]:
+        """The last transition of every incident, oldest first."""
         last: dict[str, IncidentTransition] = {}
         for transition in _transitions(self._incidents.whole().read_all()):
             last[transition.incident_id] = transition
-        self._desk.catch_up(sorted(last.values(), key=lambda one: one.time), now)
+        return sorted(last.values(), key=lambda one: one.time)
 
     def _keep(self) -> None:
         rows = self._desk.take_rows()

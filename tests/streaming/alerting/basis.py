@@ -20,7 +20,8 @@ SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 def transition(incident: str = "i1", what: str = "OPENED", seq: int = 1, **fields: object) -> IncidentTransition:
     """A transition of an incident of queue 0 of `orders`."""
     given = {
-        "cluster": "c", "group": "orders", "time": NOW + seq, "seq": seq, "cause": "poll-1@1|c/orders|1",
+        "cluster": "c", "group": "orders", "time": NOW + seq, "known_at": NOW + seq, "seq": seq,
+        "cause": "poll-1@1|c/orders|1",
         "incident_id": incident, "code": "LAG_GROWTH", "sub_cause": "", "severity": "critical", "transition": what,
         "subject": "Orders@b:0", "opened_at": NOW, "topic": "Orders", "broker": "b", "queue_id": 0, "client_id": None,
         "evidence": '{"lag":7}', "explanation": "why", "first_step": "what", "parent": None,
