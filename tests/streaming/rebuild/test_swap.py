@@ -2,7 +2,11 @@
 
 import json
 import os
+import random
 import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -251,3 +255,33 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(root, monkeypatch, tmp_pa
         assert rows(root) == (new if manifest.seed else old)
         found[manifest.seed] += 1
     assert len(found) == 2, "no crash before the decision, or none after it"
+
+
+KILLED = """
+import sys
+from tests.streaming.rebuild.test_swap import Path, start
+print("ready", flush=True)
+start(Path(sys.argv[1]))
+"""
+
+
+def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
+    """As above, but the process is gone: nothing of it can tidy up."""
+    old, rng = rows(root), random.Random(1)
+    Folder(root / "checkpoints").announce(build(root / "checkpoints", root / "tables"))
+    shutil.copytree(root, tmp_path / "pristine")
+    began = time.monotonic()
+    start(root)
+    lasts, new = time.monotonic() - began, rows(root)
+    for _ in range(5):
+        shutil.rmtree(root)
+        shutil.copytree(tmp_path / "pristine", root)
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(rng.uniform(0, lasts))
+        process.kill()
+        process.wait()
+        Folder(root / "checkpoints").withdraw()
+        with claimed(root / "checkpoints", root / "tables", BASIS):
+            pass
+        assert rows(root) == (new if read_manifest(root / "checkpoints").seed else old)
