@@ -276,11 +276,10 @@ def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
     for _ in range(5):
         shutil.rmtree(root)
         shutil.copytree(tmp_path / "pristine", root)
-        process = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        time.sleep(rng.uniform(0, lasts))
-        process.kill()
-        process.wait()
+        with subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0, lasts))
+            process.kill()
         Folder(root / "checkpoints").withdraw()
         with claimed(root / "checkpoints", root / "tables", BASIS):
             pass
