@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.audit.answers import Row, Shown, ShownMove, ShownRebalance, rows, serving
 from tests.audit.claims import GroupClaims, claims
-from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs, interruption
+from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs
 from tests.audit.owners import GroupOwners, owners
 from tests.audit.quantities import Quantities, quantities
 from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value, queue_of
@@ -292,10 +292,7 @@ def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalanc
         for move in rebalance.moves:
             if move.former is not None and move.heir is not None and not is_retry(move.queue):
                 chain = [one for one in within if one.queue == move.queue]
-                if chain:
-                    _compare_move(result, place, rebalance, move, chain)
-                else:
-                    _compare_interruption(result, group, place, rebalance, move)
+                _compare_move(result, place, rebalance, move, chain)
     for one in raw:
         answered, hand_over = None, f"{one.former} to {one.heir}, {one.pause_ms} ms"
         missed = Difference("hand-over in a rebalance", one.taken, place, named(one.queue), answered, hand_over)
@@ -307,8 +304,7 @@ def _compare_rebalance(
 ) -> None:
     group = reading.owners[place]
     former = {one.queue: one.former for one in reversed(within)}
-    heirs = {one.queue: one.heir for one in within}
-    heirs = {queue: heir for queue, heir in heirs.items() if _owner(group, queue, rebalance.settled) is not None}
+    heirs = {one.queue: one.heir for one in within if _owner(group, one.queue, rebalance.settled) is not None}
     moved = sum(former[queue] != heir for queue, heir in heirs.items())
     moved += sum(_is_first(group, queue, rebalance) for queue in reading.queues(place, rebalance.settled))
     start, subject = rebalance.start, f"rebalance {rebalance.rebalance_id[:8]}"
@@ -349,15 +345,6 @@ def _compare_move(
     if len(chain) == 1:
         again, told = chain[0].read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
         result.check(_within(told, again), Difference("read again", taken, place, subject, told, again))
-
-
-def _compare_interruption(
-    result: Result, group: GroupOwners, place: Place, rebalance: ShownRebalance, move: ShownMove
-) -> None:
-    subject = f"{named(move.queue)} {move.former} to {move.heir} ({rebalance.rebalance_id[:8]})"
-    raw = interruption(group, move.queue, rebalance.start, rebalance.end)
-    fits = move.former == move.heir and raw is not None and move.pause_ms == raw
-    result.check(fits, Difference("pause, interrupted", rebalance.start, place, subject, move.pause_ms, raw))
 
 
 def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:

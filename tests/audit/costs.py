@@ -4,12 +4,11 @@ The pause runs from what the former owner did last (a granted lock, an answered 
 so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
 or for the former owner beyond the heir's first pull, and at most what it had pulled. A former owner that does not know
 yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts. A broker that
-restarts takes every queue from its owner, for it has forgotten the locks: what an owner does after that, before it or
-an heir has begun again, ends no pause.
+restarts takes every queue from its owner, for it has forgotten the locks: it is handed over, perhaps to the same client.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 
 from tests.audit.owners import Activity, Change, GroupOwners, QueueHistory
@@ -56,37 +55,34 @@ class HandOver:
 def hand_overs(group: GroupOwners) -> list[HandOver]:
     """All of one group, in order of time."""
     found = [
-        _hand_over(group, queue, history, *pair) for queue, history in group.queues.items() for pair in _pairs(history)
+        _hand_over(group, queue, history, *pair)
+        for queue, history in group.queues.items()
+        for pair in pairwise(_tenures(group, queue, history))
     ]
     return sorted(found, key=lambda one: (one.taken, one.queue))
 
 
-def interruption(group: GroupOwners, queue: Queue, since: int, until: int) -> int | None:
-    """How long a queue paused that its broker's restart, within a span, took from its owner, who has it again."""
-    for restart in group.restarts[queue[1]]:
-        history = group.queues[queue]
-        owner = history.owners().at(restart)
-        if since <= restart <= until and owner is not None and owner.value is not None:
-            activity = history.by_client[owner.value]
-            resumed, stopped = _resumed(group, activity, restart), _stopped(activity, restart, restart)
-            return None if resumed is None or stopped is None else resumed - stopped
-    return None
+def _tenures(group: GroupOwners, queue: Queue, history: QueueHistory) -> list[Change]:
+    """Who took the queue when; a client that goes on after a restart of the broker, which forgot it, takes it again."""
+    taken = [change for change in history.changes if change.client is not None]
+    again = [(change.client, restart) for restart in group.restarts[queue[1]] if (change := _before(history, restart))]
+    for client, restart in again:
+        begins = _resumes(group.ordered, history.by_client[client or ""], restart)
+        after = next((change.time for change in history.changes if change.time >= restart), inf)
+        if client is not None and begins is not None and begins < after:
+            taken.append(Change(begins, client, ""))
+    return sorted(taken)
 
 
-def _resumed(group: GroupOwners, heir: Activity, since: int) -> int | None:
-    if group.ordered:
+def _before(history: QueueHistory, instant: int) -> Change | None:
+    return next((change for change in reversed(history.changes) if change.time < instant), None)
+
+
+def _resumes(ordered: bool, heir: Activity, since: int) -> int | None:
+    """When a client is granted the lock, or of a concurrent queue pulls first, from then on."""
+    if ordered:
         return heir.first_grant(since)
-    return next((pull.first_time for pull in heir.pulls if pull.answered and pull.first_time >= since), None)
-
-
-def _pairs(history: QueueHistory) -> Iterator[tuple[Change, Change]]:
-    former = None
-    for change in history.changes:
-        if change.client is None:
-            continue
-        if former is not None:
-            yield former, change
-        former = change
+    return next((pull.first_time for pull in heir.pulls if pull.first_time >= since), None)
 
 
 def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: Change, after: Change) -> HandOver:
@@ -94,11 +90,16 @@ def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: 
     assert after.client is not None
     former, heir = history.by_client[before.client], history.by_client[after.client]
     first_pull = next((pull for pull in heir.pulls if pull.first_time >= after.time), None)
-    resumed = _resumed(group, heir, after.time)
-    lost = min((at for at in group.restarts[queue[1]] if before.time < at <= after.time), default=after.time)
-    stopped = _stopped(former, before.time, lost)
+    resumed = _resumes(group.ordered, heir, after.time)
+    lost = [time for time in group.restarts[queue[1]] if before.time < time < after.time]
+    regained = former.first_grant(lost[-1]) if lost else None
+    if group.ordered and lost and (regained is None or regained >= after.time):
+        stopped = _stopped(former, before.time, lost[-1])  # a pull without a lock consumes nothing
+    else:
+        stopped = _stopped(former, before.time, after.time)
     start = first_pull.first_offset if first_pull is not None else None
-    again = (one.time for one in history.changes if one.time >= after.time and one.client == before.client)
+    again = [one.time for one in history.changes if one.time >= after.time and one.client == before.client]
+    again += [after.time] if before.client == after.client else []
     return HandOver(
         queue, before.client, after.client, after.time, stopped, resumed, start, former, min(again, default=inf)
     )

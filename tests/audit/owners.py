@@ -109,8 +109,6 @@ class GroupOwners:
         self.ordered = False
         self.restarts: dict[str, list[int]] = defaultdict(list)
         """When each broker began anew: it knows no lock of before."""
-        self.restarts: dict[str, list[int]] = defaultdict(list)
-        """When each broker restarted, and forgot every lock."""
         self._listings: dict[str, Listing] = defaultdict(Listing)
         self._incarnations: dict[str, str] = {}
         self._channels: dict[tuple[str, str], str] = {}
@@ -157,7 +155,6 @@ class GroupOwners:
             self._incarnations[broker] = event.source_id
             self.restarts[broker].append(event.time)
             self._listings[broker].restart(event.time)
-            self.restarts[broker].append(event.time)
             self._channels = {place: c for place, c in self._channels.items() if place[0] != broker}
 
     # Members
