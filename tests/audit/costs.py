@@ -4,7 +4,7 @@ The pause runs from what the former owner did last (a granted lock, an answered 
 so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
 or for the former owner beyond the heir's first pull, and at most what it had pulled. A former owner that does not know
 yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts. A broker that
-restarts takes every queue from its owner, for it has forgotten the locks: it is handed over, perhaps to the same client.
+restarts takes every queue from its owner, for it has forgotten the locks, and hands it over, perhaps to the same one.
 """
 
 from dataclasses import dataclass
