@@ -51,7 +51,7 @@ class _Group:
 
 
 def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queues: int = 8) -> Iterator[AnyEvent]:
-    """The events of ``rounds`` rounds of one collector, in the order of their emission."""
+    """The events of ``rounds`` rounds of one collector, in the order of their emission; then it stops."""
     rng = random.Random(seed)
     cluster = [_group(number, clients, queues) for number in range(groups)]
     sequence: dict[str, int] = {}
@@ -70,6 +70,7 @@ def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queu
                 yield stamped(event_type, now, f"{CLUSTER}/{group.name}", group=group.name, asked=now - 5, **fields)
         for second in range(1, INTERVAL // 1000 + 1):
             yield stamped(Tick, begin + INTERVAL // 2 + second * 500, "")
+    yield stamped(Tick, START + rounds * INTERVAL + 1_000, "", end=True)
 
 
 def _group(number: int, clients: int, queues: int) -> _Group:
