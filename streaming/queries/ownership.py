@@ -19,12 +19,17 @@ def _age(stamp: str) -> str:
     return f"CASE WHEN {stamp} > $now THEN 0 ELSE $now - {stamp} END"
 
 
+_LOCK_AT = """
+CASE WHEN p.lock_at IS NULL THEN greatest(t.lock_at, c.lock_at) ELSE greatest(t.lock_at, p.lock_at) END
+"""
+"""A hook knows when the broker granted the lock; a client's stamp is at the latest that."""
+
 _QUEUES = f"""
 SELECT
     t.cluster, t.group, t.topic, t.broker, t.queue_id,
     CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END AS owner, o.since, t.expected_owner,
     t.locked,
-    CASE WHEN t.locked THEN {_age("greatest(t.lock_at, p.lock_at, c.lock_at)")} END AS lock_age_ms,
+    CASE WHEN t.locked THEN {_age(_LOCK_AT.strip())} END AS lock_age_ms,
     {_age("greatest(t.pull_at, p.pull_at, c.pull_at)")} AS pull_age_ms,
     {_age("greatest(t.consume_at, c.consume_at)")} AS consume_age_ms,
     {_age("p.commit_at")} AS commit_age_ms,

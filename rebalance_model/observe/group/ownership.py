@@ -65,6 +65,8 @@ def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | 
     if told is not None and told.holder in turn.state.members and not _denies(turn.state, told, mq):
         return told.holder
     claims = {c: _claim(turn, view, mq) for c, view in _holders(turn.state, mq)}
+    if told is not None and told.observed_at and _locks_are_told(turn, mq):
+        claims = {c: claim for c, claim in claims.items() if claim[0]}
     if not claims:
         return None
     if current not in claims:
@@ -73,6 +75,11 @@ def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | 
     heard = turn.state.clients[current].answered
     others = [c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > heard)]
     return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
+
+
+def _locks_are_told(turn: Turn, mq: MessageQueue) -> bool:
+    """Whether the broker's hook reports every lock of the queue: then who holds it without one has not got it."""
+    return bool(turn.state.orderly) and turn.live_hook(turn.state.views.get(mq.broker)) is not None
 
 
 def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
