@@ -122,7 +122,7 @@ class ShardProcessor(StatefulProcessor):
         partition, ordered = collect(rows)
         last, saved = self._state(partition, ordered[0].offset)
         check_order(partition, ordered, last, keyed=self._keyed)
-        shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy))
+        shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
         effects = list(fold(shard, ordered, keyed=self._keyed))
         end, kept = ordered[-1], shard.flush()
         self._shard.update((end.offset, end.stamp, self._seed_id, kept.blob))

@@ -154,13 +154,14 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """One transition of one incident (table anomalies)."""
 
     incident_id: str
-    """Hash of (cluster, group, code, subject, opened_at): a replay gives the same."""
+    """Hash of (cluster, group, code, subject, opened_at): a replay gives the same. Of a cluster's incident (its
+    ``group`` is empty) the last part is the stamp of what first shows it: every shard gives the same."""
     code: str
     sub_cause: str
     severity: Literal["info", "warning", "critical"]
     transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
     """RECLASSIFIED is a change of sub-cause; it alerts nobody. ESCALATED is also that what absorbed it is over, and it
-    is not: from then on it has no parent."""
+    is not: from then on it has no parent. DEESCALATED is also that a parent was found that explains it."""
     subject: str
     opened_at: int
     topic: str | None
@@ -172,6 +173,13 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     explanation: str
     first_step: str
     parent: str | None
+    main_cause: str = ""
+    """The sub-cause that has held longest: what an incident was about, when its last transition shows how it ended."""
+    main_client_id: str | None = None
+    """The client at fault when the main cause was first seen."""
+    main_explanation: str = ""
+    alert_after: int | None = None
+    """Nobody is alerted before then: whether the broker is unreachable, which would explain it, is not decided yet."""
 
 
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -89,6 +89,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A clock that is further off the collector's is wrong."""
     clock_skew_after: Natural = 60_000
     """How long a clock must be wrong before it is told."""
+    clear_after: Natural = 60_000
+    """How long a source, a broker or its locks must be well again before that is over: what comes and goes within so
+    long is one incident."""
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
     stuck_after: Natural = 60_000

@@ -479,6 +479,16 @@ class Pending(msgspec.Struct, array_like=True):
             self.frozen_at = None
 
 
+class HeldCause(msgspec.Struct, array_like=True):
+    """One sub-cause of an open incident."""
+
+    sub_cause: str
+    client_id: str | None
+    """Whose fault it was when it was first seen."""
+    held_ms: int = 0
+    """For how long it has held, up to `Incident.counted_until`."""
+
+
 class Incident(msgspec.Struct, array_like=True):
     """An open incident."""
 
@@ -493,6 +503,86 @@ class Incident(msgspec.Struct, array_like=True):
     parent: str | None = None
     cleared_at: int | None = None
     """Since when it has been clear; None while it is not."""
+    causes: list[HeldCause] = []
+    """Every sub-cause that it has had, the first one first."""
+    holds_since: int = 0
+    """When it opened, or last held again after it had been clear."""
+    counted_until: int = 0
+    """Up to when `causes` counts the time of the present sub-cause."""
+
+    @property
+    def main_cause(self) -> HeldCause:
+        """The sub-cause that held longest; among equals the first."""
+        return max(self.causes, key=lambda cause: cause.held_ms)
+
+    def count(self, now: int) -> None:
+        """Add the time since it was last counted to the present sub-cause; no time counts while it is clear."""
+        cause = next((cause for cause in self.causes if cause.sub_cause == self.sub_cause), None)
+        if cause is None:
+            self.causes.append(cause := HeldCause(self.sub_cause, self.client_id))
+        if self.cleared_at is None:
+            cause.held_ms += now - self.counted_until
+        self.counted_until = now
+
+
+class Reach(msgspec.Struct, array_like=True):
+    """How one collector reaches a broker (BROKER_STATUS); times are epoch milliseconds."""
+
+    unanswered: int = 0
+    """Questions in a row to which nothing came, not even an error of the broker's own."""
+    asked_in_vain: int = 0
+    """When the first of them was asked."""
+    first_at: int = 0
+    """When that was known, and when of the second one."""
+    second_at: int = 0
+
+
+class ClusterBroker(msgspec.Struct, array_like=True):
+    """What broadcasts say of one broker."""
+
+    hook: str = ""
+    """The source of its hook; empty: it never had one."""
+    reached_by: dict[str, Reach] = {}
+    """By collector."""
+    skew: tuple[int, int] | None = None
+    """Its clock is ahead of the cluster's by at least and at most so many milliseconds; None: never measured."""
+    skew_since: int = 0
+    """When the question was asked that first showed that its clock is as it is: right, ahead or behind."""
+
+
+class ClusterState(msgspec.Struct):
+    """What broadcasts say of a cluster's brokers, hooks and collectors: the same in every shard."""
+
+    cluster: str
+    group: str = ""
+    """A row of the cluster has no group."""
+    sequences: dict[str, Sequence] = {}
+    """By source, its last broadcast."""
+    sources: dict[str, str] = {}
+    """By broker or collector, its source; of a broker its newest hook."""
+    collectors: dict[str, None] = {}
+    brokers: dict[str, ClusterBroker] = {}
+    silent: dict[str, Silence] = {}
+    """Sources that are silent or late."""
+    ended: dict[str, int] = {}
+    """Sources that have said that nothing more will come, and when."""
+    losses: dict[str, Loss] = {}
+    """What each source said last that it could not send."""
+    incidents: dict[str, Incident] = {}
+    """By ``code subject``."""
+    pending: dict[str, Pending] = {}
+    next_check: int = 0
+    """When everything is to be judged anew; 0: no time is known."""
+    rows: int = 0
+
+    def keeps_up(self, source: str) -> bool:
+        """Whether the source speaks, and is not late."""
+        return source not in self.silent and source not in self.ended
+
+    def incident(self, code: str, subject: str) -> Incident | None:
+        """The incident of that code and subject that holds now; None also while it waits to be resolved."""
+        found = self.incidents.get(f"{code} {subject}")
+        return found if found is not None and found.cleared_at is None else None
 
 
 class GroupTold(msgspec.Struct, array_like=True, frozen=True):

@@ -1,16 +1,31 @@
-"""One turn of the machine: the state in hand, the time and cause of what is concluded, and the conclusions."""
+"""One step: the state in hand, the time and cause of what is concluded, and the conclusions.
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+A `Turn` is a step of a group, a `ClusterStep` one of what is about the cluster; incidents live the same life in both.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BrokerView, GroupState, HookQueue, HookView, QueueState
+from rebalance_model.observe.state import (
+    BrokerView,
+    ClusterState,
+    GroupState,
+    HookQueue,
+    HookView,
+    Incident,
+    Pending,
+    QueueState,
+)
 
 if TYPE_CHECKING:
     from rebalance_model.observe.verdicts.ages import Ages
 
 CORRECTIONS_MAX = 64
+DECIDED_WITHIN = 30_000
+"""Whether a broker is unreachable is known so long after its ticks, or its answers, have stopped; milliseconds."""
 LARGE, LARGE_LOOKS_EVERY = 256, 1_000
 """All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
 
@@ -24,6 +39,8 @@ class Moment(NamedTuple):
     """The event that shows it, ``source_id|key|seq``; empty: time alone."""
     known_at: int
     """The log's highest stamp folded so far."""
+    cluster: ClusterState = ClusterState("")
+    """What is known of the group's cluster; only read."""
 
 
 class Common(TypedDict):
@@ -37,15 +54,90 @@ class Common(TypedDict):
     cause: str
 
 
-class Turn:
+class Judged(Protocol):
+    """What has incidents: a group, or a cluster."""
+
+    cluster: str
+    group: str
+    incidents: dict[str, Incident]
+    pending: dict[str, Pending]
+    next_check: int
+    rows: int
+
+
+class Step:
     """Collects the effects of one event, or of one moment at which something is due."""
 
-    def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
+    state: Judged
+
+    def __init__(self, state: Judged, policy: Policy, moment: Moment) -> None:
         self.state = state
         self.policy = policy
         self.moment = moment
         self.now = moment.now
         self.effects: list[AnyEffect] = []
+
+    def schedule_check(self, at: int) -> None:
+        """Have everything judged again at that time, or before."""
+        at = max(at, self.now + 1)
+        if not self.state.next_check or at < self.state.next_check:
+            self.state.next_check = at
+
+    def touch(self, incident: Incident) -> None:
+        """Note that an incident has changed: what is shown of its subject may have, too."""
+
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+        """Open incidents of these codes on the same queue, on its broker, or on the whole group, in this order."""
+        for code in codes:
+            for where in dict.fromkeys((subject, queue.broker if queue is not None else "", "")):
+                found = self.state.incidents.get(f"{code} {where}".rstrip())
+                if found is not None:
+                    yield found
+
+    def alert_after(self, incident: Incident) -> int | None:
+        """When somebody may be alerted of the incident; None: at once."""
+        del incident
+        return None
+
+    def next_row(self) -> Common:
+        """What the next row has in common with every other."""
+        self.state.rows += 1
+        return {
+            "cluster": self.state.cluster,
+            "group": self.state.group,
+            "time": self.now,
+            "known_at": self.moment.known_at,
+            "seq": self.state.rows,
+            "cause": self.moment.cause,
+        }
+
+    def emit(self, effect: AnyEffect) -> None:
+        """Add a conclusion."""
+        self.effects.append(effect)
+
+
+class ClusterStep(Step):
+    """A step of what is about the cluster."""
+
+    state: ClusterState
+
+    def __init__(self, state: ClusterState, policy: Policy, moment: Moment) -> None:
+        super().__init__(state, policy, moment)
+        self.touched: dict[str, None] = {}
+        """Brokers and collectors whose incidents have changed."""
+
+    def touch(self, incident: Incident) -> None:
+        """Have the groups of that broker or collector looked at."""
+        self.touched[incident.subject] = None
+
+
+class Turn(Step):
+    """A step of a group."""
+
+    state: GroupState
+
+    def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
+        super().__init__(state, policy, moment)
         self.touched: dict[MessageQueue, None] = {}
         """Queues whose state may have changed materially; a dictionary keeps their order."""
         self.queues_to_judge: dict[MessageQueue, None] = {}
@@ -57,13 +149,42 @@ class Turn:
         self.ages: tuple[Ages | None] | None = None
         """Of that queue, if any rule has asked for them (`Ages.of`)."""
 
+    @property
+    def cluster(self) -> ClusterState:
+        """What is known of the group's cluster."""
+        return self.moment.cluster
+
     def schedule_check(self, at: int) -> None:
         """Have everything judged again at that time, or before; a large group's up to a second later."""
-        at = max(at, self.now + 1)
         if len(self.state.queues) >= LARGE:
-            at = -(-at // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
-        if not self.state.next_check or at < self.state.next_check:
-            self.state.next_check = at
+            at = -(-max(at, self.now + 1) // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
+        super().schedule_check(at)
+
+    def touch(self, incident: Incident) -> None:
+        """Have the state of its queues written, if it has become another."""
+        if incident.queue is not None:
+            self.touched[incident.queue] = None
+
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+        """Open incidents of these codes on the same queue, its broker or the whole group, then those of the cluster.
+
+        An incident of the whole group may be explained by any of its brokers.
+        """
+        yield from super().parents(codes, subject, queue)
+        brokers = (queue.broker,) if queue is not None else (subject,) if subject else tuple(self.state.views)
+        for code in codes:
+            for broker in brokers:
+                if (found := self.cluster.incidents.get(f"{code} {broker}")) is not None:
+                    yield found
+
+    def alert_after(self, incident: Incident) -> int | None:
+        """When somebody may be alerted of the incident: whether its broker is unreachable must be decided before."""
+        broker = self.cluster.brokers.get(incident.queue.broker) if incident.queue is not None else None
+        if broker is None or incident.severity != "critical" or incident.parent is not None:
+            return None
+        stopped = broker.hook and not self.cluster.keeps_up(broker.hook)
+        in_vain = any(reach.unanswered for source, reach in broker.reached_by.items() if self.cluster.keeps_up(source))
+        return self.now + DECIDED_WITHIN if stopped or in_vain else None
 
     def queue(self, mq: MessageQueue) -> QueueState:
         """The queue's state, made on first sight; it is now touched."""
@@ -84,22 +205,6 @@ class Turn:
         """The broker's hook, unless it is silent or late."""
         hook = view.hook if view is not None else None
         return hook if hook is not None and hook.source not in self.state.silent else None
-
-    def next_row(self) -> Common:
-        """What the group's next row has in common with every other."""
-        self.state.rows += 1
-        return {
-            "cluster": self.state.cluster,
-            "group": self.state.group,
-            "time": self.now,
-            "known_at": self.moment.known_at,
-            "seq": self.state.rows,
-            "cause": self.moment.cause,
-        }
-
-    def emit(self, effect: AnyEffect) -> None:
-        """Add a conclusion."""
-        self.effects.append(effect)
 
     def correct(self, what: str) -> None:
         """Note what a poll corrected in the view rebuilt from events; the next GroupSnapshot tells it."""

@@ -41,6 +41,8 @@ class Clocks(msgspec.Struct, array_like=True):
     """Questions that were answered, and whose sighting has not come."""
     seen: dict[Question, tuple[str, int]] = {}
     """Questions that a hook saw, by which hook and when, and whose answer has not come."""
+    measured: dict[str, tuple[Bounds, int]] = {}
+    """By hook: its clock less the reference, and when the question was asked that bounds it so."""
 
     def note_answer(self, question: Question, answered: int) -> bool:
         """Take the time of an answer (collector's clock); returns whether a correction has changed."""
@@ -48,14 +50,14 @@ class Clocks(msgspec.Struct, array_like=True):
             _keep(self.answered, question, answered)
             return False
         hook, seen = sighting
-        return self._bound(question[0], hook, (seen - answered, seen - question[2]))
+        return self._bound(question, hook, (seen - answered, seen - question[2]))
 
     def note_sighting(self, question: Question, hook: str, seen: int) -> bool:
         """Take the time at which a hook saw the question (its clock); returns whether a correction has changed."""
         if (answered := self.answered.pop(question, None)) is None:
             _keep(self.seen, question, (hook, seen))
             return False
-        return self._bound(question[0], hook, (seen - answered, seen - question[2]))
+        return self._bound(question, hook, (seen - answered, seen - question[2]))
 
     def note_now(self, question: Question, answered: int, hook: str, now: int) -> bool:
         """Take the broker's own clock, cut to a second; returns whether a correction has changed."""
@@ -63,15 +65,17 @@ class Clocks(msgspec.Struct, array_like=True):
         bounds = now - answered, now + NOW_IS_CUT_TO - 1 - question[2]
         if known is not None and bounds[0] <= known[1] and known[0] <= bounds[1]:
             return False  # the hook's own sighting says as much, and is narrower
-        return self._bound(question[0], hook, bounds)
+        return self._bound(question, hook, bounds)
 
-    def _bound(self, collector: str, hook: str, bounds: Bounds) -> bool:
-        self.bounds.setdefault(collector, {})[hook] = bounds
+    def _bound(self, question: Question, hook: str, bounds: Bounds) -> bool:
+        self.bounds.setdefault(question[0], {})[hook] = bounds
         former = dict(self.corrections)
         offsets = self._offsets()
         reference = offsets[self._reference(offsets)]
         for source, offset in offsets.items():
             self._correct(source, (offset[0] - reference[1], offset[1] - reference[0]))
+        if hook in offsets:
+            self.measured[hook] = (offsets[hook][0] - reference[1], offsets[hook][1] - reference[0]), question[2]
         return self.corrections != former
 
     def _correct(self, source: str, bounds: Bounds) -> None:

@@ -12,7 +12,7 @@ has said nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two coll
 all followed, each for its broker, beside the collector: see `corrections` for how they make one truth.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
@@ -116,6 +116,28 @@ def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source:
         return []
     _cover_from(state, moment.now, lambda told_by: told_by == source)
     return _look_at_source(state, moment, policy, source)
+
+
+def on_cluster_change(
+    state: GroupState, moment: Moment, policy: Policy, *, subjects: Collection[str]
+) -> list[AnyEffect]:
+    """Note that an incident of a broker, or of a collector, has opened, changed, cleared or ended.
+
+    Args:
+        state: the group.
+        moment: the moment.
+        policy: its thresholds.
+        subjects: the brokers and collectors.
+    """
+    brokers = [broker for broker in state.views if broker in subjects]
+    if not brokers and state.collector.partition("/")[2] not in subjects:
+        return []
+    turn = Turn(state, policy, moment)
+    turn.touched |= dict.fromkeys(mq for mq in state.queues if mq.broker in brokers)
+    if state.incidents:
+        turn.group_to_judge = True
+        turn.brokers_to_judge |= dict.fromkeys(brokers)
+    return _concluded(turn)
 
 
 def stand(state: GroupState, now: int, stood: int) -> None:

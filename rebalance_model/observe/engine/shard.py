@@ -43,7 +43,18 @@ class Saved(msgspec.Struct, frozen=True):
 class Shard:
     """Takes the rows of one shard, in log order."""
 
-    def __init__(self, saved: Saved | None, groups: GroupStore, policy: Policy) -> None:
+    def __init__(self, saved: Saved | None, groups: GroupStore, policy: Policy, partition: int = 0) -> None:
+        """Go on from what was saved.
+
+        Args:
+            saved: the shard after the batch before; None: it begins.
+            groups: where its groups are kept.
+            policy: the thresholds.
+            partition: the number of the shard; that of number 0 writes the rows about the cluster.
+
+        Raises:
+            StateVersionError: another release has saved it.
+        """
         if saved is not None:
             check_version(saved.blob)
         state = _DECODER.decode(saved.blob) if saved is not None else ShardState()
@@ -51,7 +62,7 @@ class Shard:
         self._state = state
         self._progress = ProgressLog(groups, policy)
         self._ordering = Ordering(state.waiting, held, policy)
-        self.timeline = Timeline(state.timeline, groups, policy)
+        self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, tells_of_cluster=partition == 0)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
         """Take the log's next event, and return what it, or what it completes, leads to.
@@ -67,7 +78,7 @@ class Shard:
         seen = self._ordering.on_timeline(event)
         effects: list[AnyRow] = [*self._progress.observe(seen)] if isinstance(seen, GroupEvent) else []
         if late is not None:
-            self.timeline.skip(late)
+            effects += self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
                 effects += self.timeline.note_behind(source)
         return effects + self._release() if isinstance(event, Tick) or self._ordering.is_full() else effects

@@ -14,12 +14,13 @@ import msgspec
 
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.engine import machine
+from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.engine.cluster import Cluster
 from rebalance_model.observe.engine.ordering import NEVER, OutOfWait
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
     ClockSeen,
-    Event,
     GroupEvent,
     HookEvent,
     PollEvent,
@@ -29,8 +30,8 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, Silence, decode_group, encode_group
-from rebalance_model.observe.turn import Moment
+from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.turn import ClusterStep, Moment
 
 ENDED_AFTER = 5_000
 """So long after its last tick a source that has ended is silent, milliseconds; those of one recording end together."""
@@ -83,8 +84,8 @@ class TimelineState(msgspec.Struct):
     """When each group has something due."""
     falls_silent: dict[str, OutOfWait] = {}
     """Sources that are waited for no longer, until that is due."""
-    silent: dict[str, Silence] = {}
-    """Sources that are known to be silent, or late."""
+    clusters: dict[str, ClusterState] = {}
+    """What is about each cluster."""
     groups_of: dict[str, dict[str, None]] = {}
     """By source, the groups that it tells of."""
     followers: dict[str, int] = {}
@@ -93,15 +94,32 @@ class TimelineState(msgspec.Struct):
     """By source and broker: when the broker started, as that source last said."""
 
 
-class Timeline:
-    """Groups in the order of time."""
+_SILENCE, _CLUSTER, _GROUP = range(3)
+"""What may be due, in this order at the same moment."""
 
-    def __init__(self, state: TimelineState, groups: GroupStore, policy: Policy) -> None:
+
+class Timeline:
+    """Groups in the order of time, and what is about their clusters."""
+
+    def __init__(
+        self, state: TimelineState, groups: GroupStore, policy: Policy, clocks: Clocks, *, tells_of_cluster: bool
+    ) -> None:
+        """Go on from a state.
+
+        Args:
+            state: what was kept beside the groups.
+            groups: where the groups are kept.
+            policy: the thresholds.
+            clocks: what is known of the sources' clocks; only read.
+            tells_of_cluster: whether rows about the cluster are written here, and not by another shard.
+        """
         self.state = state
         self.patience = NEVER
         """How long time may go on without a tick, milliseconds: beyond that nobody has spoken (`_stand`)."""
         self._store = groups
         self._policy = policy
+        self._clocks = clocks
+        self._tells_of_cluster = tells_of_cluster
         self._policies: dict[str, Policy] = {}
         self._groups: dict[str, GroupState] = {}
         self._forgotten: list[GroupState] = []
@@ -117,13 +135,15 @@ class Timeline:
         """Let time pass up to the event, apply it, and return what that leads to."""
         effects = self.advance(event.time)
         source = source_of(event)
-        moment = self._moment(f"{event.source_id}|{key_of(event)}|{event.seq}")
+        moment = self._moment(event.cluster, f"{event.source_id}|{key_of(event)}|{event.seq}")
         if isinstance(event, Tick):
             self.state.ticked = max(self.state.ticked, event.time)
         if isinstance(event, Tick | BrokerStatus):
             effects += self._note_back(source, moment)
         if isinstance(event, Tick) and event.end:
             self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))
+        if not isinstance(event, GroupEvent):
+            effects += self._fold_broadcast(event, moment)
         if isinstance(event, BrokerStatus):
             effects += self._note_boot(event, source, moment)
         elif isinstance(event, TelemetryLost):
@@ -132,12 +152,20 @@ class Timeline:
             effects += self._fold(event, moment)
         return effects
 
-    def skip(self, event: Event) -> None:
-        """Leave out an event that comes too late: only that it was there is noted, and what it says was lost."""
+    def skip(self, event: AnyEvent) -> list[AnyEffect]:
+        """Leave out an event that comes too late: only that it was there is noted, and what it says was lost.
+
+        A collector that nobody follows is not waited for; what it says of brokers counts all the same.
+        """
         if isinstance(event, GroupEvent):
             machine.skip(self._group(f"{event.cluster}/{event.group}"), event)
-        elif isinstance(event, TelemetryLost):
-            self._tell(source_of(event), self._moment(""), partial(machine.note_loss, event=event))
+            return []
+        moment = self._moment(event.cluster)
+        if isinstance(event, TelemetryLost):
+            self._tell(source_of(event), moment, partial(machine.note_loss, event=event))
+        cluster = Cluster(moment.cluster, moment, self._policy)
+        cluster.observe(event)
+        return self._follow_up(cluster.judge(), moment)
 
     def note_out_of_wait(self, out: OutOfWait) -> None:
         """A source is waited for no longer: from its moment on it is silent."""
@@ -145,11 +173,11 @@ class Timeline:
 
     def note_behind(self, source: str) -> list[AnyEffect]:
         """A silent source ticks, but far behind the others."""
-        silence = self.state.silent.get(source)
+        moment = self._moment_of(source)
+        silence = moment.cluster.silent.get(source)
         if silence is None or silence.why == "LATE":
             return []
-        silence.why = "LATE"
-        return self._tell(source, self._moment(""), partial(machine.on_source_silent, source=source, silence=silence))
+        return self._fall_silent(source, Silence(silence.since, "LATE"), moment)
 
     def advance(self, to: int) -> list[AnyEffect]:
         """Let time pass: what is due until then is done, in order."""
@@ -184,24 +212,29 @@ class Timeline:
 
     # Time
 
-    def _next(self, to: int) -> tuple[int, str, str] | None:
-        """What is due next, until then: when, which source falls silent, or which group has to be looked at."""
-        first = min(((out.at, out.source) for out in self.state.falls_silent.values()), default=None)
+    def _next(self, to: int) -> tuple[int, int, str] | None:
+        """What is due next, until then: when, and of what (`_SILENCE`, `_CLUSTER`, `_GROUP`) by that name."""
         while self._heap and self.state.checks.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # rescheduled since
-        if first is not None and first[0] <= to and not (self._heap and self._heap[0][0] < first[0]):
-            return first[0], first[1], ""
-        return (self._heap[0][0], "", self._heap[0][1]) if self._heap and self._heap[0][0] <= to else None
+        due = [(self._heap[0][0], _GROUP, self._heap[0][1])] if self._heap else []
+        due += [(out.at, _SILENCE, out.source) for out in self.state.falls_silent.values()]
+        due += [(one.next_check, _CLUSTER, one.cluster) for one in self.state.clusters.values() if one.next_check]
+        first = min(due, default=None)
+        return first if first is not None and first[0] <= to else None
 
-    def _do(self, due: int, source: str, key: str) -> list[AnyEffect]:
-        moment = self._moment("")
-        if source:
-            out = self.state.falls_silent.pop(source)
-            silence = self.state.silent[source] = Silence(self.state.now, out.why)
-            return self._tell(source, moment, partial(machine.on_source_silent, source=source, silence=silence))
+    def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
+        if kind == _SILENCE:
+            out = self.state.falls_silent.pop(name)
+            return self._fall_silent(name, Silence(out.at, out.why), self._moment_of(name))
+        if kind == _CLUSTER:
+            moment = self._moment(name)
+            cluster = Cluster(moment.cluster, moment, self._policy)
+            cluster.check(due)
+            return self._follow_up(cluster.judge(), moment)
         heapq.heappop(self._heap)
-        del self.state.checks[key]
-        group = self._group(key)
+        del self.state.checks[name]
+        group = self._group(name)
+        moment = self._moment(group.cluster)
         effects = machine.advance(group, moment, due, self._policy_of(group))
         if machine.is_forgotten(group, self.state.now, self._policy_of(group)):
             self._forget(group)
@@ -213,12 +246,67 @@ class Timeline:
         """Nobody has spoken for long: that proves nothing of anybody, and no time counts that nobody watched."""
         stood, self.state.ticked, self.state.now = to - self.state.ticked, to, to
         self.state.falls_silent.clear()
+        for cluster in self.state.clusters.values():
+            for pending in cluster.pending.values():
+                pending.since += stood
+            cluster.next_check = max(cluster.next_check, to) if cluster.next_check else 0
         for key in sorted({key for groups in self.state.groups_of.values() for key in groups}):
             machine.stand(self._group(key), to, stood)
             self._schedule(self._group(key))
 
-    def _moment(self, cause: str) -> Moment:
-        return Moment(self.state.now, cause, self.state.known_at)
+    def _moment(self, cluster: str, cause: str = "") -> Moment:
+        found = self.state.clusters.get(cluster)
+        if found is None:
+            found = self.state.clusters[cluster] = ClusterState(cluster)
+        return Moment(self.state.now, cause, self.state.known_at, found)
+
+    def _moment_of(self, source: str) -> Moment:
+        return self._moment(source.partition("/")[0])
+
+    # Clusters
+
+    def _fold_broadcast(self, event: AnyEvent, moment: Moment) -> list[AnyEffect]:
+        """Note what a broadcast says of the cluster."""
+        cluster = Cluster(moment.cluster, moment, self._policy)
+        cluster.observe(event)
+        if isinstance(event, BrokerStatus | ClockSeen):
+            broker = moment.cluster.brokers.get(event.broker)
+            measured = self._clocks.measured.get(broker.hook) if broker is not None else None
+            if measured is not None:
+                cluster.note_clock(event.broker, *measured)
+        return self._follow_up(cluster.judge(), moment)
+
+    def _fall_silent(self, source: str, silence: Silence, moment: Moment) -> list[AnyEffect]:
+        cluster = Cluster(moment.cluster, moment, self._policy)
+        cluster.note_silence(source, silence)
+        step = cluster.judge()
+        effects = self._tell(source, moment, partial(machine.on_source_silent, source=source, silence=silence))
+        return effects + self._follow_up(step, moment)
+
+    def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
+        """A source that was silent is back with its boot or its tick: what it has lost it says before that."""
+        if (out := self.state.falls_silent.get(source)) is not None and out.tick < moment.now:
+            del self.state.falls_silent[source]
+        if source not in moment.cluster.silent:
+            return []
+        cluster = Cluster(moment.cluster, moment, self._policy)
+        cluster.note_back(source)
+        step = cluster.judge()
+        effects = self._tell(source, moment, partial(machine.on_source_back, source=source))
+        return effects + self._follow_up(step, moment)
+
+    def _follow_up(self, step: ClusterStep, moment: Moment) -> list[AnyEffect]:
+        """Let the groups know which brokers and collectors have another incident; returns all that it leads to."""
+        effects = step.effects if self._tells_of_cluster else []
+        if not step.touched:
+            return effects
+        prefix = f"{step.state.cluster}/"
+        keys = {key for groups in self.state.groups_of.values() for key in groups if key.startswith(prefix)}
+        for key in sorted(keys):
+            group = self._group(key)
+            effects += machine.on_cluster_change(group, moment, self._policy_of(group), subjects=step.touched)
+            self._schedule(group)
+        return effects
 
     # Groups
 
@@ -233,14 +321,6 @@ class Timeline:
             self.state.groups_of.setdefault(source, {})[group.key] = None
         self._schedule(group)
         return effects
-
-    def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
-        """A source that was silent is back with its boot or its tick: what it has lost it says before that."""
-        if (out := self.state.falls_silent.get(source)) is not None and out.tick < moment.now:
-            del self.state.falls_silent[source]
-        if self.state.silent.pop(source, None) is None:
-            return []
-        return self._tell(source, moment, partial(machine.on_source_back, source=source))
 
     def _note_boot(self, event: BrokerStatus, source: str, moment: Moment) -> list[AnyEffect]:
         """A hook begins with it; a collector says it every round, and another time than before is a restart."""

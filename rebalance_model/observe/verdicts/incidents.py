@@ -2,9 +2,14 @@
 
 Each rule gives a verdict; this module turns verdicts into transitions. Only what was opened is closed; a verdict that
 is not known freezes: it neither opens nor resolves, and its time does not count.
+
+A parent explains its children, which alert nobody. What opened up to `ADOPTED_WITHIN` before its parent becomes its
+child with a transition (DEESCALATED). A parent that only waits to be resolved (`Rule.clear_after`) gets no new child;
+what it has explained is given so long to recover. What still holds when it is resolved stands alone at once
+(ESCALATED).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -12,11 +17,10 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
-from rebalance_model.observe.state import GroupState, Incident, Pending
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.state import Incident, Pending
+from rebalance_model.observe.turn import Step
 from rebalance_model.observe.verdicts.advice import advice
-from rebalance_model.observe.verdicts.coverage import NEED_OFFSETS, NEED_POLLS
-from rebalance_model.observe.verdicts.verdict import Clear, Evidence, Holds, Rule, Subject, Verdict
+from rebalance_model.observe.verdicts.verdict import Clear, Evidence, Holds, Rule, StepT, Subject, Verdict
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
@@ -24,123 +28,153 @@ _NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL")
 """A source that is not heard explains nothing: on what it would have told nothing opens."""
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
 """What explains whatever a queue shows, and not only the rules that name it."""
-SILENT_WITHOUT_POLLS = frozenset((*NEED_POLLS, *NEED_OFFSETS))
+ADOPTED_WITHIN = 60_000
+"""An incident that opened so long before what explains it is explained by it, too; milliseconds."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def apply(turn: Turn, rules: Iterable[Rule[Subject]], subject: Subject) -> None:
-    """Judge by each rule, and bring the subject's incident to where the verdict says it is."""
-    incidents, pending, told = turn.state.incidents, turn.state.pending, ""
-    silent = SILENT_WITHOUT_POLLS if not turn.state.is_polled else ()
+def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
+    """Judge by each rule, and bring the subject's incident to where the verdict says it is.
+
+    Args:
+        step: the step.
+        rules: the rules about subjects of this kind.
+        subject: what is judged.
+        silent: the codes of rules whose telemetry is missing: their verdict is not known.
+    """
+    incidents, pending, suffix = step.state.incidents, step.state.pending, ""
     for rule in rules:
-        verdict = rule.judge(turn, subject) if rule.code not in silent else None
+        verdict = rule.judge(step, subject) if rule.code not in silent else None
         holds = isinstance(verdict, Holds)
         if not (holds or incidents or pending):
             continue  # the usual case
-        told = told or f" {subject}".rstrip()
-        name = rule.code + told
+        suffix = suffix or f" {subject}".rstrip()
+        name = rule.code + suffix
         if holds or name in incidents or name in pending:
-            _settle(turn, rule, subject, name, verdict)
+            _settle(step, rule, subject, name, verdict)
 
 
-def _settle(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Verdict) -> None:
-    incident = turn.state.incidents.get(name)
+def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
+    incident = step.state.incidents.get(name)
     if incident is None:
-        _before(turn, rule, subject, name, verdict)
-    elif isinstance(verdict, Holds):
-        incident.cleared_at = None
-        _change(turn, rule, subject, incident, verdict)
-    elif isinstance(verdict, Clear):
-        _clear(turn, rule, subject, name, incident)
-    else:
-        incident.cleared_at = None
+        _before(step, rule, subject, name, verdict)
+        return
+    incident.count(step.now)
+    if isinstance(verdict, Clear):
+        _clear(step, rule, subject, name, incident)
+        return
+    if incident.cleared_at is not None:
+        incident.cleared_at, incident.holds_since = None, step.now
+        step.touch(incident)
+    if isinstance(verdict, Holds):
+        _change(step, rule, subject, incident, verdict)
+    elif _adopt(step, rule, incident):
+        _tell(step, incident, "DEESCALATED", rule.evidence(step, subject))
 
 
-def _before(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Verdict) -> None:
-    pending = turn.state.pending.get(name)
+def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
+    pending = step.state.pending.get(name)
     if isinstance(verdict, Holds):
         held = verdict.held
         if held is None:
-            pending = pending or turn.state.pending.setdefault(name, Pending(turn.now))
-            pending.thaw(turn.now)
-            held = turn.now - pending.since
-        wanted = rule.open_after(turn.policy)
+            pending = pending or step.state.pending.setdefault(name, Pending(step.now))
+            pending.thaw(step.now)
+            held = step.now - pending.since
+        wanted = rule.open_after(step.policy)
         if held >= wanted:
-            turn.state.pending.pop(name, None)
-            _open(turn, rule, subject, name, verdict)
+            step.state.pending.pop(name, None)
+            _open(step, rule, subject, name, verdict)
         else:
-            turn.schedule_check(turn.now + wanted - held)
+            step.schedule_check(step.now + wanted - held)
     elif isinstance(verdict, Clear):
-        turn.state.pending.pop(name, None)
+        step.state.pending.pop(name, None)
     elif pending is not None:
-        pending.freeze(turn.now)
+        pending.freeze(step.now)
 
 
-def _clear(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, incident: Incident) -> None:
+def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, incident: Incident) -> None:
     if incident.cleared_at is None:
-        incident.cleared_at = turn.now
-    due = incident.cleared_at + rule.clear_after(turn.policy)
-    if due > turn.now:
-        turn.schedule_check(due)
+        incident.cleared_at = step.now
+        step.touch(incident)
+    due = incident.cleared_at + rule.clear_after(step.policy)
+    if due > step.now:
+        step.schedule_check(due)
         return
-    del turn.state.incidents[name]
-    _tell(turn, incident, "RESOLVED", rule.evidence(turn, subject))
+    del step.state.incidents[name]
+    waited: Evidence = {"clear_since": incident.cleared_at} if incident.cleared_at < step.now else {}
+    _tell(step, incident, "RESOLVED", rule.evidence(step, subject) | waited)
 
 
-def _open(turn: Turn, rule: Rule[Subject], subject: Subject, name: str, verdict: Holds) -> None:
-    state = turn.state
-    queue = subject if isinstance(subject, MessageQueue) else None
+def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
+    state, queue = step.state, subject if isinstance(subject, MessageQueue) else None
+    stamp = verdict.stamp if verdict.stamp is not None else step.now
     incident = Incident(
-        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), turn.now),
+        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), stamp),
         code=rule.code,
         subject=str(subject),
-        opened_at=turn.now,
+        opened_at=step.now,
         severity=verdict.severity,
         sub_cause=verdict.sub_cause,
         queue=queue,
         client_id=verdict.client_id,
-        parent=_parent(state, rule, str(subject), queue),
+        parent=_parent(step, rule, str(subject), queue),
+        holds_since=step.now,
+        counted_until=step.now,
     )
+    incident.count(step.now)
     state.incidents[name] = incident
-    _tell(turn, incident, "OPENED", rule.evidence(turn, subject))
+    _tell(step, incident, "OPENED", rule.evidence(step, subject))
 
 
-def _parent(state: GroupState, rule: Rule[Subject], subject: str, queue: MessageQueue | None) -> str | None:
-    """What explains it: of the same queue, of its broker, or of the whole group."""
-    for code in rule.absorbed_by if queue is None else dict.fromkeys((*rule.absorbed_by, *_SOURCES)):
-        for where in (subject, queue.broker if queue is not None else "", ""):
-            parent = state.incidents.get(f"{code} {where}".rstrip())
-            if parent is not None and not (code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
-                return parent.incident_id
+def _parent(
+    step: StepT, rule: Rule[StepT, Subject], subject: str, queue: MessageQueue | None, since: int = 0
+) -> str | None:
+    """What explains it, and has held since ``since`` or later; what only waits to be resolved explains nothing."""
+    codes = rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
+    for parent in step.parents(codes, subject, queue):
+        explains = parent.cleared_at is None and parent.holds_since >= since
+        if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
+            return parent.incident_id
     return None
 
 
-def _is_open(state: GroupState, incident_id: str) -> bool:
-    return any(incident.incident_id == incident_id for incident in state.incidents.values())
+def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+    """Give the incident a parent that has come up soon after it; returns whether there is one."""
+    if incident.parent is not None or step.now - incident.opened_at > ADOPTED_WITHIN:
+        return False
+    incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
+    return incident.parent is not None
 
 
-def _change(turn: Turn, rule: Rule[Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
-    step = _RANK[verdict.severity] - _RANK[incident.severity]
+def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+    """Whether what explained it is still open."""
+    codes = rule.absorbed_by if incident.queue is None else (*rule.absorbed_by, *_SOURCES)
+    parents = step.parents(codes, incident.subject, incident.queue)
+    return any(parent.incident_id == incident.parent for parent in parents)
+
+
+def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
+    rise = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
-    if incident.parent is not None and not _is_open(turn.state, incident.parent):
-        incident.parent, step = None, max(step, 1)  # what explained it is over, and it is not
-    if not step and not reclassified:
+    if incident.parent is not None and not _is_explained(step, rule, incident):
+        incident.parent, rise = None, max(rise, 1)  # what explained it is over, and it is not
+    elif _adopt(step, rule, incident):
+        rise = -1
+    if not rise and not reclassified:
         return
     incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id
-    transition: Transition = "RECLASSIFIED" if not step else "ESCALATED" if step > 0 else "DEESCALATED"
-    _tell(turn, incident, transition, rule.evidence(turn, subject))
+    incident.count(step.now)
+    transition: Transition = "RECLASSIFIED" if not rise else "ESCALATED" if rise > 0 else "DEESCALATED"
+    _tell(step, incident, transition, rule.evidence(step, subject))
 
 
-def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evidence) -> None:
+def _tell(step: Step, incident: Incident, transition: Transition, evidence: Evidence) -> None:
     explanation, first_step = advice(incident.code, incident.sub_cause)
-    queue = incident.queue
-    if queue is not None:
-        turn.touched[queue] = None
-    elif incident.code in _SOURCES:  # what its queues show changes with it
-        turn.touched |= dict.fromkeys(mq for mq in turn.state.queues if incident.subject in (mq.broker, ""))
-    turn.emit(
+    main, queue = incident.main_cause, incident.queue
+    step.touch(incident)
+    step.emit(
         IncidentTransition(
-            **turn.next_row(),
+            **step.next_row(),
             incident_id=incident.incident_id,
             code=incident.code,
             sub_cause=incident.sub_cause,
@@ -156,5 +190,9 @@ def _tell(turn: Turn, incident: Incident, transition: Transition, evidence: Evid
             explanation=explanation,
             first_step=first_step,
             parent=incident.parent,
+            main_cause=main.sub_cause,
+            main_client_id=main.client_id,
+            main_explanation=advice(incident.code, main.sub_cause)[0],
+            alert_after=step.alert_after(incident) if transition in {"OPENED", "ESCALATED"} else None,
         )
     )

@@ -6,24 +6,28 @@ and rare (a group is looked at again about every 30 s; one of many queues each s
 """
 
 from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.verdicts.coverage import NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.verdicts.incidents import apply
 from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
 
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
+_WITHOUT_POLLS = frozenset((*NEED_POLLS, *NEED_OFFSETS))
+"""The codes of rules that say nothing where no collector is followed, or it is silent."""
 
 
 def judge(turn: Turn) -> None:
     """Judge what the turn has touched; broad causes first, so that their children find them open."""
+    silent = _WITHOUT_POLLS if not turn.state.is_polled else frozenset()
     for broker in turn.brokers_to_judge:
-        apply(turn, BROKER_RULES, broker)
+        apply(turn, BROKER_RULES, broker, silent)
     if turn.group_to_judge:
         _look_at_open(turn)
-        apply(turn, GROUP_RULES, "")
+        apply(turn, GROUP_RULES, "", silent)
     for client_id in turn.clients_to_judge:
-        apply(turn, CLIENT_RULES, client_id)
+        apply(turn, CLIENT_RULES, client_id, silent)
     for mq in turn.queues_to_judge:
         turn.judged, turn.ages = mq, None
-        apply(turn, QUEUE_RULES, mq)
+        apply(turn, QUEUE_RULES, mq, silent)
     turn.judged = None
 
 

@@ -1,6 +1,6 @@
 """State rows: a group's and a queue's, when they changed materially and every snapshot interval."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -60,18 +60,28 @@ def _by_queue(state: GroupState) -> _OfQueues:
     return found
 
 
-def _worst(state: GroupState, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
-    """The most important of them, each by what explains it where that is open: a parent counts for its children."""
+def _worst(turn: Turn, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
+    """The most important of them, each by what explains it where that still holds: a parent counts for its children."""
     own = {incident.incident_id: incident for incident in incidents}
     if any(incident.parent is not None for incident in own.values()):
-        every = {incident.incident_id: incident for incident in state.incidents.values()}
+        known = (*turn.state.incidents.values(), *turn.cluster.incidents.values())
+        every = {incident.incident_id: incident for incident in known if incident.cleared_at is None}
         own = {(top := every.get(i.parent or "", i)).incident_id: top for i in own.values()}
     worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 
 
-def _group_health(state: GroupState, policy: Policy) -> tuple[Health, str]:
-    worst = _worst(state, state.incidents.values())
+def _of_cluster(turn: Turn) -> Iterator[Incident]:
+    """What is open of the group's brokers and its collector; what only waits to be resolved is over."""
+    subjects = {*turn.state.views, turn.state.collector.partition("/")[2]}
+    for incident in turn.cluster.incidents.values():
+        if incident.cleared_at is None and incident.subject in subjects:
+            yield incident
+
+
+def _group_health(turn: Turn) -> tuple[Health, str]:
+    state, policy = turn.state, turn.policy
+    worst = _worst(turn, (*state.incidents.values(), *_of_cluster(turn)))
     if worst is not None:
         return worst
     if not is_polled(state) and not hooks_of(state):
@@ -101,13 +111,12 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
     return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
 
 
-def _queue_health(
-    state: GroupState, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
-) -> tuple[Health, str]:
+def _queue_health(turn: Turn, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues) -> tuple[Health, str]:
     """Of a queue, its broker and its owner."""
-    if state.incidents:
-        down = state.incidents.get(f"BROKER_UNREACHABLE {mq.broker}")
-        worst = _worst(state, [*incidents.get(mq, ()), *([down] if down is not None else ())])
+    state = turn.state
+    if state.incidents or turn.cluster.incidents:
+        down = turn.cluster.incident("BROKER_UNREACHABLE", mq.broker)
+        worst = _worst(turn, [*incidents.get(mq, ()), *([down] if down is not None else ())])
         if worst is not None:
             return worst
     view = state.views.get(mq.broker)
@@ -123,7 +132,7 @@ def _queue_health(
 def _snapshot_group(turn: Turn, *, always: bool) -> None:
     state = turn.state
     info = group_info(state) or ConsumerGroupInfo()
-    health, reason = _group_health(state, turn.policy)
+    health, reason = _group_health(turn)
     told = GroupTold(
         members=state.members,
         subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
@@ -153,7 +162,7 @@ def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, alway
     state = turn.state
     queue = state.queues[mq]
     client = state.clients.get(queue.owner) if queue.owner is not None else None
-    status, reason = _queue_health(state, mq, client, incidents)
+    status, reason = _queue_health(turn, mq, client, incidents)
     told = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
     if always or told != queue.told:
         queue.told = told

@@ -1,6 +1,7 @@
 """The rules of detection.md: one small pure predicate a file or family, by what they are about."""
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.turn import ClusterStep, Turn
 from rebalance_model.observe.verdicts.rules import (
     assignment_mismatch,
     broker_locks_lost,
@@ -33,7 +34,7 @@ from rebalance_model.observe.verdicts.rules import (
 )
 from rebalance_model.observe.verdicts.verdict import Rule
 
-QUEUE_RULES: tuple[Rule[MessageQueue], ...] = (
+QUEUE_RULES: tuple[Rule[Turn, MessageQueue], ...] = (
     lock_orphaned.RULE,
     lock_contended.RULE,
     lock_expired.RULE,
@@ -49,19 +50,18 @@ QUEUE_RULES: tuple[Rule[MessageQueue], ...] = (
     queue_stalled.RULE,
     lag_growth.RULE,
 )
-CLIENT_RULES: tuple[Rule[str], ...] = (
+CLIENT_RULES: tuple[Rule[Turn, str], ...] = (
     stale_heartbeat.RULE,
     client_id_collision.RULE,
     client_unresponsive.RULE,
     clock_skew.RULE,
 )
-BROKER_RULES: tuple[Rule[str], ...] = (
-    broker_unreachable.RULE,
+BROKER_RULES: tuple[Rule[Turn, str], ...] = (
     telemetry_gap.OF_HOOK,
     broker_locks_lost.RULE,
     clock_skew.OF_BROKER,
 )
-GROUP_RULES: tuple[Rule[str], ...] = (
+GROUP_RULES: tuple[Rule[Turn, str], ...] = (
     telemetry_gap.OF_POLLS,
     rebalance_storm.RULE,
     no_active_clients_with_lag.RULE,
@@ -74,3 +74,9 @@ GROUP_RULES: tuple[Rule[str], ...] = (
     shares.CONSUMER_IDLE,
     shares.ASSIGNMENT_SKEW,
 )
+CLUSTER_RULES: tuple[Rule[ClusterStep, str], ...] = (
+    broker_unreachable.RULE,
+    telemetry_gap.OF_SOURCE,
+    clock_skew.OF_BROKER_CLOCK,
+)
+"""Of a broker or a collector, from broadcasts alone."""

@@ -56,4 +56,10 @@ def _believes(turn: Turn, lost: LostLock) -> bool:
     return turn.now - lost.renewed <= turn.policy.client_lock_max_live_time
 
 
-RULE = Rule("BROKER_LOCKS_LOST", judge, evidence)
+RULE = Rule(
+    "BROKER_LOCKS_LOST",
+    judge,
+    evidence,
+    clear_after=lambda policy: policy.clear_after,
+    absorbed_by=("BROKER_UNREACHABLE",),
+)

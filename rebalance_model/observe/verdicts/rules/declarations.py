@@ -45,7 +45,7 @@ def _who(state: GroupState, declares: _Declares) -> Evidence:
     }
 
 
-def _rule(code: str, declares: _Declares) -> Rule[str]:
+def _rule(code: str, declares: _Declares) -> Rule[Turn, str]:
     def judge(turn: Turn, _: str) -> Verdict:
         return _verdict(turn.state, declares)
 
