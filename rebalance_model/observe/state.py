@@ -679,6 +679,8 @@ class GroupState(msgspec.Struct):
     """What its members said last, while any were listed; empty: not known."""
     advanced_at: int = 0
     """When an answer (GET_CONSUME_STATS) last showed a queue's commit further than the one before; 0: never."""
+    reread: dict[str, dict[MessageQueue, Reread]] = {}
+    """By rebalance, what was read again because of it; see `duplicate_consumption`."""
 
     @property
     def is_polled(self) -> bool:

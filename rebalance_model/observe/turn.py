@@ -168,10 +168,11 @@ class Turn(Step):
     def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
         """Open incidents of these codes on the same queue, its broker or the whole group, then those of the cluster.
 
-        An incident of the whole group may be explained by any of its brokers.
+        An incident of the group, or of one of its clients, may be explained by any of its brokers.
         """
         yield from super().parents(codes, subject, queue)
-        brokers = (queue.broker,) if queue is not None else (subject,) if subject else tuple(self.state.views)
+        views = (subject,) if subject in self.state.views else tuple(self.state.views)
+        brokers = (queue.broker,) if queue is not None else views
         for code in codes:
             for broker in brokers:
                 if (found := self.cluster.incidents.get(f"{code} {broker}")) is not None:

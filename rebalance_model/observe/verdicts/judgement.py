@@ -8,7 +8,14 @@ and rare (a group is looked at again about every 30 s; one of many queues each s
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.coverage import NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.verdicts.incidents import apply
-from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
+from rebalance_model.observe.verdicts.rules import (
+    BROKER_RULES,
+    CLIENT_RULES,
+    GROUP_RULES,
+    QUEUE_RULES,
+    REBALANCE_RULES,
+    duplicate_consumption,
+)
 
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = frozenset((*NEED_POLLS, *NEED_OFFSETS))
@@ -29,6 +36,9 @@ def judge(turn: Turn) -> None:
         turn.judged, turn.ages = mq, None
         apply(turn, QUEUE_RULES, mq, silent)
     turn.judged = None
+    for rebalance_id in duplicate_consumption.note(turn):
+        apply(turn, REBALANCE_RULES, rebalance_id, silent)
+        duplicate_consumption.forget(turn)
 
 
 def judge_all(turn: Turn) -> None:

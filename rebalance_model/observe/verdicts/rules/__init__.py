@@ -40,7 +40,6 @@ QUEUE_RULES: tuple[Rule[Turn, MessageQueue], ...] = (
     lock_expired.RULE,
     pull_expired.RULE,
     offset_regression.RULE,
-    duplicate_consumption.RULE,
     ordered_queue_stuck.RULE,
     queue_unassigned.RULE,
     queue_double_owned.RULE,
@@ -61,6 +60,7 @@ BROKER_RULES: tuple[Rule[Turn, str], ...] = (
     broker_locks_lost.RULE,
     clock_skew.OF_BROKER,
 )
+REBALANCE_RULES: tuple[Rule[Turn, str], ...] = (duplicate_consumption.RULE,)
 GROUP_RULES: tuple[Rule[Turn, str], ...] = (
     telemetry_gap.OF_POLLS,
     rebalance_storm.RULE,

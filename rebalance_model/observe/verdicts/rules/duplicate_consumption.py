@@ -1,42 +1,85 @@
-"""DUPLICATE_CONSUMPTION: a queue's owner reads messages again that had been consumed and committed.
+"""DUPLICATE_CONSUMPTION: after a rebalance, owners read messages again that had been consumed and committed.
 
-RocketMQ promises each message at least once, so this is no fault; how many they were, and what moved the queue, is
-worth knowing. Clear when its commit is back where it was, and nothing else is read again at once: while two clients
-have a queue, each reads what the other one has committed.
+RocketMQ promises each message at least once, so this is no fault; how many they were, and what moved the queues, is
+worth knowing. One incident for each rebalance, which lists its queues; one more for what no rebalance explains. It
+opens after a persist interval, by when the heirs have begun. Clear when every commit is back where it was.
 """
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.state import GroupState, Reread
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.verdicts.verdict import CLEAR, Evidence, Holds, Rule, Verdict
 
+CODE = "DUPLICATE_CONSUMPTION"
+QUEUES_LISTED = 20
+"""So many queues are listed, and all are counted."""
 
-def judge(turn: Turn, mq: MessageQueue) -> Verdict:
-    """By where the owner began to read, against what had been committed."""
-    told = turn.state.queues[mq].hook
-    if told is None or told.reread is None:
+
+def note(turn: Turn) -> list[str]:
+    """Note which of the queues to be judged are read again; return the rebalances to judge, "" for none."""
+    noted = turn.state.reread
+    for mq in turn.queues_to_judge:
+        reread = _reread(turn.state, mq)
+        if reread is not None:
+            before = noted.setdefault(reread.rebalance_id, {}).get(mq)
+            noted[reread.rebalance_id][mq] = reread if before is None else _together(before, reread)
+    return list(noted)
+
+
+def forget(turn: Turn) -> None:
+    """Forget what was noted of incidents that are over."""
+    state = turn.state
+    names = {rebalance_id: f"{CODE} {rebalance_id}".rstrip() for rebalance_id in state.reread}
+    for rebalance_id, name in names.items():
+        if name not in state.incidents and name not in state.pending:
+            del state.reread[rebalance_id]
+
+
+def judge(turn: Turn, rebalance_id: str) -> Verdict:
+    """Judge by where the owners began to read, against what had been committed."""
+    state = turn.state
+    noted = state.reread.get(rebalance_id)
+    if not noted:
         return CLEAR
-    return Holds("info", client_id=told.reread.client_id)
+    is_open = f"{CODE} {rebalance_id}".rstrip() in state.incidents
+    again = (_reread(state, mq) for mq in noted)
+    if is_open and not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
+        return CLEAR
+    clients = {reread.client_id for reread in noted.values()}
+    return Holds("info", client_id=clients.pop() if len(clients) == 1 else None)
 
 
-def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
-    """How much, and for the sake of which rebalance."""
-    told = turn.state.queues[mq].hook
-    reread = told.reread if told is not None else None
-    if reread is None:
-        return {"commit_offset": told.commit_offset if told is not None else None}
+def evidence(turn: Turn, rebalance_id: str) -> Evidence:
+    """Say how much was read again, of which queues, and because of which rebalance."""
+    noted = turn.state.reread.get(rebalance_id, {})
+    worth = [reread.worth_ms for reread in noted.values() if reread.worth_ms is not None]
+    ranges = [f"{mq} {noted[mq].start}..{noted[mq].mark}" for mq in sorted(noted, key=queue_order)]
+    more = [f"and {len(ranges) - QUEUES_LISTED} more"] if len(ranges) > QUEUES_LISTED else []
     return {
-        "messages": reread.mark - reread.start,
-        "worth_ms": reread.worth_ms,
-        "from_offset": reread.start,
-        "to_offset": reread.mark,
-        "rebalance_id": reread.rebalance_id,
+        "messages": sum(reread.mark - reread.start for reread in noted.values()),
+        "worth_ms": max(worth, default=None),
+        "queues": len(noted),
+        "offsets": ", ".join((*ranges[:QUEUES_LISTED], *more)),
+        "rebalance_id": rebalance_id,
     }
 
 
+def _reread(state: GroupState, mq: MessageQueue) -> Reread | None:
+    queue = state.queues.get(mq)
+    return queue.hook.reread if queue is not None and queue.hook is not None else None
+
+
+def _together(before: Reread, reread: Reread) -> Reread:
+    """Return all that was read again of a queue, where it is read again once more or from further back."""
+    start, mark = min(before.start, reread.start), max(before.mark, reread.mark)
+    return Reread(start, mark, reread.client_id, reread.rebalance_id, reread.worth_ms)
+
+
 RULE = Rule(
-    "DUPLICATE_CONSUMPTION",
+    CODE,
     judge,
     evidence,
-    clear_after=lambda policy: policy.persist_consumer_offset_interval,
-    absorbed_by=("REBALANCE_STORM",),
+    open_after=lambda policy: policy.persist_consumer_offset_interval,
+    clear_after=lambda policy: policy.clear_after,
+    absorbed_by=("REBALANCE_STORM", "BROKER_UNREACHABLE"),
 )
