@@ -2,8 +2,8 @@
 
 Of a whole source it is about the cluster. SILENT: the source's ticks have stopped while another's go on; LATE: they
 stay far behind; BUFFER_FULL: more events waited for it than can be kept (all three in `engine.ordering`). From its last
-tick on nothing rests on it; that is reported when it has lasted for `Policy.source_silent_after`. Clear when it keeps up
-again, of a collector also when another one does. On what it would have said nothing opens meanwhile, so it explains
+tick on nothing rests on it; that is reported when it has lasted for `Policy.source_silent_after`. Clear when it keeps
+up again, of a collector also when another one does. On what it would have said nothing opens meanwhile, so it explains
 nothing either: what does open rests on the other source.
 
 LOST is about a group: the numbers of a source's events jump; clear when it has told everything once more: a hook when
