@@ -12,6 +12,8 @@ from streaming.alerting.alert import Alert, Delivery, key_of
 
 SILENCED = "SILENCED"
 """How `AlertDelivery.detail` begins where a silence holds an alert back: it is told when the silence is over."""
+UNDECIDED = "UNDECIDED"
+"""How it begins where the incident may yet get a parent that explains it: it is told when none came in time."""
 SUMMARY = "SUMMARY"
 REFUSED = "REFUSED"
 """How `AlertDelivery.detail` begins where a channel did not take a message because of what it holds."""
@@ -41,7 +43,7 @@ class Known:
     last: IncidentTransition
     told: dict[str, Told] = field(default_factory=dict)
     silenced: bool = False
-    """It would have been told, but for a silence."""
+    """It would have been told, but for a silence, or for a parent that may yet explain it."""
     former_ids: tuple[str, ...] = ()
     """Which ids it had before a rebuild."""
 
@@ -152,7 +154,7 @@ class Book:
             self.known.pop(row.incident_id, None)
             return
         known = self._know(alert)
-        known.silenced = row.detail.startswith(SILENCED) or (known.silenced and row.detail in _NOT_TOLD)
+        known.silenced = row.detail.startswith((SILENCED, UNDECIDED)) or (known.silenced and row.detail in _NOT_TOLD)
 
     def _rename(self, former: str, alert: Alert) -> None:
         """Go on with what is known of an incident under the id that it has now."""

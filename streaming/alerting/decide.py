@@ -4,7 +4,7 @@ Each decision is a row of the ledger, folded into the book at once. Nothing here
 
 | transition | whom it is told |
 | --- | --- |
-| OPENED, ESCALATED | the channels of its routes; nobody while a parent explains it, or a silence covers it |
+| OPENED, ESCALATED | the channels of its routes; nobody while a parent explains it or may yet, or a silence covers it |
 | DEESCALATED, RECLASSIFIED | nobody |
 | RESOLVED | every channel that was told of the incident, silence or not; nobody else |
 """
@@ -17,7 +17,7 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
 from streaming.alerting.alert import Alert, Delivery, Kind, key_of
-from streaming.alerting.book import REBUILT, REFUSED, SILENCED, SUMMARY, Book, Known
+from streaming.alerting.book import REBUILT, REFUSED, SILENCED, SUMMARY, UNDECIDED, Book, Known
 from streaming.alerting.config import JOB_SILENT, SOURCE_SILENT, AlertsConfig
 from streaming.alerting.controls import Controls
 from streaming.alerting.route import remind_after, targets, wait
@@ -102,7 +102,7 @@ class Desk:
         """Tell what a silence held back that is over, and remind of what is open for long."""
         for known in list(self.book.known.values()):
             if known.silenced:
-                if self.controls.silenced(known.last, now) is None:
+                if not _must_wait(known.last, now) and self.controls.silenced(known.last, now) is None:
                     self._tell(known.last, now)
             else:
                 self._remind(known, now)
@@ -136,6 +136,9 @@ class Desk:
     def _tell(self, transition: IncidentTransition, now: int) -> None:
         if transition.parent is not None:
             self._hold(transition, f"ABSORBED by {transition.parent}", now)
+            return
+        if _must_wait(transition, now):
+            self._hold(transition, f"{UNDECIDED} until {transition.alert_after}", now)
             return
         silence = self.controls.silenced(transition, now)
         if silence is not None:
@@ -224,3 +227,8 @@ class Desk:
 
 def _subject(of: IncidentTransition) -> tuple[str, str, str, str]:
     return of.cluster, of.group, of.code, of.subject
+
+
+def _must_wait(transition: IncidentTransition, now: int) -> bool:
+    """Whether it is not decided yet if a parent explains the incident."""
+    return transition.alert_after is not None and transition.parent is None and now < transition.alert_after

@@ -18,6 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.alerting.alert import Alert, Delivery
+from streaming.alerting.reach import Ask, nothing
 from streaming.dashboard.links import incident_link
 from streaming.errors import UserError
 from streaming.times import written
@@ -57,17 +58,19 @@ def sandbox(loader: ChoiceLoader | None = None) -> ImmutableSandboxedEnvironment
 class Texts:
     """Makes messages."""
 
-    def __init__(self, folder: str, address: str) -> None:
+    def __init__(self, folder: str, address: str, reach: Ask = nothing) -> None:
         """Read and try every template.
 
         Args:
             folder: the user's templates, over ours; empty: none.
             address: where people reach the dashboard.
+            reach: says how much a cluster's incident touches.
 
         Raises:
             UserError: a template can't be used.
         """
         self._address = address
+        self._reach = reach
         ours = DictLoader({name: _ours(name) for name in NAMES})
         self._ours = sandbox(ChoiceLoader([ours]))
         self._theirs = self._ours
@@ -96,7 +99,7 @@ class Texts:
         title, body = parts[0]
         if len(parts) > 1:
             worst = "critical" if any(one["severity"] == "critical" for one in facts) else facts[0]["severity"]
-            title = f"{len(parts)} alerts of {facts[0]['group'] or 'rebalance-watch'}, {worst}"
+            title = f"{len(parts)} alerts of {_about(delivery.alerts[0].transition) or 'rebalance-watch'}, {worst}"
             body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
         link = self._address if len(facts) > 1 else facts[0]["link"]
         return Message(
@@ -104,13 +107,18 @@ class Texts:
         )
 
     def _facts(self, alert: Alert) -> dict[str, Any]:
-        transition = msgspec.structs.asdict(alert.transition)
+        transition, of = msgspec.structs.asdict(alert.transition), alert.transition
+        reach = self._reach(of)
+        if not of.main_explanation:
+            transition |= {"main_cause": of.sub_cause, "main_client_id": of.client_id}
+            transition |= {"main_explanation": of.explanation}
         return transition | {
+            "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
             "kind": alert.kind,
             "told_severity": alert.told_severity,
             "evidence": json.loads(alert.transition.evidence),
-            "where": " ".join(part for part in (alert.transition.group, alert.transition.subject) if part),
+            "where": " ".join(part for part in (_about(of), of.subject) if part),
             "link": self._address + incident_link(alert.transition.incident_id),
         }
 
@@ -123,6 +131,11 @@ class Texts:
                 _parts(self._theirs, name, variables)
             except TEMPLATE_ERRORS as error:
                 raise UserError(f"The alert template {path / name}.txt can't be used: {error}.") from None
+
+
+def _about(transition: IncidentTransition) -> str:
+    """The group, or the cluster; empty of what the alert process itself has found."""
+    return transition.group or (f"cluster {transition.cluster}" if transition.cluster else "")
 
 
 def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:

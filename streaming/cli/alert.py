@@ -40,6 +40,7 @@ def run() -> None:
     from streaming.alerting.channels import open_channel
     from streaming.alerting.config import load_alerts
     from streaming.alerting.ledger import claimed
+    from streaming.alerting.reach import asking
     from streaming.alerting.render import Texts
     from streaming.alerting.run import Alerting
 
@@ -49,7 +50,7 @@ def run() -> None:
         raise UserError("No route leads anywhere: write routes and channels as conf/alerts.toml shows, and name the "
                         "file in alerts.file.")  # fmt: skip
     console = Console(stderr=True, highlight=False)
-    texts = Texts(config.templates, settings.web.address)
+    texts = Texts(config.templates, settings.web.address, asking(settings.runtime.tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     if not settings.runtime.tables.is_dir():
         raise UserError(f"There are no tables in {settings.runtime.tables}: start `rebalance-watch run` first, or name "

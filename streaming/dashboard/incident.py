@@ -49,11 +49,9 @@ class IncidentPage:
     def lay_out(self) -> None:
         """Make the page and show it."""
         shown = self._facts[0].incident
-        frame(f"{shown.code} in {shown.group}", [
-            ("Groups", HOME),
-            (shown.group, group_link(shown.cluster, shown.group, shown.opened_at)),
-            (shown.code, None),
-        ])  # fmt: skip
+        group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
+        about = [("Groups", HOME), *([group] if shown.group else []), (shown.code, None)]
+        frame(f"{shown.code} in {shown.where}", about)
         self._markup = LiveMarkup("incident")
         self._show()
         self._live.begin()
@@ -71,7 +69,7 @@ class IncidentPage:
         first, last = life[0].evidence, life[-1].evidence
         event = story.cause_event
         self._markup.show(
-            i=shown, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
+            i=shown, reach=story.reach, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
             evidence=[_fact(name, first.get(name, _NOT_SAID), last.get(name, _NOT_SAID)) for name in {**first, **last}],
             changed=first != last,
             here=group_link(shown.cluster, shown.group, shown.opened_at),

@@ -138,9 +138,9 @@ def _incidents(model: ReadModel, console: Console) -> None:
         table.add_row(
             clock(incident["opened_at"]),
             duration(ended - incident["opened_at"]) if ended is not None else "[red]still[/]",
-            f"[{_SEVERITY[incident['severity']]}]{first['code']} {first['sub_cause']}[/]".rstrip(),
+            f"[{_SEVERITY[incident['severity']]}]{incident['code']} {incident['main_cause']}[/]".rstrip(),
             incident["subject"],
-            first["client_id"] or "nobody",
+            incident["main_client_id"] or "nobody",
         )
         told.setdefault((first["code"], first["sub_cause"]), first)
     _print(console, "Incidents", table)

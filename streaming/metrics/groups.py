@@ -118,7 +118,7 @@ def _incidents(facts: Facts) -> Metric:
     counted = Counter((one.cluster, one.group, one.code, one.severity) for one in own)
     return family(
         "rocketmq_consumer_incidents_open",
-        "Open incidents that no other has absorbed.",
+        "Open incidents that no other explains; of those about the cluster consumer_group is empty.",
         (*_GROUP, "code", "severity"),
         counted.items(),
     )

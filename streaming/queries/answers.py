@@ -228,7 +228,23 @@ class Incident(Answer):
     first_step: str
     parent: str | None = Field(description="The incident that absorbed it.")
     evidence: dict[str, object]
-    cause: str = Field(description="The event behind its last transition: source_id|key|seq.")
+    cause: str = Field(
+        description="The event behind its last transition: source_id|key|seq; empty where time alone shows it."
+    )
+    main_cause: str = Field(description="The sub-cause that has held longest; `sub_cause` is the last one.")
+    main_client_id: str | None
+    main_explanation: str
+    consequences: int = Field(default=0, description="How many incidents it explains.")
+
+    @property
+    def title(self) -> str:
+        """Code and main cause."""
+        return f"{self.code} {self.main_cause}".rstrip()
+
+    @property
+    def where(self) -> str:
+        """The group, or the cluster that it is about."""
+        return self.group or f"cluster {self.cluster}"
 
 
 class Transition(Answer):
@@ -244,10 +260,21 @@ class Transition(Answer):
     cause: str
 
 
+class Reach(Answer):
+    """How much an incident of a cluster touches."""
+
+    groups: int
+    queues: int
+
+
 class IncidentStory(Answer):
     """An incident with its life, what it absorbed, and the event that opened it."""
 
     incident: Incident
+    reach: Reach | None = Field(
+        default=None,
+        description="Of an incident of a cluster, when it opened.",
+    )
     life: tuple[Transition, ...]
     absorbed: tuple[Incident, ...]
     cause_event: dict[str, object] | None = Field(description="None where the archive does not have it (any more).")

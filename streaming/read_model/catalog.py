@@ -21,6 +21,7 @@ _DEFINED = {
     "client_progress_at": _INSTANT,
     "groups_at": _INSTANT,
     "queues_at": _INSTANT,
+    "brokers_at": _INSTANT,
     "owners_at": _INSTANT,
     "incidents_at": _INSTANT,
     "owner_changes": ("earlier", "later"),

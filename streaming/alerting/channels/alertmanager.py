@@ -72,10 +72,11 @@ class Alertmanager:
         }
         annotations = {
             "summary": f"{one['code']}: {one['where']}",
-            "description": one["explanation"],
+            "description": one["main_explanation"],
             "first_step": one["first_step"],
             "sub_cause": one["sub_cause"],
-            "client_id": one["client_id"],
+            "main_cause": one["main_cause"],
+            "client_id": one["main_client_id"],
             "evidence": msgspec.json.encode(one["evidence"]).decode(),
             "idempotency_key": one["key"],
             "message_key": message.key,

@@ -12,7 +12,7 @@ SHORT_ID = 8
 
 
 def incident_grid(incidents: Sequence[Incident], now: int, *, with_group: bool = True) -> Grid:
-    """A line for each."""
+    """Make a line for each, its main cause in front."""
     several = with_group and len({incident.cluster for incident in incidents}) > 1
     table = Grid(
         [
@@ -26,8 +26,10 @@ def incident_grid(incidents: Sequence[Incident], now: int, *, with_group: bool =
             Column("where"),
             Column("client", spare=True),
             Column("part of", spare=True),
+            *([Column("explains", right=True)] if any(incident.consequences for incident in incidents) else []),
         ]
     )
+    explains = any(incident.consequences for incident in incidents)
     for incident in incidents:
         ended = incident.resolved_at
         table.add(
@@ -36,10 +38,11 @@ def incident_grid(incidents: Sequence[Incident], now: int, *, with_group: bool =
             words.moment(incident.opened_at, now),
             "open" if ended is None else words.duration(ended - incident.opened_at),
             *([incident.cluster] if several else []),
-            *([incident.group] if with_group else []),
-            severity(incident.severity, f"{incident.code} {incident.sub_cause}".rstrip()),
+            *([incident.group or "(cluster)"] if with_group else []),
+            severity(incident.severity, incident.title),
             incident.subject or "the group",
-            words.NOT_KNOWN if incident.client_id in {None, incident.subject} else str(incident.client_id),
+            words.NOT_KNOWN if incident.main_client_id in {None, incident.subject} else str(incident.main_client_id),
             words.NOT_KNOWN if incident.parent is None else incident.parent[:SHORT_ID],
+            *([str(incident.consequences or "")] if explains else []),
         )
     return table

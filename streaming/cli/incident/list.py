@@ -28,6 +28,7 @@ def incidents(  # noqa: PLR0913  a command line
     cluster: ClusterOption = None,
     code: Annotated[str | None, typer.Option("--code", help="Only these, such as ORDERED_QUEUE_STUCK.")] = None,
     severity: Annotated[Literal["info", "warning", "critical"] | None, typer.Option(help="Only these.")] = None,
+    unfold: Annotated[bool, typer.Option("--unfold", "-u", help="Those that another one explains, too.")] = False,
     every_one: Annotated[bool, typer.Option("--all", "-a", help="Those that are over, too.")] = False,
     since: SinceOption = None,
     at: AtOption = None,
@@ -35,7 +36,10 @@ def incidents(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """What is open now, or at a time; with --all or --since what is over, too. Open ones first, then the newest."""
+    """Show what is open now, or at a time; with --all or --since what is over, too. Open ones first, then the newest.
+
+    What another incident in the list explains is counted in its line; --unfold lists it.
+    """
     from streaming.queries.incidents import incidents as ask
 
     only_open = since is None and not every_one
@@ -49,6 +53,7 @@ def incidents(  # noqa: PLR0913  a command line
             only_open=only_open,
             since=instant(since) or 0,
             at=instant(at),
+            unfold=unfold,
         ),
         lambda found, now: _draw(found, now, only_open=only_open),
         Incident,

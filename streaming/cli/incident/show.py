@@ -14,7 +14,7 @@ from streaming.cli.incident.grid import SHORT_ID, incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
 from streaming.queries import words
-from streaming.queries.answers import Incident, IncidentStory
+from streaming.queries.answers import IncidentStory
 from streaming.times import written
 
 _EVENT = 1_500
@@ -37,11 +37,9 @@ def show(
 def _draw(story: IncidentStory, now: int) -> RenderableType:
     shown = story.incident
     parts: list[RenderableType] = [
-        Text.assemble(
-            (f"{shown.code} {shown.sub_cause}".rstrip(), severity(shown.severity).style), f"  {shown.severity}"
-        ),
-        *map(Text, _facts(shown, now)),
-        *section("What it means", Text(shown.explanation)),
+        Text.assemble((shown.title, severity(shown.severity).style), f"  {shown.severity}"),
+        *map(Text, _facts(story, now)),
+        *section("What it means", Text(shown.main_explanation)),
         *section("First", Text(shown.first_step)),
     ]
     judged = next((step for step in reversed(story.life) if step.transition != "RESOLVED"), story.life[-1])
@@ -53,16 +51,22 @@ def _draw(story: IncidentStory, now: int) -> RenderableType:
         parts += section(f"Evidence at {words.moment(judged.time, now)}", table)
     parts += section("Life", _life(story, now))
     if story.absorbed:
-        parts += section("Explains", incident_grid(story.absorbed, now, with_group=False))
+        parts += section("Explains", incident_grid(story.absorbed, now, with_group=not shown.group))
     parts += section("The event behind it", _event(story))
-    then = f"rebalance-watch group show {shown.group} --cluster {shown.cluster} --at {written(shown.opened_at)}"
-    parts.append(Text(f"\nThe group then: {then}"))
+    at = f"--cluster {shown.cluster} --at {written(shown.opened_at)}"
+    then = f"The group then: rebalance-watch group show {shown.group} {at}"
+    parts.append(Text("\n" + (then if shown.group else f"The groups then: rebalance-watch group list {at}")))
     return Lines(*parts)
 
 
-def _facts(shown: Incident, now: int) -> Iterator[str]:
-    client = "" if shown.client_id in {None, shown.subject} else f", client {shown.client_id}"
-    yield f"{shown.subject or 'the group'} of {shown.group} ({shown.cluster}){client}"
+def _facts(story: IncidentStory, now: int) -> Iterator[str]:
+    shown = story.incident
+    client = "" if shown.main_client_id in {None, shown.subject} else f", client {shown.main_client_id}"
+    yield f"{shown.subject or 'the group'} of {shown.group or 'the cluster'} ({shown.cluster}){client}"
+    if story.reach is not None:
+        yield f"touches {story.reach.groups} groups, {story.reach.queues} queues"
+    if shown.sub_cause != shown.main_cause:
+        yield f"main cause {shown.main_cause or 'none'}, at last {shown.sub_cause or 'none'}: {shown.explanation}"
     ended = shown.resolved_at
     until = "open" if ended is None else f"to {words.moment(ended, now)}, {words.duration(ended - shown.opened_at)}"
     yield f"opened {words.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"

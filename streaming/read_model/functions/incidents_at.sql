@@ -5,7 +5,8 @@ SELECT
     CASE WHEN l.transition = 'RESOLVED' THEN l.time END AS resolved_at,
     l.time AS changed_at,
     l.transitions,
-    l.topic, l.broker, l.queue_id, l.client_id, l.evidence, l.explanation, l.first_step, l.parent, l.cause
+    l.topic, l.broker, l.queue_id, l.client_id, l.evidence, l.explanation, l.first_step, l.parent, l.cause,
+    l.main_cause, l.main_client_id, l.main_explanation
 FROM (
     SELECT
         a.*,
