@@ -342,3 +342,52 @@ def answer(desk, channel, what, now):
             desk.sent(delivery, now)
         elif delivery is not None:
             desk.failed(delivery, "no", now, rejected=what == "rejected")
+
+
+def undecided(**fields):
+    """A critical child of a broker whose ticks have stopped; whether the broker is unreachable is not decided."""
+    return transition(alert_after=NOW + 30 * SECOND, **fields)
+
+
+def test_what_a_parent_may_yet_explain_waits_and_is_told_when_none_came():
+    desk = Desk(config())
+    desk.take(undecided(), NOW)
+    assert held(desk) == ["UNDECIDED"]
+    desk.look_again(NOW + 29 * SECOND)
+    assert desk.take_rows() == []
+    desk.look_again(NOW + 30 * SECOND)
+    assert queued(desk) == [("OPENED", "i1", "ops")]
+
+
+def test_what_a_parent_explains_in_time_is_not_told():
+    desk = Desk(config())
+    desk.take(undecided(), NOW)
+    desk.take(transition(what="DEESCALATED", seq=2, parent="p1"), NOW + 5 * SECOND)
+    desk.look_again(NOW + MINUTE)
+    desk.take(transition(what="RESOLVED", seq=3, parent="p1"), NOW + HOUR)
+    assert queued(desk) == []
+
+
+def test_a_late_process_does_not_wait_for_what_is_decided_long_since():
+    desk = Desk(config())
+    desk.take(undecided(), NOW + HOUR)
+    assert queued(desk) == [("OPENED", "i1", "ops")]
+
+
+def test_a_start_after_a_crash_still_waits_for_a_parent():
+    desk = Desk(config())
+    desk.take(undecided(), NOW)
+    again = Desk(config(), desk.take_rows())
+    again.look_again(NOW + 10 * SECOND)
+    assert queued(again) == []
+    again.look_again(NOW + 31 * SECOND)
+    assert queued(again) == [("OPENED", "i1", "ops")]
+
+
+def test_a_route_names_what_is_about_the_cluster():
+    of_cluster = {"group": "", "code": "BROKER_UNREACHABLE", "subject": "broker-a"}
+    routes = [{"channels": ["pager"], "groups": [""]}, {"channels": ["ops"], "groups": ["ord*"]}]
+    desk = Desk(config(routes=routes))
+    desk.take(transition("i1", **of_cluster), NOW)
+    desk.take(transition("i2"), NOW)
+    assert queued(desk) == [("OPENED", "i1", "pager"), ("OPENED", "i2", "ops")]

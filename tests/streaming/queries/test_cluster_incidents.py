@@ -94,11 +94,8 @@ def elsewhere() -> list[AnyEffect]:
         topic=None, broker=None, queue_id=None, client_id=None, evidence="{}", explanation="", first_step="",
         parent=None,
     )  # fmt: skip
-    other = QueueSnapshot(
-        cluster="c", group="other", time=START, known_at=START, seq=1, cause="", topic="T", broker="broker-z",
-        queue_id=0, owner=None, expected_owner=None, locked=None, lock_age_ms=None, commit_offset=None, lag=None,
-        broker_offset=None, cached_count=None, pull_age_ms=None, consume_age_ms=None, status="OK", status_reason="",
-    )  # fmt: skip
+    queue = next(one for one in trace.effects if isinstance(one, QueueSnapshot))
+    other = msgspec.structs.replace(queue, group="other", broker="broker-z")
     group = next(one for one in trace.effects if isinstance(one, GroupSnapshot))
     return [*trace.effects, row, other, msgspec.structs.replace(group, group="other")]
 
