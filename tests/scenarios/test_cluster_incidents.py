@@ -78,7 +78,8 @@ def check_one_critical_message(groups: int, shards: int, minutes: float) -> None
     assert [(one.transition, one.code, one.subject, one.group) for one in critical] == [
         ("OPENED", "BROKER_UNREACHABLE", "broker-b", "")
     ]
-    assert {one.code for one in alerted} <= {"BROKER_UNREACHABLE", "DUPLICATE_CONSUMPTION"}
+    others = {one.code for one in alerted if one not in critical}
+    assert others <= {"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"}, "what was committed twice is a fact of its own"
     children = {one.group for one in rows if one.parent == critical[0].incident_id}
     assert len(children) >= groups // 2, "every ordered group has lost its locks at the broker"
     assert all(known == told.known[0] for known in told.known)

@@ -11,8 +11,10 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.engine import machine
+from rebalance_model.observe.engine.cluster import Cluster
 from rebalance_model.observe.events import (
     Answer,
+    BrokerStatus,
     Connection,
     ConsumerConnection,
     ConsumerRunningInfo,
@@ -27,7 +29,7 @@ from rebalance_model.observe.events import (
     key_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
 from rebalance_model.observe.turn import Moment
 
 START = 1_800_000_000_000
@@ -95,6 +97,8 @@ class Trace:
     """A client that the broker lists on two channels."""
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
+    cluster: ClusterState = field(default_factory=lambda: ClusterState("c"))
+    broadcasts: int = 0
 
     def poll(
         self,
@@ -112,6 +116,7 @@ class Trace:
         self.route = route or self.route
         now = START + round(at * 1000)
         self._fold(TopicRoute(topic=TOPIC, queues=tuple(mq(q) for q in range(self.route)), **self._poll(now)))
+        self.status(at, error=-1 if members is None else None)
         if members is None:
             self._fold(ConsumerConnection(error=RpcError(code=-1), **self._poll(now)))
         else:
@@ -128,17 +133,43 @@ class Trace:
         self._advance(START + round(at * 1000))
         return self
 
+    def status(self, at: float, *, error: int | None = None) -> "Trace":
+        """The collector's question to the broker itself: an answer, or an error."""
+        self.tick(at)
+        common = {name: value for name, value in self._poll(self.now).items() if name != "group"}
+        self.seq -= 1  # broadcasts are numbered by themselves
+        self.broadcasts += 1
+        said = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
+        event = BrokerStatus(**common | said | {"seq": self.broadcasts})
+        cluster = Cluster(self.cluster, self.moment(event), self.policy)
+        cluster.observe(event)
+        self._follow_up(cluster)
+        return self
+
+    def _follow_up(self, cluster: Cluster) -> None:
+        step = cluster.judge()
+        self._keep(step.effects)
+        if step.touched:
+            subjects, moment = step.touched, cluster.step.moment
+            self._keep(machine.on_cluster_change(self.state, moment, self.policy, subjects=subjects))
+
     def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
         """A source is waited for no longer, as `engine.timeline` finds; returns what that leads to."""
         self.tick(at)
         told, silence = len(self.effects), Silence(self.now)
+        cluster = Cluster(self.cluster, self.moment(), self.policy)
+        cluster.note_silence(source, silence)
         self._keep(machine.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence))
+        self._follow_up(cluster)
         return self.effects[told:]
 
     def is_back(self, at: float, source: str) -> "Trace":
         """A silent source speaks again."""
         self.tick(at)
+        cluster = Cluster(self.cluster, self.moment(), self.policy)
+        cluster.note_back(source)
         self._keep(machine.on_source_back(self.state, self.moment(), self.policy, source=source))
+        self._follow_up(cluster)
         return self
 
     def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
@@ -190,19 +221,29 @@ class Trace:
     def moment(self, event: Event | None = None) -> Moment:
         """The present, and the event behind what is concluded now."""
         cause = "" if event is None else f"{event.source_id}|{key_of(event)}|{event.seq}"
-        return Moment(self.now, cause, self.now)
+        return Moment(self.now, cause, self.now, self.cluster)
 
     def _advance(self, to: int) -> None:
         """Do what is due until then, each at its moment, as `engine.timeline` does."""
-        while (due := machine.deadline(self.state, self.policy)) is not None and due <= to:
+        while (due := self._due()) <= to:
             self.now = max(self.now, due)
-            self._keep(machine.advance(self.state, self.moment(), due, self.policy))
+            if self.cluster.next_check == due:
+                cluster = Cluster(self.cluster, self.moment(), self.policy)
+                cluster.check(due)
+                self._follow_up(cluster)
+            else:
+                self._keep(machine.advance(self.state, self.moment(), due, self.policy))
         self.now = max(self.now, to)
+
+    def _due(self) -> int:
+        dues = (machine.deadline(self.state, self.policy), self.cluster.next_check or None)
+        return min((due for due in dues if due is not None), default=2**63)
 
     def _keep(self, effects: list[AnyEffect]) -> None:
         for effect in effects:
             assert not self.effects or effect.time >= self.effects[-1].time, "rows must not go back in time"
-            assert not self.effects or effect.seq == self.effects[-1].seq + 1, "rows are numbered without a gap"
+            last = next((one.seq for one in reversed(self.effects) if one.group == effect.group), None)
+            assert last is None or effect.seq == last + 1, "rows are numbered without a gap"
             self.effects.append(effect)
 
     def _connections(self, members: dict[str, Member], now: int) -> ConsumerConnection:

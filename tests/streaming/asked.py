@@ -3,7 +3,7 @@
 `Told` is the oracle: it answers from the list of effects, one by one, what the queries answer from the tables.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -160,8 +160,11 @@ class Told:
         return self.of(GroupSnapshot)[-1]
 
     def incidents(self) -> dict[str, IncidentTransition]:
-        """The last transition of each."""
-        return {one.incident_id: one for one in self.of(IncidentTransition)}
+        """The last transition of each, and of those of the cluster that touch the group."""
+        own = {one.incident_id: one for one in self.of(IncidentTransition)}
+        brokers = {broker for _, broker, _ in self.queues()}
+        of_cluster = replace(self, group="").of(IncidentTransition) if self.group else []
+        return own | {one.incident_id: one for one in of_cluster if one.subject in brokers}
 
     def open(self) -> dict[str, IncidentTransition]:
         """Of those that are not over."""

@@ -2,5 +2,5 @@
 -- of the broker touches.
 SELECT q.cluster, q.broker, count(DISTINCT q.group) AS groups, count(*) AS queues
 FROM queues_at(instant) q
-WHERE NOT starts_with(q.topic, '%RETRY%')
+WHERE left(q.topic, 7) <> '%RETRY%'
 GROUP BY q.cluster, q.broker

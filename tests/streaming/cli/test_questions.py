@@ -340,7 +340,8 @@ def test_a_name_has_no_power_over_the_terminal(tmp_path, monkeypatch):
     evil = "\x1b[2J\x9b31m\nevil"
     write(tmp_path / "tables", tuple(
         msgspec.structs.replace(effect, members=(evil,)) if type(effect) is GroupSnapshot
-        else msgspec.structs.replace(effect, client_id=evil) if type(effect) in {AssignmentChange, IncidentTransition}
+        else msgspec.structs.replace(effect, client_id=evil) if type(effect) is AssignmentChange
+        else msgspec.structs.replace(effect, client_id=evil, main_client_id=evil) if type(effect) is IncidentTransition
         else effect
         for effect in everything() if effect.group in {"g", "everyone"}
     ))  # fmt: skip

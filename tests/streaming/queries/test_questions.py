@@ -200,7 +200,7 @@ def test_incidents_are_filtered_and_the_open_ones_come_first(model):
     found = incidents(model)
     assert [one.resolved_at is not None for one in found] == sorted(one.resolved_at is not None for one in found)
 
-    for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}, {"group": "h"}):
+    for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}, {"group": "calm"}):
         [(name, value)] = wanted.items()
         assert incidents(model, **wanted) == [one for one in found if getattr(one, name) == value] != []
     late = START + 200_000
