@@ -98,7 +98,7 @@ def test_a_broker_that_is_down_is_unreachable_with_the_first_question_after_its_
     told = Shards(tell(brokers_and_groups(2, KILLED, minutes=5), hook=True, poll=True).events, 2)
     assert life(told.transitions("BROKER_UNREACHABLE")) == [
         (122, "", "OPENED", "broker-b", "HOOK_SILENT"),
-        (166, "", "RECLASSIFIED", "broker-b", ""),
+        (165, "", "RECLASSIFIED", "broker-b", ""),
         (232, "", "RESOLVED", "broker-b", ""),
     ]
     last = told.transitions("BROKER_UNREACHABLE")[-1]

@@ -1,5 +1,7 @@
 """The scenario table of the sources: brokers that answer nothing, telemetry that is missing, clocks that are off."""
 
+from itertools import groupby
+
 import msgspec
 import pytest
 
@@ -7,13 +9,16 @@ from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTr
 from rebalance_model.observe.engine import machine
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError, TelemetryLost
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.turn import Moment, Turn
+from rebalance_model.observe.state import ClusterState
+from rebalance_model.observe.turn import ClusterStep, Moment, Turn
 from rebalance_model.observe.verdicts.coverage import NEED_COMMITS, NEED_HOOKS, NEED_OFFSETS, NEED_POLLS
 from rebalance_model.observe.verdicts.rules import (
     BROKER_RULES,
     CLIENT_RULES,
+    CLUSTER_RULES,
     GROUP_RULES,
     QUEUE_RULES,
+    REBALANCE_RULES,
     broker_unreachable,
     clock_skew,
     telemetry_gap,
@@ -48,8 +53,8 @@ def last_state(trace: Trace) -> GroupSnapshot:
 
 
 def test_a_broker_that_leaves_two_rounds_without_an_answer_is_unreachable_until_it_answers():
-    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, members=None), 50)
-    assert trace.incidents() == [(30, "OPENED", "BROKER_UNREACHABLE"), (50, "RESOLVED", "BROKER_UNREACHABLE")]
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, members=None), *range(50, 120, 10))
+    assert trace.incidents() == [(30, "OPENED", "BROKER_UNREACHABLE"), (110, "RESOLVED", "BROKER_UNREACHABLE")]
     assert statuses(trace, 0)[1:] == [
         (0, "OK", ""),
         (30, "BAD", "BROKER_UNREACHABLE"),
@@ -57,7 +62,17 @@ def test_a_broker_that_leaves_two_rounds_without_an_answer_is_unreachable_until_
     ]
     [opened, _] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code in DOWN]
     told = msgspec.json.decode(opened.evidence)
-    assert (told["unanswered"], told["silent_ms"], told["queues"], told["hook_silent"]) == (2, 10_000, 4, None)
+    assert (told["unanswered"], told["silent_ms"], told["hook_silent"]) == (2, 10_000, None)
+
+
+def test_one_that_is_back_for_less_than_a_minute_has_not_been_away_twice():
+    trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, members=None), 40, 50)
+    trace = rounds(rounds(trace, 60, 70, members=None), *range(80, 150, 10))
+    assert trace.incidents() == [(30, "OPENED", "BROKER_UNREACHABLE"), (140, "RESOLVED", "BROKER_UNREACHABLE")]
+    assert [what for what, _ in groupby(what for _, *what in statuses(trace, 0)[1:])] == [
+        ["OK", ""],
+        ["BAD", "BROKER_UNREACHABLE"], ["OK", ""], ["BAD", "BROKER_UNREACHABLE"], ["OK", ""],
+    ]  # fmt: skip
 
 
 def test_one_round_without_an_answer_is_a_near_miss():
@@ -70,6 +85,7 @@ def test_an_error_of_the_brokers_own_is_an_answer():
     trace = rounds(Trace(), 0)
     for at in (10, 20, 30):
         trace.tick(at)
+        trace.status(at, error=16)
         trace._fold(ConsumerConnection(error=RpcError(code=16), **trace._poll(START + at * 1000)))
     assert trace.incidents() == []
 
@@ -88,17 +104,63 @@ def test_what_opens_on_its_queues_is_its_child_and_stands_alone_when_it_is_back(
     assert stuck_row.parent is not None
     assert statuses(trace, 0)[-1][1:] == ("BAD", "BROKER_UNREACHABLE")
     trace.poll(80, {"a": owner, "b": holding(2, 3)}, stuck)
+    assert statuses(trace, 0)[-1][1:] == ("BAD", "ORDERED_QUEUE_STUCK SUSPEND_LOOP")
+    for at in range(90, 150, 10):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
     assert trace.incidents()[-2:] == [
-        (80, "RESOLVED", "BROKER_UNREACHABLE"),
-        (80, "ESCALATED", "ORDERED_QUEUE_STUCK SUSPEND_LOOP"),
+        (140, "RESOLVED", "BROKER_UNREACHABLE"),
+        (140, "ESCALATED", "ORDERED_QUEUE_STUCK SUSPEND_LOOP"),
     ]
     assert [e for e in trace.effects if isinstance(e, IncidentTransition)][-1].parent is None
-    assert statuses(trace, 0)[-1][1:] == ("BAD", "ORDERED_QUEUE_STUCK SUSPEND_LOOP")
+
+
+def test_what_opens_while_it_waits_to_be_resolved_stands_alone():
+    """Queue 0 was about to be stuck when the broker went, and is found to be when it is back."""
+    stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
+    owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
+    trace = rounds(Trace(), 0)
+    for at in (10, 20, 30, 40, 50, 60):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
+    turn_down(trace, 61, 62)
+    for at in (65, 70, 80, 90):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    assert (opened.transition, opened.parent, opened.alert_after) == ("OPENED", None, None)
+
+
+def test_a_child_that_opened_just_before_its_parent_gets_it():
+    """Queue 0 is stuck at 80, the broker does not answer from 85 on."""
+    stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
+    owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
+    trace = rounds(Trace(), 0)
+    for at in range(10, 90, 10):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
+    turn_down(trace, 85, 95)
+    stuck_rows = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    [down] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code in DOWN]
+    assert [(e.transition, e.severity, e.parent) for e in stuck_rows] == [
+        ("OPENED", "critical", None),
+        ("DEESCALATED", "critical", down.incident_id),
+    ]
+
+
+def test_a_critical_child_waits_for_what_a_question_in_vain_may_mean():
+    """The first question in vain comes before queue 0 is stuck: whether the broker is unreachable is open."""
+    stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
+    owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
+    trace = rounds(Trace(), 0)
+    for at in range(10, 80, 10):
+        trace.poll(at, {"a": owner, "b": holding(2, 3)}, stuck)
+    trace.status(72, error=-1)
+    trace._fold(trace_stats(trace, 73, stuck))
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    assert (opened.transition, opened.parent, opened.alert_after) == ("OPENED", None, START + 103_000)
 
 
 def turn_down(trace: Trace, *times: int) -> None:
     for at in times:
         trace.tick(at)
+        trace.status(at, error=-1)
         trace._fold(ConsumerConnection(error=RpcError(code=-1), **trace._poll(START + at * 1000)))
 
 
@@ -319,10 +381,11 @@ def test_a_hook_that_cannot_write_is_silent_then_has_lost_something_and_says_why
     effects = fold(tell("hook-full", hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
         (69, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
-        (145, "RECLASSIFIED", "TELEMETRY_GAP HOOK_LOST"),
-        (181, "RESOLVED", "TELEMETRY_GAP HOOK_LOST"),
+        (145, "OPENED", "TELEMETRY_GAP HOOK_LOST"),
+        (205, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
+        (240, "RESOLVED", "TELEMETRY_GAP HOOK_LOST"),
     ]
-    lost = [e for e in effects if isinstance(e, IncidentTransition) and e.transition == "RECLASSIFIED"]
+    lost = [e for e in effects if isinstance(e, IncidentTransition) and e.sub_cause == "HOOK_LOST"]
     assert msgspec.json.decode(lost[0].evidence)["lost"] > 0
     silent = [e for e in effects if isinstance(e, GroupSnapshot) and 71_000 < e.time - START < 140_000]
     covered = msgspec.json.decode(silent[0].coverage)
@@ -344,15 +407,15 @@ def test_a_collector_that_is_away_is_silent_until_it_is_back():
 
 
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
-    """Its hook ends at 61, and nothing rests on it from 66 on, which is told 15 s later."""
+    """Its hook ends at 61, and one question in vain is enough then; of its silence it is told at 81."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
     effects = fold(tell(down, hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
-        (66, "OPENED", "BROKER_UNREACHABLE HOOK_SILENT"),
+        (62, "OPENED", "BROKER_UNREACHABLE HOOK_SILENT"),
         (81, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (91, "RECLASSIFIED", "BROKER_UNREACHABLE"),
-        (92, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
-        (92, "RESOLVED", "BROKER_UNREACHABLE"),
+        (151, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
+        (152, "RESOLVED", "BROKER_UNREACHABLE"),
     ]
     [gap] = [e for e in effects if getattr(e, "code", "") == "TELEMETRY_GAP" and e.transition == "OPENED"]
     assert gap.parent is not None
@@ -361,10 +424,10 @@ def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
 def test_answers_that_are_missing_are_a_gap_for_two_rounds():
     trace = rounds(Trace(), 0, 10)
     trace.seq += 3
-    rounds(trace, 20, 30, 40).tick(41.001)
+    rounds(trace, *range(20, 110, 10)).tick(101)
     assert trace.incidents("TELEMETRY_GAP") == [
         (20, "OPENED", "TELEMETRY_GAP POLL_LOST"),
-        (41.001, "RESOLVED", "TELEMETRY_GAP POLL_LOST"),
+        (100.001, "RESOLVED", "TELEMETRY_GAP POLL_LOST"),
     ]
 
 
@@ -388,8 +451,10 @@ def test_events_that_are_missing_are_a_gap_until_every_member_has_heartbeaten():
     assert msgspec.json.decode(opened.evidence) | {"lost": 7, "reason": "disk full"} == msgspec.json.decode(
         opened.evidence
     )
-    trace.passes(46.001)
-    assert trace.incidents("TELEMETRY_GAP")[-1] == (46.001, "RESOLVED", "TELEMETRY_GAP HOOK_LOST")
+    for at in (60, 80, 100):
+        trace.locks(at, "a", 0, 1).heart_beat(at, "a", "b").passes(at)
+    trace.passes(110)
+    assert trace.incidents("TELEMETRY_GAP")[-1] == (105.001, "RESOLVED", "TELEMETRY_GAP HOOK_LOST")
 
 
 # What every rule must stand
@@ -397,22 +462,28 @@ def test_events_that_are_missing_are_a_gap_until_every_member_has_heartbeaten():
 
 def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
     turn = Turn(Trace().state, Policy(), Moment(START, "", START))
-    assert broker_unreachable.evidence(turn, "gone") == {}
+    step = ClusterStep(ClusterState("c"), Policy(), Moment(START, "", START))
+    assert broker_unreachable.evidence(step, "gone") == {}
+    assert telemetry_gap.source_evidence(step, "gone")["source"] == ""
+    assert clock_skew.clock_evidence(step, "gone")["ahead_ms_min"] is None
+    for rule in CLUSTER_RULES:
+        assert type(rule.judge(step, "gone")).__name__ == "Clear"
     assert telemetry_gap.hook_evidence(turn, "gone")["source"] == ""
     assert clock_skew.evidence(turn, "gone")["ahead_ms_min"] is None
-    for rule in (broker_unreachable.RULE, telemetry_gap.OF_HOOK, telemetry_gap.OF_POLLS, clock_skew.RULE):
+    for rule in (telemetry_gap.OF_HOOK, telemetry_gap.OF_POLLS, clock_skew.RULE):
         assert type(rule.judge(turn, "gone")).__name__ == "Clear"
 
 
 def test_an_unanswered_broker_is_not_judged_while_the_collector_itself_is_silent():
     trace = rounds(rounds(Trace(), 0), 10, members=None)
     trace.falls_silent(10, "c/poll-1")
-    turn = Turn(trace.state, trace.policy, trace.moment())
-    assert broker_unreachable.judge(turn, A) is None
+    step = ClusterStep(trace.cluster, trace.policy, trace.moment())
+    assert broker_unreachable.judge(step, A) is None
 
 
 def test_coverage_names_rules_that_there_are():
-    codes = {rule.code for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, GROUP_RULES) for rule in rules}
+    of_groups = (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, REBALANCE_RULES, GROUP_RULES)
+    codes = {rule.code for rules in (*of_groups, CLUSTER_RULES) for rule in rules}
     assert codes.issuperset(NEED_HOOKS + NEED_POLLS + NEED_OFFSETS + NEED_COMMITS)
 
 

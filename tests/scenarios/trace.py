@@ -25,6 +25,7 @@ from rebalance_model.observe.events import (
     ProcessQueueInfo,
     RpcError,
     Subscription,
+    Tick,
     TopicRoute,
     key_of,
 )
@@ -158,10 +159,18 @@ class Trace:
         self.tick(at)
         told, silence = len(self.effects), Silence(self.now)
         cluster = Cluster(self.cluster, self.moment(), self.policy)
+        cluster.observe(self._tick_of(source))
         cluster.note_silence(source, silence)
         self._keep(machine.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence))
         self._follow_up(cluster)
         return self.effects[told:]
+
+    def _tick_of(self, source: str) -> Tick:
+        """The source's last tick, which says whose hook it is."""
+        broker = next((broker for broker, view in self.state.views.items() if view.told_by == source), "")
+        kind, self.broadcasts = ("hook" if broker else "poll"), self.broadcasts + 1
+        name = f"{source.partition('/')[2]}@{START}"
+        return Tick(time=self.now, cluster="c", broker=broker, source=kind, source_id=name, seq=self.broadcasts)
 
     def is_back(self, at: float, source: str) -> "Trace":
         """A silent source speaks again."""

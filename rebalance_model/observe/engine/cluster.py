@@ -70,6 +70,7 @@ class Cluster:
     def note_back(self, source: str) -> None:
         """Note that a source speaks again."""
         del self.state.silent[source]
+        self.state.ended.pop(source, None)
         self._judge_all()
 
     def note_clock(self, broker: str, bounds: Bounds, asked: int) -> None:

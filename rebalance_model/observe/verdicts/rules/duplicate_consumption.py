@@ -41,10 +41,11 @@ def judge(turn: Turn, rebalance_id: str) -> Verdict:
     noted = state.reread.get(rebalance_id)
     if not noted:
         return CLEAR
-    is_open = f"{CODE} {rebalance_id}".rstrip() in state.incidents
     again = (_reread(state, mq) for mq in noted)
-    if is_open and not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
-        return CLEAR
+    if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
+        if f"{CODE} {rebalance_id}".rstrip() in state.incidents:
+            return CLEAR
+        turn.schedule_check(turn.now + 1)  # it is over already, and is reported all the same
     clients = {reread.client_id for reread in noted.values()}
     return Holds("info", client_id=clients.pop() if len(clients) == 1 else None)
 

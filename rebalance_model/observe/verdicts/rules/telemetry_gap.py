@@ -36,6 +36,8 @@ def judge_hook(turn: Turn, broker: str) -> Verdict:
     view = turn.state.views.get(broker)
     if view is None or not view.told_by:
         return CLEAR
+    if view.told_by in turn.state.silent:
+        return None  # when it is back it says itself what it has lost
     hook = view.hook
     if hook is None or not hook.lost_at:
         return CLEAR
@@ -45,6 +47,8 @@ def judge_hook(turn: Turn, broker: str) -> Verdict:
 def judge_polls(turn: Turn, _: str) -> Verdict:
     """Judge whether answers to the collector that is followed are missing."""
     state = turn.state
+    if state.collector in state.silent:
+        return None
     if not state.lost_at:
         return CLEAR
     return _until(turn, state.lost_at + ROUNDS * turn.policy.poll_interval, "POLL_LOST")
