@@ -208,4 +208,4 @@ def reread(facts: Facts, _: Memory) -> Looks:
                 again.passed = facts.now
             short = again.passed is not None and again.passed - again.time < S  # one sum of pulls, which has no order
             sure = again.committed and not short and facts.group not in facts.record.mixed
-            yield Condition("DUPLICATE_CONSUMPTION", str(mq), known(facts, mq, HOOK, sure))
+            yield Condition("DUPLICATE_CONSUMPTION", "", known(facts, mq, HOOK, sure))

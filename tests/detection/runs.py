@@ -1,6 +1,6 @@
 """A seed's run: its story told once, looked at every second, and what the observer makes of each kind of telemetry."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_model.observe.effects import IncidentTransition
@@ -71,21 +71,30 @@ def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
         before, seconds = now, seconds + 1
     made = Run(seed, healthy, spans)
     for telemetry in TELEMETRY:
-        made.found[telemetry] = incidents(events, telemetry)
+        made.found[telemetry] = incidents(events, telemetry, list(memories), cluster.brokers)
     return made
 
 
-def incidents(events: Iterable[Told], telemetry: str) -> list[Found]:
-    """The incidents that the observer finds by one kind of telemetry."""
-    found: dict[str, Found] = {}
+def incidents(events: Iterable[Told], telemetry: str, groups: Sequence[str], brokers: Container[str]) -> list[Found]:
+    """The incidents that the observer finds by one kind of telemetry; one of the cluster counts for every group."""
+    found: dict[tuple[str, str], Found] = {}
     for now, one in _transitions(events, telemetry):
-        if one.transition == "OPENED":
-            found[one.incident_id] = Found(one.group, one.code, one.subject, now, one.sub_cause, one.severity)
-        elif one.transition == "RESOLVED":
-            found[one.incident_id].resolved = now
-        elif one.transition == "ESCALATED":
-            found[one.incident_id].severity = one.severity
+        for group in (one.group,) if one.group else groups:
+            name = one.incident_id, group
+            if one.transition == "OPENED":
+                subject = _subject(one, brokers)
+                found[name] = Found(group, one.code, subject, now, one.sub_cause, one.severity)
+            elif one.transition == "RESOLVED":
+                found[name].resolved = now
+            elif one.transition == "ESCALATED":
+                found[name].severity = one.severity
     return list(found.values())
+
+
+def _subject(one: IncidentTransition, brokers: Container[str]) -> str:
+    """What the oracle knows it by: a collector, and the rebalance that made duplicates, have no name there."""
+    nameless = one.code == "DUPLICATE_CONSUMPTION" or (not one.group and one.subject not in brokers)
+    return "" if nameless else one.subject
 
 
 def _transitions(events: Iterable[Told], telemetry: str) -> Iterator[tuple[int, IncidentTransition]]:

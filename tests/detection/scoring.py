@@ -67,7 +67,7 @@ BOUNDS = {
     "ZOMBIE_QUEUE": Bounds("poll", poll=35),
     "UNLOCK_PENDING": Bounds("poll", poll=13),
     "OFFSET_REGRESSION": Bounds("either"),
-    "DUPLICATE_CONSUMPTION": Bounds("hook"),
+    "DUPLICATE_CONSUMPTION": Bounds("hook", hook=10),
     "LAG_GROWTH": Bounds("poll", 300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds("poll", 60, poll=30, early=12),
     "BROKER_UNREACHABLE": Bounds("poll"),
