@@ -4,7 +4,14 @@ import os
 
 import pytest
 
-from rebalance_model.observe.verdicts.rules import BROKER_RULES, CLIENT_RULES, GROUP_RULES, QUEUE_RULES
+from rebalance_model.observe.verdicts.rules import (
+    BROKER_RULES,
+    CLIENT_RULES,
+    CLUSTER_RULES,
+    GROUP_RULES,
+    QUEUE_RULES,
+    REBALANCE_RULES,
+)
 from tests.detection.chunks import KEPT, resume
 from tests.detection.generator import is_healthy
 from tests.detection.proof import Proof, of_seed
@@ -48,7 +55,11 @@ PROVED = 2_000
 
 
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
-    rules = {rule.code for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, GROUP_RULES) for rule in rules}
+    rules = {
+        rule.code
+        for rules in (QUEUE_RULES, CLIENT_RULES, BROKER_RULES, REBALANCE_RULES, GROUP_RULES, CLUSTER_RULES)
+        for rule in rules
+    }
     provoked = {code for codes in SEEDS.values() for code in codes.split()} - {"healthy"}
     assert rules == BOUNDS.keys()
     assert provoked == rules
