@@ -178,7 +178,7 @@ def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row])
     lives, rows = Lives(span), 0
     for one in ranges:
         store = GroupsInMemory()
-        shard = Shard(None, store, policy)
+        shard = Shard(None, store, policy, one["partition"])
         wanted = {name: one[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
         for values in _batches(model, wanted):
             for value, stamp in values:

@@ -74,7 +74,7 @@ class Partition:
         """The offsets below are folded."""
         self.groups = GroupsInMemory(seed.groups if seed is not None else {})
         self._policy = policy
-        self._shard = Shard(seed.saved if seed is not None else None, self.groups, policy)
+        self._shard = Shard(seed.saved if seed is not None else None, self.groups, policy, number)
 
     def count(self, model: ReadModel, until: int) -> int:
         """Return how many rows `fold` will fold."""
