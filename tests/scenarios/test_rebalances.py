@@ -357,11 +357,11 @@ def test_an_heir_that_answers_without_the_lock_has_not_begun():
 
 
 def test_duplicates_are_charged_to_the_rebalance_that_counts_them():
-    trace = thawed().locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO)
-    opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "DUPLICATE_CONSUMPTION"]
-    told = {e.queue_id: json.loads(e.evidence) for e in opened if e.transition == "OPENED"}
-    assert told[2]["rebalance_id"] == last(trace).rebalance_id
-    assert {q: told[q]["messages"] for q in told} == {2: 150}
+    trace = thawed().locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO).tick(225)
+    codes = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "DUPLICATE_CONSUMPTION"]
+    [told] = [json.loads(e.evidence) for e in codes if e.transition == "OPENED"]
+    assert told["rebalance_id"] == last(trace).rebalance_id
+    assert (told["messages"], told["queues"], told["offsets"]) == (150, 1, "Orders@broker-a:2 100..250")
     assert {move.queue.queue_id: move.reconsumed_min for move in last(trace).moves}[2] == 150
 
 

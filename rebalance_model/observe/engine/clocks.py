@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 TOLERANCE = 100
@@ -41,8 +42,8 @@ class Clocks(msgspec.Struct, array_like=True):
     """Questions that were answered, and whose sighting has not come."""
     seen: dict[Question, tuple[str, int]] = {}
     """Questions that a hook saw, by which hook and when, and whose answer has not come."""
-    measured: dict[str, tuple[Bounds, int]] = {}
-    """By hook: its clock less the reference, and when the question was asked that bounds it so."""
+    measured: dict[str, dict[int, Bounds]] = {}
+    """By hook and the time of a question: the hook's clock less the reference, as that question bounds it."""
 
     def note_answer(self, question: Question, answered: int) -> bool:
         """Take the time of an answer (collector's clock); returns whether a correction has changed."""
@@ -67,6 +68,15 @@ class Clocks(msgspec.Struct, array_like=True):
             return False  # the hook's own sighting says as much, and is narrower
         return self._bound(question, hook, bounds)
 
+    def measured_by(self, hook: str, asked: int) -> tuple[Bounds, int] | None:
+        """Return what questions up to a time say of a hook's clock, and when the last of them was asked.
+
+        What has come of later questions depends on how late rows are, so it is not looked at.
+        """
+        found = self.measured.get(hook, {})
+        last = max((time for time in found if time <= asked), default=None)
+        return (found[last], last) if last is not None else None
+
     def _bound(self, question: Question, hook: str, bounds: Bounds) -> bool:
         self.bounds.setdefault(question[0], {})[hook] = bounds
         former = dict(self.corrections)
@@ -75,7 +85,8 @@ class Clocks(msgspec.Struct, array_like=True):
         for source, offset in offsets.items():
             self._correct(source, (offset[0] - reference[1], offset[1] - reference[0]))
         if hook in offsets:
-            self.measured[hook] = (offsets[hook][0] - reference[1], offsets[hook][1] - reference[0]), question[2]
+            bounds = offsets[hook][0] - reference[1], offsets[hook][1] - reference[0]
+            _keep(self.measured.setdefault(hook, {}), question[2], bounds)
         return self.corrections != former
 
     def _correct(self, source: str, bounds: Bounds) -> None:
@@ -119,7 +130,7 @@ def _agree(one: Bounds, other: Bounds) -> bool:
     return one[0] - TOLERANCE <= other[1] and other[0] - TOLERANCE <= one[1]
 
 
-def _keep(table: dict[Question, T], question: Question, what: T) -> None:
-    table[question] = what
+def _keep(table: dict[K, T], key: K, what: T) -> None:
+    table[key] = what
     if len(table) > UNANSWERED_MAX:
         del table[next(iter(table))]

@@ -269,9 +269,9 @@ class Timeline:
         """Note what a broadcast says of the cluster."""
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)
-        if isinstance(event, BrokerStatus | ClockSeen):
+        if isinstance(event, BrokerStatus) and event.asked:
             broker = moment.cluster.brokers.get(event.broker)
-            measured = self._clocks.measured.get(broker.hook) if broker is not None else None
+            measured = self._clocks.measured_by(broker.hook, event.asked) if broker is not None else None
             if measured is not None:
                 cluster.note_clock(event.broker, *measured)
         return self._follow_up(cluster.judge(), moment)

@@ -168,7 +168,7 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
 @pytest.mark.parametrize(
     ("command", "shows"),
     [
-        ("group list", ("everyone", "broadcasting", "pulls by itself", "1 critical, 3 warning")),
+        ("group list", ("everyone", "broadcasting", "pulls by itself", "1 critical, 1 warning")),
         ("group show g", ("g (c)  BAD NO_ACTIVE_CLIENTS_WITH_LAG", "8 unassigned",
                           "lag - (of 8 queues not known, 4 of them stale)",
                           "judged by polls", "telemetry, or not applicable: BROKER_LOCKS_LOST", "Open incidents",

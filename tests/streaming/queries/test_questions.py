@@ -54,7 +54,7 @@ def test_groups_are_as_they_were_last_told(model, instant):
         lags = [known[queue][0] for queue in states if queue in known and not known[queue][1]]
         assert (one.queues, one.lag_unknown) == (len(states), len(states) - len(lags))
         assert one.lag == (sum(lags) if lags else None)
-        own = [incident.severity for incident in opened if incident.parent is None]
+        own = [incident.severity for incident in opened if incident.parent is None and incident.group]
         assert one.incidents.model_dump() == {name: own.count(name) for name in ("critical", "warning", "info")}
         assert one.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
         if one.group in {"everyone", "pullers"}:
@@ -200,7 +200,10 @@ def test_incidents_are_filtered_and_the_open_ones_come_first(model):
     found = incidents(model)
     assert [one.resolved_at is not None for one in found] == sorted(one.resolved_at is not None for one in found)
 
-    for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}, {"group": "calm"}):
+    of_h = incidents(model, group="h")
+    assert [one for one in of_h if one.group] == [one for one in found if one.group == "h"] != []
+    assert [one.code for one in of_h if not one.group], "its broker's, too"
+    for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}):
         [(name, value)] = wanted.items()
         assert incidents(model, **wanted) == [one for one in found if getattr(one, name) == value] != []
     late = START + 200_000

@@ -72,8 +72,8 @@ def archived(tables: Path, rows: Iterable[Stamped]) -> None:
 def fold(rows: Iterable[Stamped]) -> list[AnyRow]:
     """What the job would make of them."""
     found: list[AnyRow] = []
-    for partition in partitions(rows):
-        shard = Shard(None, GroupsInMemory(), POLICY)
+    for number, partition in enumerate(partitions(rows)):
+        shard = Shard(None, GroupsInMemory(), POLICY, number)
         for row in partition:
             event = decode(row.value, key=None, stamp=row.stamp, keyed=False)
             found += shard.push(event, row.stamp, len(row.value or b""))
