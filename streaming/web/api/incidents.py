@@ -24,12 +24,14 @@ def incidents(  # noqa: PLR0913  its filters
     severity: Annotated[Severity | None, Query(description="Only of this severity.")] = None,
     every_one: Annotated[bool, Query(alias="all", description="Those that are over, too.")] = False,
     since: Annotated[str | None, Query(description="Whatever was open at some time from then on.")] = None,
+    unfold: Annotated[bool, Query(description="Those that another one in the list explains, too.")] = False,
 ) -> Response:
-    """What is open now, or was at an instant; with `all` or `since` what is over, too, the newest first."""
+    """List what is open now, or was at an instant; with `all` or `since` what is over, too, the newest first."""
     return sent(
         store.ask_here(
             of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
             only_open=since is None and not every_one, since=0 if since is None else instant_ms(since, now_ms()), at=at,
+            unfold=unfold,
         )
     )  # fmt: skip
 
