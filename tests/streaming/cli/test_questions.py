@@ -170,9 +170,9 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
     [
         ("group list", ("everyone", "broadcasting", "pulls by itself", "1 critical, 1 warning")),
         ("group show g", ("g (c)  BAD NO_ACTIVE_CLIENTS_WITH_LAG", "8 unassigned",
-                          "lag - (of 8 queues not known, 4 of them stale)",
+                          "lag - (of 8 queues not known, 5 of them stale)",
                           "judged by polls", "telemetry, or not applicable: BROKER_LOCKS_LOST", "Open incidents",
-                          "a died (+3)")),
+                          "a connection closed (+3)")),
         ("group show everyone", ("broadcasting", "each client reads them all")),
         ("group assignments everyone", ("every client",)),
         ("group assignments g", ("unassigned", "UNKNOWN no known owner")),
