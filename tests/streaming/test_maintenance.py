@@ -54,8 +54,8 @@ class Job:
 def change(time: int, **fields: object) -> dict[str, object]:
     return {
         "cluster": "c", "group": "g", "time": time, "known_at": time, "seq": 1, "cause": "s|k|1", "topic": "T",
-        "broker": "b", "queue_id": 0, "client_id": "A", "action": "ASSIGNED", "evidence": "ANSWER", "expected_owner": None,
-        "rebalance_id": "", **fields,
+        "broker": "b", "queue_id": 0, "client_id": "A", "action": "ASSIGNED", "evidence": "ANSWER",
+        "expected_owner": None, "rebalance_id": "", **fields,
     }  # fmt: skip
 
 
