@@ -79,7 +79,8 @@ class Comparison:
         brokers = tuple(msgspec.structs.replace(one, clock_offset_ms=0) for one in self.told.brokers)
         self.told = msgspec.structs.replace(self.told, brokers=brokers)
         self.ordering = Ordering(Waiting(), [], Policy())
-        self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy())
+        clocks = self.ordering.state.clocks
+        self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy(), clocks, tells_of_cluster=True)
         self.cluster = self._tell(self._hear)
         self._folded = self._fold()
 

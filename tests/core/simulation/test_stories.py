@@ -90,7 +90,7 @@ def test_a_frozen_client_is_dropped_without_a_word_and_its_ghost_leaves_queues_t
     assert twice[0] - thawed <= 12
     assert 110 <= twice[-1] - thawed <= 132
 
-    ghost = [at for at, transition, name in seen if name == "ORDERED_QUEUE_STUCK UNASSIGNED" and at > thawed]
+    ghost = [at for at, _, name in seen if name == "ORDERED_QUEUE_STUCK GHOST_CONNECTION" and at > thawed]
     assert ghost, "while it is listed twice, the second share is nobody's"
     assert shares(told.cluster, "orders-group")["orders-3"] == [6, 7]
 
