@@ -31,6 +31,9 @@ def list_view(state: GroupState) -> BrokerView | None:
     A broker that has just started names nobody, and a client that is told of nobody stays as it is: as long as
     another broker names members, its view counts.
     """
+    if len(state.views) == 1:  # the usual case; asked for several times an event
+        [only] = state.views.values()
+        return None if only.failing else only
     answering = [(not view.info.channel_info_table, broker) for broker, view in state.views.items() if not view.failing]
     return state.views[min(answering)[1]] if answering else None
 
@@ -49,7 +52,10 @@ def basis(state: GroupState) -> Basis:
 
 def broadcasts(state: GroupState) -> bool:
     """Whether every member reads every queue: then nobody owns any. It stays so while no member is listed."""
-    info = group_info(state)
+    return _broadcasts(state, group_info(state))
+
+
+def _broadcasts(state: GroupState, info: ConsumerGroupInfo | None) -> bool:
     return ((info.message_model if info is not None else "") or state.message_model) == "BROADCASTING"
 
 
@@ -62,7 +68,7 @@ def division(state: GroupState) -> Division:
     question, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
     """
     info = group_info(state)
-    if broadcasts(state):
+    if _broadcasts(state, info):
         return "BROADCAST"
     if info is None or not info.consume_type:
         return ""
@@ -70,10 +76,11 @@ def division(state: GroupState) -> Division:
         return "ACTIVE"
     if any(client.pops for client in state.clients.values()):
         return "POPPED"
-    retries = RETRY_TOPIC_PREFIX + state.group in info.subscription_table
+    if RETRY_TOPIC_PREFIX + state.group in info.subscription_table:
+        return "DIVIDED"
     asked = any(client.asked for client in state.clients.values())
     answered = any(client.answered for client in state.clients.values())
-    return "PROXIED" if asked and not retries and not answered else "DIVIDED"
+    return "PROXIED" if asked and not answered else "DIVIDED"
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:

@@ -45,7 +45,9 @@ def judge(turn: Turn, rebalance_id: str) -> Verdict:
     if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
         if f"{CODE} {rebalance_id}".rstrip() in state.incidents:
             return CLEAR
-        turn.schedule_check(turn.now + 1)  # it is over already, and is reported all the same
+        pending = state.pending.get(f"{CODE} {rebalance_id}".rstrip())
+        if pending is not None and turn.now - pending.since >= turn.policy.persist_consumer_offset_interval:
+            turn.schedule_check(turn.now + 1)  # it is over already, opens now all the same, and ends
     clients = {reread.client_id for reread in noted.values()}
     return Holds("info", client_id=clients.pop() if len(clients) == 1 else None)
 
