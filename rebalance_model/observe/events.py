@@ -39,6 +39,11 @@ class RpcError(_Part, frozen=True, gc=False, kw_only=True):
     code: Int32
     remark: str = ""
 
+    @property
+    def is_silence(self) -> bool:
+        """Whether nothing came back; any other error is the broker's own answer."""
+        return self.code in {UNREACHABLE, DEADLINE}
+
 
 class Subscription(_Part, frozen=True, gc=False, kw_only=True):
     """One topic of a consumer (SubscriptionData)."""

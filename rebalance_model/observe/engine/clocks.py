@@ -63,7 +63,7 @@ class Clocks(msgspec.Struct, array_like=True):
     def note_now(self, question: Question, answered: int, hook: str, now: int) -> bool:
         """Take the broker's own clock, cut to a second; returns whether a correction has changed."""
         known = self.bounds.get(question[0], {}).get(hook)
-        bounds = now - answered, now + NOW_IS_CUT_TO - 1 - question[2]
+        bounds = bounds_of_now(question[2], answered, now)
         if known is not None and bounds[0] <= known[1] and known[0] <= bounds[1]:
             return False  # the hook's own sighting says as much, and is narrower
         return self._bound(question, hook, bounds)
@@ -124,6 +124,11 @@ class Clocks(msgspec.Struct, array_like=True):
             return -agree, source not in self.bounds, source
 
         return min(offsets, key=rank)
+
+
+def bounds_of_now(asked: int, answered: int, now: int) -> Bounds:
+    """By how much a broker's clock is ahead, as its ``now`` and the times of question and answer bound it."""
+    return now - answered, now + NOW_IS_CUT_TO - 1 - asked
 
 
 def _agree(one: Bounds, other: Bounds) -> bool:

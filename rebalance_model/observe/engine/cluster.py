@@ -5,10 +5,8 @@ same incidents with the same ids: shard 0 writes them, the others know them as p
 BUFFER_FULL are the exception: they depend on when rows come in one shard's log, so shards may see them at other times.
 """
 
-from rebalance_model.observe.engine.clocks import Bounds
+from rebalance_model.observe.engine.clocks import Bounds, bounds_of_now
 from rebalance_model.observe.events import (
-    DEADLINE,
-    UNREACHABLE,
     AnyEvent,
     BrokerStatus,
     TelemetryLost,
@@ -21,9 +19,6 @@ from rebalance_model.observe.state import ClusterBroker, ClusterState, Loss, Rea
 from rebalance_model.observe.turn import ClusterStep, Moment
 from rebalance_model.observe.verdicts.incidents import apply
 from rebalance_model.observe.verdicts.rules import CLUSTER_RULES
-
-NOW_IS_CUT_TO = 1_000
-"""BrokerStatus.now is in whole seconds; milliseconds."""
 
 
 class Cluster:
@@ -112,7 +107,7 @@ class Cluster:
         """A collector has reached a broker, or has not; an error of the broker's own is an answer."""
         view = self.state.brokers.setdefault(status.broker, ClusterBroker())
         reach = view.reached_by.setdefault(collector, Reach())
-        if status.error is None or status.error.code not in {UNREACHABLE, DEADLINE}:
+        if status.error is None or not status.error.is_silence:
             view.reached_by[collector] = Reach()
         else:
             reach.unanswered += 1
@@ -121,7 +116,7 @@ class Cluster:
             elif reach.unanswered == 2:
                 reach.second_at = status.time
         if status.now and status.answered and not view.hook:
-            bounds = status.now - status.answered, status.now + NOW_IS_CUT_TO - 1 - status.asked
+            bounds = bounds_of_now(status.asked, status.answered, status.now)
             self.note_clock(status.broker, bounds, status.asked)
         self._to_judge[status.broker] = None
 

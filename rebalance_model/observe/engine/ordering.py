@@ -36,8 +36,6 @@ import msgspec
 
 from rebalance_model.observe.engine.clocks import Clocks
 from rebalance_model.observe.events import (
-    DEADLINE,
-    UNREACHABLE,
     AnyEvent,
     BrokerStatus,
     ClockSeen,
@@ -345,7 +343,7 @@ class Ordering:
         """Only a collector finds that a broker does not answer."""
         for source in self.state.sources.values():
             if source.broker == _broker_of(status):
-                if status.error is None or status.error.code not in (UNREACHABLE, DEADLINE):
+                if status.error is None or not status.error.is_silence:
                     source.unreachable_since = None  # an error of its own is an answer
                 elif source.unreachable_since is None:
                     source.unreachable_since = time

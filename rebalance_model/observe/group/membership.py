@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order, queue_order
-from rebalance_model.observe.events import DEADLINE, UNREACHABLE, ConsumerConnection, TopicRoute
+from rebalance_model.observe.events import ConsumerConnection, TopicRoute
 from rebalance_model.observe.group import causes, corrections, ownership, rebalances
 from rebalance_model.observe.group.expectation import Basis, basis, expect, group_info
 from rebalance_model.observe.hooks.broker_view import CHANNEL_TIMEOUT, UNNAMED, subscription_table
@@ -81,7 +81,7 @@ def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInf
 
 def _note_silence(turn: Turn, view: BrokerView, event: ConsumerConnection) -> None:
     """Nothing came from the broker, or an error of its own: then it is there."""
-    if event.error is not None and event.error.code in (UNREACHABLE, DEADLINE):
+    if event.error is not None and event.error.is_silence:
         view.unanswered_since = view.unanswered_since if view.unanswered else event.asked
         view.unanswered += 1
     else:
