@@ -86,14 +86,9 @@ def hooks_of(state: GroupState) -> int:
     return sum(view.hook is not None and view.told_by not in state.silent for view in state.views.values())
 
 
-def is_polled(state: GroupState) -> bool:
-    """Whether a collector is followed, and ticks."""
-    return state.is_polled
-
-
 def coverage(state: GroupState, policy: Policy) -> str:
     """Return the sources of a group, and which rules are silent, as JSON."""
-    polls = is_polled(state)
+    polls = state.is_polled
     clients = [state.clients.get(m) for m in state.members]
     return _encoded(
         len(state.views),

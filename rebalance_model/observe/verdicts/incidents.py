@@ -126,12 +126,15 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
     _tell(step, incident, "OPENED", rule.evidence(step, subject))
 
 
+def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tuple[str, ...]:
+    return rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
+
+
 def _parent(
     step: StepT, rule: Rule[StepT, Subject], subject: str, queue: MessageQueue | None, since: int = 0
 ) -> str | None:
     """What explains it, and has held since ``since`` or later; what only waits to be resolved explains nothing."""
-    codes = rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
-    for parent in step.parents(codes, subject, queue):
+    for parent in step.parents(_parent_codes(rule, queue), subject, queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
         if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
             return parent.incident_id
@@ -148,8 +151,7 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
 
 def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
     """Whether what explained it is still open."""
-    codes = rule.absorbed_by if incident.queue is None else (*rule.absorbed_by, *_SOURCES)
-    parents = step.parents(codes, incident.subject, incident.queue)
+    parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
     return any(parent.incident_id == incident.parent for parent in parents)
 
 

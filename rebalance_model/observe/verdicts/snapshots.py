@@ -21,7 +21,7 @@ from rebalance_model.observe.state import ClientView, GroupState, GroupTold, Inc
 from rebalance_model.observe.turn import Turn
 from rebalance_model.observe.utc import utc
 from rebalance_model.observe.verdicts.ages import Ages, hook_lock, told_pull
-from rebalance_model.observe.verdicts.coverage import coverage, hooks_of, is_polled
+from rebalance_model.observe.verdicts.coverage import coverage, hooks_of
 
 _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "BROADCAST": ("OK", "every client reads it"),
@@ -84,7 +84,7 @@ def _group_health(turn: Turn) -> tuple[Health, str]:
     worst = _worst(turn, (*state.incidents.values(), *_of_cluster(turn)))
     if worst is not None:
         return worst
-    if not is_polled(state) and not hooks_of(state):
+    if not state.is_polled and not hooks_of(state):
         return "UNKNOWN", "no source tells of it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
@@ -120,7 +120,7 @@ def _queue_health(turn: Turn, mq: MessageQueue, owner: ClientView | None, incide
         if worst is not None:
             return worst
     view = state.views.get(mq.broker)
-    if not is_polled(state) and (view is None or view.hook is None or view.told_by in state.silent):
+    if not state.is_polled and (view is None or view.hook is None or view.told_by in state.silent):
         return "UNKNOWN", f"no source tells of {mq.broker}"
     if owner is None:
         return _WITHOUT_OWNER.get(division(state), ("UNKNOWN", "no known owner"))
