@@ -283,8 +283,8 @@ class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="
 class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
-    ``code`` is None where the broker answered later, the usual case; ``commit_offset`` is that of the last pull,
-    -1 unless the pull carried one (sysFlag bit 0).
+    ``code`` is None where the broker answered later, the usual case. First and last are the pulls that the broker began
+    with first and last; ``commit_offset`` is that of the last, -1 unless the pull carried one (sysFlag bit 0).
     """
 
     channel: str

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import sys
+import threading
 
 import jpype
 
@@ -44,6 +45,17 @@ class Driver:
         for _ in range(times):
             self._hook.doBeforeRequest(channel, request)
             self._hook.doAfterResponse(channel, request, response)
+
+    def overtake(self, code, first, then, channel="192.0.2.1:7"):
+        """Two RPCs of a client; the broker calls the hook for the first when another thread is done with the second."""
+        request = self._command.createRequestCommand(code, None)
+        for name, value in first.items():
+            request.addExtField(name, str(value))
+        self._hook.doBeforeRequest(channel, request)
+        other = threading.Thread(target=self.call, args=(code, then))
+        other.start()
+        other.join()
+        self._hook.doAfterResponse(channel, request, None)
 
     def send(self, code, fields, queue_id=0, offset=None, body=None, answer=0):
         """A send whose answer says where the message was stored; without an offset the broker answers later."""

@@ -233,6 +233,14 @@ def test_a_sum_of_pulls_ends_before_what_the_queue_is_told_next_and_after_a_seco
     assert 3 <= len(sums) <= 6
 
 
+def test_a_sum_goes_from_the_pull_that_was_begun_first_to_the_one_begun_last(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.overtake(code=hooked.PULL, first=hooked.pull("g", 0, 5, commits=5), then=hooked.pull("g", 0, 6, commits=6))
+    found = after_a_tick(tmp_path)
+    (told,) = of(found, events.PullMessage)
+    assert (told.count, told.first_offset, told.last_offset, told.commit_offset) == (2, 5, 6, 6)
+
+
 def test_what_the_queue_has_no_room_for_is_a_gap_of_every_group(jvm, tmp_path):
     jvm.start(spool=str(tmp_path), queueBytes=70_000)
     commit(jvm, 1)

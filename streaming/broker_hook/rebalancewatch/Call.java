@@ -22,7 +22,7 @@ final class Call {
     final byte[] answer;
     final String language;
     final int version;
-    /** When the broker began with it; 0: not known. */
+    /** When the broker began with it: epoch ms, or {@link System#nanoTime} where {@link Kind#overtaken}; 0: not known. */
     final long begun;
     /** The newest offset of its queue when it was done, or -1: not known. */
     final long newest;

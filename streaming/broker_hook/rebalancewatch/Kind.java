@@ -56,6 +56,14 @@ enum Kind {
         return this == GET_CONSUMER_LIST_BY_GROUP || this == CLOCK_SEEN;
     }
 
+    /**
+     * Whether calls of this kind are put in the order in which the broker began with them: it writes a pull's answer
+     * before it calls the hook, so the client's next pull may come to the hook first.
+     */
+    boolean overtaken() {
+        return this == PULL_MESSAGE;
+    }
+
     /** Whether the event says the newest offset of its queue, whose topic and id are the second and third field. */
     boolean isOfQueue() {
         return this == PULL_MESSAGE || this == UPDATE_CONSUMER_OFFSET;

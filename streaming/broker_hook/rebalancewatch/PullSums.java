@@ -23,10 +23,13 @@ final class PullSums {
         final String channel;
         final Integer code;
         final long firstTime;
-        final long firstOffset;
         long lastTime;
+        /** Those of the pull that the broker began with first, and last. */
+        long firstOffset;
         long lastOffset;
         long commitOffset;
+        private long firstBegun;
+        private long lastBegun;
         long count;
         long brokerOffset;
 
@@ -38,6 +41,8 @@ final class PullSums {
             this.code = call.code;
             this.firstTime = call.time;
             this.firstOffset = offset;
+            this.firstBegun = call.begun;
+            this.lastBegun = call.begun;
         }
 
         private boolean takes(Call call) {
@@ -83,10 +88,17 @@ final class PullSums {
             size++;
         }
         sum.lastTime = call.time;
-        sum.lastOffset = offset;
-        sum.commitOffset = commitOffset;
-        sum.brokerOffset = brokerOffset;
         sum.count++;
+        if (call.begun - sum.firstBegun < 0) {
+            sum.firstBegun = call.begun;
+            sum.firstOffset = offset;
+        }
+        if (call.begun - sum.lastBegun >= 0) {
+            sum.lastBegun = call.begun;
+            sum.lastOffset = offset;
+            sum.commitOffset = commitOffset;
+            sum.brokerOffset = brokerOffset;
+        }
         return closed;
     }
 

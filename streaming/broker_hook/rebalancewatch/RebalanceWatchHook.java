@@ -55,8 +55,8 @@ public final class RebalanceWatchHook implements RPCHook {
     public void doBeforeRequest(String remoteAddr, RemotingCommand request) {
         try {
             Kind kind = queue == null ? null : Kind.of(request.getCode());
-            if (kind != null && kind.timed()) {
-                begun.set(queue.now());
+            if (kind != null && (kind.timed() || kind.overtaken())) {
+                begun.set(kind.timed() ? queue.now() : System.nanoTime());
             }
         } catch (Throwable error) {
             // without the stamp the event says 0: not known
@@ -76,7 +76,7 @@ public final class RebalanceWatchHook implements RPCHook {
             Kind kind = Kind.of(code);
             if (kind != null) {
                 writer.ensureAlive();
-                queue.offer(new Call(kind, remoteAddr, request, response, kind.timed() ? begun.get() : null, newest));
+                queue.offer(new Call(kind, remoteAddr, request, response, begun.get(), newest));
             }
         } catch (Throwable error) {
             // out of memory, at worst: this call makes no event

@@ -10,11 +10,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.metrics import facts
 from streaming.metrics.collector import registry
 from streaming.metrics.sources import Sources
 from streaming.settings import conf_file
 from streaming.web.store import Store
-from tests.streaming.metrics.world import example
+from tests.streaming.metrics.world import NOON, example
 
 ROOT = Path(__file__).parents[3]
 RULES = conf_file("prometheus/rules.yml")
@@ -34,7 +35,8 @@ def exported(tmp_path_factory, settings_in) -> dict[str, set[str]]:
         file = settings.runtime.checkpoints / "operator" / folder / "0"
         file.parent.mkdir(parents=True)
         file.touch()
-    with Store(settings.runtime.tables) as store:
+    with Store(settings.runtime.tables) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(facts, "now_ms", lambda: NOON + 10_000)  # later their quantities are stale: without a series
         families = list(text_string_to_metric_families(generate_latest(registry(store, Sources(), settings)).decode()))
     labels = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert len(labels) >= len(families), "a family has no series in the example"
