@@ -19,7 +19,7 @@ import msgspec
 from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import AnyRow, IncidentTransition
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.errors import UserError
 from streaming.read_model import ReadModel

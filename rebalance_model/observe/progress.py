@@ -17,7 +17,7 @@ Bounds, where a number is not known exactly:
 """
 
 from collections.abc import Iterable
-from typing import Literal, Protocol, TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     instance_of,
 )
+from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Sequence
 
@@ -126,12 +127,6 @@ class ProgressState(msgspec.Struct):
     """By broker."""
 
 
-class _Store(Protocol):
-    def get(self, key: str) -> bytes | None: ...
-    def put(self, key: str, blob: bytes) -> None: ...
-    def remove(self, key: str) -> None: ...
-
-
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(ProgressState)
 KEY = "progress {}"
@@ -141,7 +136,7 @@ KEY = "progress {}"
 class ProgressLog:
     """Writes the rows of all groups of a shard, and keeps their states in the store of the groups."""
 
-    def __init__(self, store: _Store, policy: Policy) -> None:
+    def __init__(self, store: GroupStore, policy: Policy) -> None:
         self._store = store
         self._policy = policy
         self._states: dict[str, ProgressState] = {}
@@ -175,14 +170,12 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
 
     Args:
         state: what is kept of the group; changed in place.
-        event: any event of the group, in the order of the log.
+        event: an event of the group that says quantities, in the order of the log.
         policy: its poll interval counts until two answers of a kind have shown theirs.
 
     Returns:
         The rows that it leads to: one for each broker that the event speaks of, none for an error.
     """
-    if type(event) not in _KINDS:
-        return []
     instance, start = instance_of(event.source_id)
     known = state.sequences.get(instance)
     if known is not None and known.covers(start, event.seq):

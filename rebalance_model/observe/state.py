@@ -571,6 +571,8 @@ class ClusterState(msgspec.Struct):
     incidents: dict[str, Incident] = {}
     """By ``code subject``."""
     pending: dict[str, Pending] = {}
+    unsettled: dict[str, int] = {}
+    """How many of both there are, by their subjects."""
     next_check: int = 0
     """When everything is to be judged anew; 0: no time is known."""
     rows: int = 0
@@ -637,6 +639,8 @@ class GroupState(msgspec.Struct):
     """By ``code subject``."""
     pending: dict[str, Pending] = {}
     """By ``code subject``: what holds, but not for long enough."""
+    unsettled: dict[str, int] = {}
+    """How many of both there are, by their subjects."""
     next_check: int = 0
     """When everything is to be judged anew, because time alone may have changed it; 0: no time is known."""
     told: GroupTold | None = None
@@ -717,6 +721,8 @@ class GroupState(msgspec.Struct):
         for name, incident in self.incidents.items():
             self._require(name == f"{incident.code} {incident.subject}".rstrip(), f"incident {name} is filed wrongly")
             self._require(name not in self.pending, f"incident {name} is open and pending")
+        subjects = Counter(name.partition(" ")[2] for name in (*self.incidents, *self.pending))
+        self._require(subjects == self.unsettled, "the subjects of incidents are not counted right")
         if self.episode is not None:
             self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
 

@@ -61,6 +61,7 @@ class Judged(Protocol):
     group: str
     incidents: dict[str, Incident]
     pending: dict[str, Pending]
+    unsettled: dict[str, int]
     next_check: int
     rows: int
 
@@ -144,6 +145,8 @@ class Turn(Step):
         self.clients_to_judge: dict[str, None] = {}
         self.brokers_to_judge: dict[str, None] = {}
         self.group_to_judge = False
+        self.group_touched = True
+        """Whether the group's own state may have changed materially."""
         self.judged: MessageQueue | None = None
         """The queue that is being judged: nothing that is known of it changes meanwhile."""
         self.ages: tuple[Ages | None] | None = None
@@ -161,7 +164,8 @@ class Turn(Step):
         super().schedule_check(at)
 
     def touch(self, incident: Incident) -> None:
-        """Have the state of its queues written, if it has become another."""
+        """Have the state of its queue, and of the group, written, if it has become another."""
+        self.group_touched = True
         if incident.queue is not None:
             self.touched[incident.queue] = None
 
@@ -201,6 +205,10 @@ class Turn(Step):
         if queue.hook is None:
             queue.hook = HookQueue()
         return queue.hook
+
+    def is_unsettled(self, mq: MessageQueue) -> bool:
+        """Whether an incident of the queue is open, or pending: what is learnt of the queue may change it."""
+        return bool(self.state.unsettled) and str(mq) in self.state.unsettled
 
     def live_hook(self, view: BrokerView | None) -> HookView | None:
         """The broker's hook, unless it is silent or late."""

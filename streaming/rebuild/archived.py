@@ -16,8 +16,8 @@ from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
 from rebalance_model.observe.engine.shard import Saved, Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent, Tick
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.read_model import ReadModel
 from streaming.read_model.files import literal

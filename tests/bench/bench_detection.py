@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.verdicts import judgement
 from rebalance_model.simulation import scenario, story

@@ -8,7 +8,7 @@ import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.tables import stored
 from streaming.log.files import files_of, offset_of, parse_path

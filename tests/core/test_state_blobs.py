@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.engine.shard import Saved, Shard, ShardState
-from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.state import STATE_VERSION, GroupState, StateVersionError, decode_group
 from tests.core.test_shard import LOG, POLICY
 from tests.scenarios.hook_trace import A, B

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.simulation import story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster

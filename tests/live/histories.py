@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 
 from rebalance_model.observe.effects import GroupSnapshot
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import GroupEvent, Tick
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 
 

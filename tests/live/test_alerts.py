@@ -10,6 +10,7 @@ from itertools import groupby
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.alerting.follow import Follower
@@ -91,7 +92,7 @@ def told(webhook):
 def test_the_incidents_of_the_capture_fire_and_end_at_a_webhook_and_in_an_alertmanager(
     command, tables, webhook, manager, eventually
 ):
-    found = [effect for effect in effects() if isinstance(effect, IncidentTransition)]
+    found = all_that_end([effect for effect in effects() if isinstance(effect, IncidentTransition)])
     command.start().wait_for("following", 30)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     begun = {one.incident_id for one in found if one.transition == "OPENED"}
@@ -114,6 +115,15 @@ def test_the_incidents_of_the_capture_fire_and_end_at_a_webhook_and_in_an_alertm
     assert command.interrupt() == 0, command.said()
     assert "Traceback" not in command.said()
     assert webhook.url not in command.said()
+
+
+def all_that_end(transitions):
+    """The capture ends before some of its incidents do: they end here with it."""
+    last = {one.incident_id: one for one in transitions}
+    still_open = [one for one in last.values() if one.transition != "RESOLVED"]
+    assert still_open, "nothing is open at the end of the capture: this is not needed"
+    at = max(one.time for one in transitions)
+    return transitions + [replace(one, transition="RESOLVED", time=at, seq=one.seq + 10_000) for one in still_open]
 
 
 def all_ended(webhook):

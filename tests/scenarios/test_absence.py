@@ -77,6 +77,7 @@ def test_what_was_pending_has_waited_for_so_much_less_and_no_age_counts():
     trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
     state = trace.state
     state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}
+    state.unsettled = {"": 2}
     trace.stands(10, 60)
     assert [(one.since, one.frozen_at) for one in state.pending.values()] == [(51_000, None), (1_000, 2_000)]
     assert (trace.view().covered_since, trace.of(B).view().covered_since) == (trace.clock(60), trace.clock(60))

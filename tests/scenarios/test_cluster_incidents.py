@@ -8,8 +8,8 @@ import pytest
 
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import START

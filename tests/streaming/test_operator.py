@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.errors import UserError
 from streaming.log.files import offset_of

@@ -26,7 +26,10 @@ from rebalance_model.observe.events import (
     GroupEvent,
     HookEvent,
     PollEvent,
+    PullMessage,
+    QueryConsumerOffset,
     TelemetryLost,
+    UpdateConsumerOffset,
     instance_of,
     source_of,
 )
@@ -43,6 +46,8 @@ from rebalance_model.observe.turn import Moment, Turn
 from rebalance_model.observe.verdicts import snapshots
 from rebalance_model.observe.verdicts.judgement import judge, judge_all
 
+_OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
+"""Calls, by far the most, that change a queue alone, unless an incident or the group's order changes by them."""
 FOLLOW_INTERVALS = 3
 """A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
 
@@ -63,6 +68,9 @@ def step(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy
             state.lost_at, turn.group_to_judge = turn.now, True
         _fold_answer(turn, event)
     else:
+        turn.group_touched = news != "NEXT" or not isinstance(event, _OF_ONE_QUEUE)
+        if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
+            _look_at_source(turn, source_of(event))  # it is back, before its first tick
         hook.fold_hook(turn, event, news)
     return _concluded(turn)
 
@@ -107,7 +115,7 @@ def on_source_silent(
             client.unanswered = 0
         for view in state.views.values():
             view.stats_asked = 0
-    return _look_at_source(state, moment, policy, source)
+    return _concluded(_look_at_source(Turn(state, policy, moment), source))
 
 
 def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source: str) -> list[AnyEffect]:
@@ -115,7 +123,7 @@ def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source:
     if state.silent.pop(source, None) is None:
         return []
     _cover_from(state, moment.now, lambda told_by: told_by == source)
-    return _look_at_source(state, moment, policy, source)
+    return _concluded(_look_at_source(Turn(state, policy, moment), source))
 
 
 def on_cluster_change(
@@ -205,11 +213,11 @@ def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
     return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
 
 
-def _look_at_source(state: GroupState, moment: Moment, policy: Policy, source: str) -> list[AnyEffect]:
-    turn = Turn(state, policy, moment)
+def _look_at_source(turn: Turn, source: str) -> Turn:
+    """Have judged what rests on a source."""
     turn.group_to_judge = True
-    turn.brokers_to_judge |= {broker: None for broker, view in state.views.items() if view.told_by == source}
-    return _concluded(turn)
+    turn.brokers_to_judge |= {broker: None for broker, view in turn.state.views.items() if view.told_by == source}
+    return turn
 
 
 def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]) -> None:

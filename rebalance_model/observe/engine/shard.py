@@ -9,8 +9,9 @@ import msgspec
 
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import Held, Ordering, Waiting
-from rebalance_model.observe.engine.timeline import GroupStore, Timeline, TimelineState
+from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import AnyEvent, GroupEvent, Tick, source_of
+from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import ProgressLog
 from rebalance_model.observe.state import STATE_VERSION, check_version

@@ -29,40 +29,13 @@ from rebalance_model.observe.events import (
     key_of,
     source_of,
 )
+from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
 from rebalance_model.observe.turn import ClusterStep, Moment
 
 ENDED_AFTER = 5_000
 """So long after its last tick a source that has ended is silent, milliseconds; those of one recording end together."""
-
-
-class GroupStore(Protocol):
-    """Where the groups' blobs are kept between batches."""
-
-    def get(self, key: str) -> bytes | None:
-        """Return the blob of a group, None where there is none."""
-        ...
-
-    def put(self, key: str, blob: bytes) -> None:
-        """Keep the blob."""
-        ...
-
-    def remove(self, key: str) -> None:
-        """Forget the group."""
-        ...
-
-
-class GroupsInMemory(dict[str, bytes]):
-    """A `GroupStore` that lasts as long as its process."""
-
-    def put(self, key: str, blob: bytes) -> None:
-        """Keep the blob."""
-        self[key] = blob
-
-    def remove(self, key: str) -> None:
-        """Forget the group."""
-        self.pop(key, None)
 
 
 class _Fact(Protocol):
@@ -149,7 +122,7 @@ class Timeline:
         elif isinstance(event, TelemetryLost):
             effects += self._tell(source, moment, partial(machine.note_loss, event=event))
         elif not isinstance(event, Tick | ClockSeen):
-            effects += self._fold(event, moment)
+            effects += self._fold(event, source, moment)
         return effects
 
     def skip(self, event: AnyEvent) -> list[AnyEffect]:
@@ -216,11 +189,11 @@ class Timeline:
         """What is due next, until then: when, and of what (`_SILENCE`, `_CLUSTER`, `_GROUP`) by that name."""
         while self._heap and self.state.checks.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # rescheduled since
-        due = [(self._heap[0][0], _GROUP, self._heap[0][1])] if self._heap else []
-        due += [(out.at, _SILENCE, out.source) for out in self.state.falls_silent.values()]
-        due += [(one.next_check, _CLUSTER, one.cluster) for one in self.state.clusters.values() if one.next_check]
-        first = min(due, default=None)
-        return first if first is not None and first[0] <= to else None
+        due = [(self._heap[0][0], _GROUP, self._heap[0][1])] if self._heap and self._heap[0][0] <= to else []
+        due += [(out.at, _SILENCE, out.source) for out in self.state.falls_silent.values() if out.at <= to]
+        clusters = self.state.clusters.values()
+        due += [(one.next_check, _CLUSTER, one.cluster) for one in clusters if 0 < one.next_check <= to]
+        return min(due, default=None)
 
     def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
         if kind == _SILENCE:
@@ -310,15 +283,17 @@ class Timeline:
 
     # Groups
 
-    def _fold(self, event: PollEvent | HookEvent, moment: Moment) -> list[AnyEffect]:
-        group = self._group(f"{event.cluster}/{event.group}")
+    def _fold(self, event: PollEvent | HookEvent, source: str, moment: Moment) -> list[AnyEffect]:
+        key = f"{event.cluster}/{event.group}"
+        group = self._group(key)
         former = group.collector
         effects = machine.step(group, event, moment, self._policy_of(group))
         if group.collector != former:
             self._count_follower(former, -1)
             self._count_follower(group.collector, +1)
-        for source in machine.sources_of(group):
-            self.state.groups_of.setdefault(source, {})[group.key] = None
+        if key not in self.state.groups_of.get(source, ()):
+            for known in machine.sources_of(group):
+                self.state.groups_of.setdefault(known, {})[key] = None
         self._schedule(group)
         return effects
 
@@ -353,16 +328,16 @@ class Timeline:
         return group
 
     def _policy_of(self, group: GroupState) -> Policy:
-        found = self._policies.get(group.key)
+        found = self._policies.get(group.group)
         if found is None:
-            found = self._policies[group.key] = self._policy.of_group(group.group)
+            found = self._policies[group.group] = self._policy.of_group(group.group)
         return found
 
     def _schedule(self, group: GroupState) -> None:
-        due = machine.deadline(group, self._policy_of(group))
-        if due is not None and self.state.checks.get(group.key) != due:
-            self.state.checks[group.key] = due
-            heapq.heappush(self._heap, (due, group.key))
+        due, key = machine.deadline(group, self._policy_of(group)), group.key
+        if due is not None and self.state.checks.get(key) != due:
+            self.state.checks[key] = due
+            heapq.heappush(self._heap, (due, key))
 
     def _count_follower(self, collector: str, change: int) -> None:
         if collector:

@@ -5,7 +5,7 @@ event heard. So what differs is first a doubt. If the next answer differs in the
 nothing of it in between, the answer is right: the channel was closed (no event tells that), or its heartbeat or
 subscription was not told. The view is corrected, and the group's next row says how.
 
-While a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then only the
+Once a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then only the
 channels of clients that are gone are named, not all that the hook has missed meanwhile. A client that is killed while
 polls ask goes so where its broker has just come back and the hook has not spoken yet; it would else go without a word.
 """
@@ -17,6 +17,9 @@ from rebalance_model.broker.consumer_group_info import ClientChannelInfo, Consum
 from rebalance_model.observe.hooks.broker_view import name_channel
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.turn import Turn
+
+TICKS_WITHIN = 2_000
+"""A hook ticks every second: one that has not for so long, milliseconds, is gone, or late."""
 
 
 class Difference(NamedTuple):
@@ -32,6 +35,12 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} {self.of}".rstrip()
+
+
+def is_gone(turn: Turn, hook: HookView) -> bool:
+    """Whether the hook is silent though its broker answers; so soon after a tick the broker may be about to die."""
+    silence = turn.state.silent.get(hook.source)
+    return silence is not None and turn.now - silence.since > TICKS_WITHIN
 
 
 def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo) -> None:

@@ -69,8 +69,8 @@ def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInf
     first_sight = not any(view.asked or view.hook for view in state.views.values())
     if view is None:
         view = state.views[event.broker] = BrokerView(polled, event.asked)
-    elif (hook := turn.live_hook(view)) is not None:
-        corrections.check(turn, view, hook, polled)
+    elif view.hook is not None and not corrections.is_gone(turn, view.hook):
+        corrections.check(turn, view, view.hook, polled)
     else:
         corrections.take_over(turn, view, polled)
         listed = {info.client_id for info in polled.channel_info_table.values()}

@@ -134,7 +134,7 @@ def note_commit(turn: Turn, mq: MessageQueue, commit: Commit) -> None:
         told.last_sign = max(told.last_sign, time)
     if told.former is not None and _is_former(told, client_id, commit.channel):
         told.former.commit = max(told.former.commit, offset)
-    if told.regression is not None or told.reread is not None or turn.state.incidents or turn.state.pending:
+    if told.regression is not None or told.reread is not None or turn.is_unsettled(mq):
         turn.queues_to_judge[mq] = None
 
 
@@ -154,7 +154,7 @@ def note_pull(turn: Turn, mq: MessageQueue, told: HookQueue, event: PullMessage)
             turn, mq, told, for_move=True
         )  # it was given messages, and its former owner has committed them by now
         turn.queues_to_judge[mq] = None
-    elif turn.state.incidents or turn.state.pending:
+    elif turn.is_unsettled(mq):
         turn.queues_to_judge[mq] = None
 
 

@@ -135,6 +135,8 @@ def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, Hook
         from_boot = event.seq == 1
         view.told_by = source_of(event)
         hook = view.hook = HookView(view.told_by, event.time if from_boot else event.time + HEARD_FROM_ALL)
+        for info in view.info.channel_info_table.values():
+            info.last_update_timestamp = event.time  # a poll named it: no age is known
     if news == "RESTART":
         restart(turn, event.broker, view, hook)
     if news == "GAP":
@@ -142,8 +144,6 @@ def _view_of(turn: Turn, event: HookEvent, news: News) -> tuple[BrokerView, Hook
         turn.brokers_to_judge[event.broker] = None
     if news != "NEXT" or not hook.covered_since:
         hook.covered_since = event.time
-    for info in view.info.channel_info_table.values():
-        info.last_update_timestamp = info.last_update_timestamp or event.time  # a poll named it: no age is known
     return view, hook
 
 
@@ -208,8 +208,7 @@ def _lock(turn: Turn, view: BrokerView, hook: HookView, event: LockBatchMq) -> N
     for mq in set(event.requested).difference(event.granted):
         if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
             del hook.locks[mq]
-    if turn.state.incidents or turn.state.pending:
-        turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if mq in turn.state.queues)
+    turn.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if turn.is_unsettled(mq))
     going_on = turn.state.episode is not None
     _hold(turn, hook, event.client_id, taken, "LOCK_GRANTED")
     for mq in event.granted:

@@ -42,16 +42,13 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
         subject: what is judged.
         silent: the codes of rules whose telemetry is missing: their verdict is not known.
     """
-    incidents, pending, suffix = step.state.incidents, step.state.pending, ""
+    of = str(subject)
     for rule in rules:
         verdict = rule.judge(step, subject) if rule.code not in silent else None
-        holds = isinstance(verdict, Holds)
-        if not (holds or incidents or pending):
-            continue  # the usual case
-        suffix = suffix or f" {subject}".rstrip()
-        name = rule.code + suffix
-        if holds or name in incidents or name in pending:
-            _settle(step, rule, subject, name, verdict)
+        if isinstance(verdict, Holds) or of in step.state.unsettled:
+            name = f"{rule.code} {of}".rstrip()
+            if isinstance(verdict, Holds) or name in step.state.incidents or name in step.state.pending:
+                _settle(step, rule, subject, name, verdict)
 
 
 def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
@@ -77,19 +74,34 @@ def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
     if isinstance(verdict, Holds):
         held = verdict.held
         if held is None:
-            pending = pending or step.state.pending.setdefault(name, Pending(step.now))
+            if pending is None:
+                pending = step.state.pending[name] = Pending(step.now)
+                _count(step, subject, +1)
             pending.thaw(step.now)
             held = step.now - pending.since
         wanted = rule.open_after(step.policy)
         if held >= wanted:
-            step.state.pending.pop(name, None)
+            _drop_pending(step, subject, name)
             _open(step, rule, subject, name, verdict)
         else:
             step.schedule_check(step.now + wanted - held)
     elif isinstance(verdict, Clear):
-        step.state.pending.pop(name, None)
+        _drop_pending(step, subject, name)
     elif pending is not None:
         pending.freeze(step.now)
+
+
+def _drop_pending(step: Step, subject: MessageQueue | str, name: str) -> None:
+    if step.state.pending.pop(name, None) is not None:
+        _count(step, subject, -1)
+
+
+def _count(step: Step, subject: MessageQueue | str, change: int) -> None:
+    """Note that there is one more, or less, about the subject."""
+    unsettled, of = step.state.unsettled, str(subject)
+    unsettled[of] = unsettled.get(of, 0) + change
+    if not unsettled[of]:
+        del unsettled[of]
 
 
 def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, incident: Incident) -> None:
@@ -101,6 +113,7 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str,
         step.schedule_check(due)
         return
     del step.state.incidents[name]
+    _count(step, subject, -1)
     waited: Evidence = {"clear_since": incident.cleared_at} if incident.cleared_at < step.now else {}
     _tell(step, incident, "RESOLVED", rule.evidence(step, subject) | waited)
 
@@ -123,6 +136,7 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
     )
     incident.count(step.now)
     state.incidents[name] = incident
+    _count(step, subject, +1)
     _tell(step, incident, "OPENED", rule.evidence(step, subject))
 
 

@@ -41,7 +41,8 @@ def snapshot_changes(turn: Turn) -> None:
     incidents = _by_queue(turn.state) if turn.touched else {}
     for mq in turn.touched:
         _snapshot_queue(turn, mq, incidents, always=False)
-    _snapshot_group(turn, always=False)
+    if turn.group_touched or turn.group_to_judge:
+        _snapshot_group(turn, always=False)
 
 
 def snapshot_all(turn: Turn) -> None:

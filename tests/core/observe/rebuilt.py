@@ -11,7 +11,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot
 from rebalance_model.observe.engine.ordering import Ordering, Waiting
-from rebalance_model.observe.engine.timeline import GroupsInMemory, Timeline, TimelineState
+from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
@@ -21,6 +21,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     key_of,
 )
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.hooks.hook import HEARD_FROM_ALL, PULL_SILENCE
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState

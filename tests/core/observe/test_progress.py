@@ -4,7 +4,6 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import QueueProgress
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import (
     ConsumerRunningInfo,
     ConsumeStats,
@@ -18,6 +17,7 @@ from rebalance_model.observe.events import (
     TimeSpanInfo,
     UpdateConsumerOffset,
 )
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import ProgressLog, ProgressState, observe
 

@@ -12,8 +12,8 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.engine.timeline import GroupsInMemory
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.archive_rows import LogRow
 from streaming.demo.play import CAPTURE
