@@ -386,25 +386,10 @@ HookEvent = (
 PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan
 """What a poll says of one group."""
 
-AnyEvent = (
-    HeartBeat
-    | UnregisterClient
-    | LockBatchMq
-    | UnlockBatchMq
-    | UpdateConsumerOffset
-    | QueryConsumerOffset
-    | PullMessage
-    | GetConsumerListByGroup
-    | ConsumerConnection
-    | ConsumerRunningInfo
-    | ConsumeStats
-    | TopicRoute
-    | ConsumeTimeSpan
-    | BrokerStatus
-    | ClockSeen
-    | TelemetryLost
-    | Tick
-)
+Broadcast = BrokerStatus | ClockSeen | TelemetryLost | Tick
+"""What a source says of itself, or of a broker."""
+
+AnyEvent = HookEvent | PollEvent | Broadcast
 """The tagged union of every event type."""
 
 
@@ -422,7 +407,12 @@ def instance_of(source_id: str) -> tuple[str, int]:
 
 def source_of(event: Event) -> str:
     """The name of the event's source, which outlives its restarts: every incarnation of an instance is one source."""
-    return f"{event.cluster}/{instance_of(event.source_id)[0]}"
+    return _source_name(event.cluster, event.source_id)
+
+
+@functools.lru_cache(maxsize=4096)
+def _source_name(cluster: str, source_id: str) -> str:
+    return f"{cluster}/{instance_of(source_id)[0]}"
 
 
 _ASKED = ("asked", "answered")

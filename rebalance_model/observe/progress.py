@@ -17,7 +17,8 @@ Bounds, where a number is not known exactly:
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypedDict, TypeVar
+from itertools import takewhile
+from typing import Literal, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -43,7 +44,7 @@ from rebalance_model.observe.state import Sequence
 _KINDS = frozenset({PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq})
 """The events that say quantities."""
 HOOK_ROW_EVERY = 10_000
-"""A hook's calls make one row a broker and group in so many milliseconds at most."""
+"""A hook's calls make one row a broker and group in so many milliseconds; so long after the last ones, their row."""
 REPEATED_AFTER = 60_000
 """What is said only when it changes is said again after so many milliseconds: the interval of such a row."""
 FORGOTTEN_AFTER = 900_000
@@ -133,28 +134,72 @@ KEY = "progress {}"
 """The key of a group's progress in the store of the groups, whose own keys hold no space."""
 
 
+Unwritten: TypeAlias = dict[tuple[str, str, str], int]
+"""The cluster, group and broker of which a hook has told since its last row, and the highest tick when it first did."""
+
+
 class ProgressLog:
     """Writes the rows of all groups of a shard, and keeps their states in the store of the groups."""
 
-    def __init__(self, store: GroupStore, policy: Policy) -> None:
+    def __init__(self, store: GroupStore, policy: Policy, unwritten: Unwritten) -> None:
+        """Go on.
+
+        Args:
+            store: where the states are kept.
+            policy: for the poll intervals.
+            unwritten: what the shard keeps of hooks' rows that are to come; changed in place.
+        """
         self._store = store
         self._policy = policy
+        self._unwritten = unwritten
         self._states: dict[str, ProgressState] = {}
 
-    def observe(self, event: GroupEvent) -> list[QueueProgress]:
-        """Take an event when it arrives; returns the rows that it leads to."""
+    def observe(self, event: GroupEvent, now: int) -> list[QueueProgress]:
+        """Take an event when it arrives.
+
+        Args:
+            event: any event of a group.
+            now: the highest tick so far.
+
+        Returns:
+            The rows that it leads to.
+        """
         if type(event) not in _KINDS:
             return []
-        key = KEY.format(f"{event.cluster}/{event.group}")
+        rows = observe(self._state(event.cluster, event.group), event, self._policy)
+        if not isinstance(event, Answer):
+            if rows:
+                self._unwritten.pop((event.cluster, event.group, event.broker), None)
+            else:
+                self._unwritten.setdefault((event.cluster, event.group, event.broker), now)
+        return rows
+
+    def tick(self, now: int) -> list[QueueProgress]:
+        """Write what hooks have told last, where nothing has followed for `HOOK_ROW_EVERY`.
+
+        Args:
+            now: the highest tick so far; `INT64_MAX`: nothing will follow.
+        """
+        due = list(takewhile(lambda one: now - one[1] >= HOOK_ROW_EVERY, self._unwritten.items()))
+        rows: list[QueueProgress] = []
+        for (cluster, group, broker), _ in due:
+            del self._unwritten[cluster, group, broker]
+            rows += rest_of_hook(self._state(cluster, group), cluster, group, broker)
+        return rows
+
+    def _state(self, cluster: str, group: str) -> ProgressState:
+        key = KEY.format(f"{cluster}/{group}")
         state = self._states.get(key)
         if state is None:
             blob = self._store.get(key)
             state = self._states[key] = _DECODER.decode(blob) if blob is not None else ProgressState()
-        return observe(state, event, self._policy)
+        return state
 
     def forget(self, cluster: str, group: str) -> None:
         """Drop what is kept of a group that is forgotten."""
         key = KEY.format(f"{cluster}/{group}")
+        for name in [name for name in self._unwritten if name[:2] == (cluster, group)]:
+            del self._unwritten[name]
         self._states.pop(key, None)
         self._store.remove(key)
 
@@ -435,9 +480,35 @@ def _note_newest(queue: HookQueueProgress, broker_offset: int, time: int) -> Non
 
 def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
     """What changed since the broker's last row, or all of it, if a row is due."""
-    hook, now = state.hooks[event.broker], event.time
-    if now - hook.written_at < HOOK_ROW_EVERY:
+    hook = state.hooks[event.broker]
+    if event.time - hook.written_at < HOOK_ROW_EVERY:
         return []
+    return _row_of_hook(hook, _common(event, event.broker, event.time, REPEATED_AFTER))
+
+
+def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
+    """What a hook has told since the broker's last row; nothing has followed, and a row is due."""
+    hook = state.hooks.get(broker)
+    last = max((queue.seen_at for queue in hook.queues.values()), default=0) if hook is not None else 0
+    if hook is None or last <= hook.written_at:
+        return []
+    return _row_of_hook(
+        hook,
+        {
+            "cluster": cluster,
+            "group": group,
+            "broker": broker,
+            "time": last,
+            "asked": None,
+            "interval_ms": REPEATED_AFTER,
+            "source": "HOOK",
+            "kind": "HOOK",
+        },
+    )
+
+
+def _row_of_hook(hook: HookProgress, common: _Common) -> list[QueueProgress]:
+    now = common["time"]
     repeats = now - hook.repeated_at >= REPEATED_AFTER
     if repeats:
         hook.queues = {place: queue for place, queue in hook.queues.items() if now - queue.seen_at < FORGOTTEN_AFTER}
@@ -448,7 +519,7 @@ def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
     lags = [_hook_lag(queue, since) for _, queue in said]
     return [
         QueueProgress(
-            **_common(event, event.broker, now, REPEATED_AFTER),
+            **common,
             topic=tuple(topic for (topic, _), _ in said),
             queue_id=tuple(queue_id for (_, queue_id), _ in said),
             broker_offset=tuple(_known(queue.broker_offset) for _, queue in said),

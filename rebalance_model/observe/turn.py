@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
+from rebalance_model.observe.events import Event, key_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -35,12 +36,18 @@ class Moment(NamedTuple):
 
     now: int
     """On the timeline."""
-    cause: str
-    """The event that shows it, ``source_id|key|seq``; empty: time alone."""
+    event: Event | None
+    """What shows it; None: time alone."""
     known_at: int
     """The log's highest stamp folded so far."""
     cluster: ClusterState = ClusterState("")
     """What is known of the group's cluster; only read."""
+
+    @property
+    def cause(self) -> str:
+        """The event that shows it, ``source_id|key|seq``; empty: time alone."""
+        event = self.event
+        return f"{event.source_id}|{key_of(event)}|{event.seq}" if event is not None else ""
 
 
 class Common(TypedDict):

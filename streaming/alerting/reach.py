@@ -8,7 +8,7 @@ import structlog
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.queries.answers import Reach
-from streaming.queries.incidents import reach_of
+from streaming.queries.incident_story import reach_of
 from streaming.read_model import ReadModel
 
 Ask: TypeAlias = Callable[[IncidentTransition], Reach | None]

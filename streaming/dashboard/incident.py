@@ -9,7 +9,8 @@ from streaming.dashboard.links import HOME, group_link
 from streaming.dashboard.live import Live
 from streaming.dashboard.markup import UNKNOWN, LiveMarkup, count, duration
 from streaming.queries.answers import Incident, IncidentStory
-from streaming.queries.incidents import incident, incident_of
+from streaming.queries.incident_story import incident
+from streaming.queries.incidents import incident_of
 from streaming.queries.present import Ends, told_ends
 from streaming.read_model import ReadModel
 from streaming.web.store import Store
@@ -42,7 +43,7 @@ class IncidentPage:
         """Get what the page shows.
 
         Raises:
-            UserError: see `streaming.queries.incidents.incident`.
+            UserError: see `streaming.queries.incident_story.incident`.
         """
         self._facts = await self._store.ask(_asked, self._id)
 
@@ -69,7 +70,7 @@ class IncidentPage:
         first, last = life[0].evidence, life[-1].evidence
         event = story.cause_event
         self._markup.show(
-            i=shown, reach=story.reach, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
+            i=shown, q=story.queue, reach=story.reach, parent=parent, life=life, absorbed=story.absorbed, now=told.live,
             evidence=[_fact(name, first.get(name, _NOT_SAID), last.get(name, _NOT_SAID)) for name in {**first, **last}],
             changed=first != last,
             here=group_link(shown.cluster, shown.group, shown.opened_at),

@@ -278,6 +278,7 @@ class IncidentStory(Answer):
     life: tuple[Transition, ...]
     absorbed: tuple[Incident, ...]
     cause_event: dict[str, object] | None = Field(description="None where the archive does not have it (any more).")
+    queue: Queue | None = Field(default=None, description="Of an open incident of a queue: the queue as it is now.")
 
 
 class Overview(Answer):

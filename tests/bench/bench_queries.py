@@ -31,7 +31,8 @@ from rich.table import Table
 from schemas.tables import DERIVED, TABLES
 from streaming.maintenance import Limits, maintain
 from streaming.queries.groups import groups, overview
-from streaming.queries.incidents import incident, incidents
+from streaming.queries.incident_story import incident
+from streaming.queries.incidents import incidents
 from streaming.queries.lag import lag
 from streaming.queries.ownership import diff, intervals, queues, who_owned
 from streaming.queries.rebalances import rebalances

@@ -461,8 +461,8 @@ def test_events_that_are_missing_are_a_gap_until_every_member_has_heartbeaten():
 
 
 def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
-    turn = Turn(Trace().state, Policy(), Moment(START, "", START))
-    step = ClusterStep(ClusterState("c"), Policy(), Moment(START, "", START))
+    turn = Turn(Trace().state, Policy(), Moment(START, None, START))
+    step = ClusterStep(ClusterState("c"), Policy(), Moment(START, None, START))
     assert broker_unreachable.evidence(step, "gone") == {}
     assert telemetry_gap.source_evidence(step, "gone")["source"] == ""
     assert clock_skew.clock_evidence(step, "gone")["ahead_ms_min"] is None

@@ -27,7 +27,6 @@ from rebalance_model.observe.events import (
     Subscription,
     Tick,
     TopicRoute,
-    key_of,
 )
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
@@ -229,8 +228,7 @@ class Trace:
 
     def moment(self, event: Event | None = None) -> Moment:
         """The present, and the event behind what is concluded now."""
-        cause = "" if event is None else f"{event.source_id}|{key_of(event)}|{event.seq}"
-        return Moment(self.now, cause, self.now, self.cluster)
+        return Moment(self.now, event, self.now, self.cluster)
 
     def _advance(self, to: int) -> None:
         """Do what is due until then, each at its moment, as `engine.timeline` does."""

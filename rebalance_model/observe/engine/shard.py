@@ -7,13 +7,14 @@ and its buffer; the same class runs under Spark and in a plain loop.
 
 import msgspec
 
+from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import Held, Ordering, Waiting
 from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import AnyEvent, GroupEvent, Tick, source_of
 from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress import ProgressLog
+from rebalance_model.observe.progress import ProgressLog, Unwritten
 from rebalance_model.observe.state import STATE_VERSION, check_version
 
 CHUNK_EVENTS = 500
@@ -26,6 +27,7 @@ class ShardState(msgspec.Struct):
     version: int = STATE_VERSION
     waiting: Waiting = msgspec.field(default_factory=Waiting)
     timeline: TimelineState = msgspec.field(default_factory=TimelineState)
+    unwritten: Unwritten = {}
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -61,7 +63,7 @@ class Shard:
         state = _DECODER.decode(saved.blob) if saved is not None else ShardState()
         held = [one for chunk in saved.buffer for one in _HELD.decode(chunk)] if saved is not None else []
         self._state = state
-        self._progress = ProgressLog(groups, policy)
+        self._progress = ProgressLog(groups, policy, state.unwritten)
         self._ordering = Ordering(state.waiting, held, policy)
         self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, tells_of_cluster=partition == 0)
 
@@ -77,7 +79,11 @@ class Shard:
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
         late = self._ordering.push(event, stamp, size, at_once=at_once)
         seen = self._ordering.on_timeline(event)
-        effects: list[AnyRow] = [*self._progress.observe(seen)] if isinstance(seen, GroupEvent) else []
+        effects: list[AnyRow] = []
+        if isinstance(seen, GroupEvent):
+            effects += self._progress.observe(seen, self._state.waiting.highest)
+        elif isinstance(seen, Tick):
+            effects += self._progress.tick(self._state.waiting.highest)
         if late is not None:
             effects += self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
@@ -87,7 +93,7 @@ class Shard:
     def finish(self) -> list[AnyRow]:
         """Fold all that is held, as when every source has ended."""
         self._ordering.end()
-        return self._release()
+        return [*self._progress.tick(INT64_MAX), *self._release()]
 
     def flush(self) -> Saved:
         """Write the touched groups to the store; returns the shard's own part."""

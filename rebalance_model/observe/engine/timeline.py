@@ -19,14 +19,13 @@ from rebalance_model.observe.engine.cluster import Cluster
 from rebalance_model.observe.engine.ordering import NEVER, OutOfWait
 from rebalance_model.observe.events import (
     AnyEvent,
+    Broadcast,
     BrokerStatus,
-    ClockSeen,
     GroupEvent,
     HookEvent,
     PollEvent,
     TelemetryLost,
     Tick,
-    key_of,
     source_of,
 )
 from rebalance_model.observe.group_store import GroupStore
@@ -108,22 +107,10 @@ class Timeline:
         """Let time pass up to the event, apply it, and return what that leads to."""
         effects = self.advance(event.time)
         source = source_of(event)
-        moment = self._moment(event.cluster, f"{event.source_id}|{key_of(event)}|{event.seq}")
-        if isinstance(event, Tick):
-            self.state.ticked = max(self.state.ticked, event.time)
-        if isinstance(event, Tick | BrokerStatus):
-            effects += self._note_back(source, moment)
-        if isinstance(event, Tick) and event.end:
-            self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))
-        if not isinstance(event, GroupEvent):
-            effects += self._fold_broadcast(event, moment)
-        if isinstance(event, BrokerStatus):
-            effects += self._note_boot(event, source, moment)
-        elif isinstance(event, TelemetryLost):
-            effects += self._tell(source, moment, partial(machine.note_loss, event=event))
-        elif not isinstance(event, Tick | ClockSeen):
-            effects += self._fold(event, source, moment)
-        return effects
+        moment = self._moment(event.cluster, event)
+        if isinstance(event, GroupEvent):
+            return effects + self._fold(event, source, moment)
+        return effects + self._fold_broadcast(event, source, moment)
 
     def skip(self, event: AnyEvent) -> list[AnyEffect]:
         """Leave out an event that comes too late: only that it was there is noted, and what it says was lost.
@@ -227,18 +214,34 @@ class Timeline:
             machine.stand(self._group(key), to, stood)
             self._schedule(self._group(key))
 
-    def _moment(self, cluster: str, cause: str = "") -> Moment:
+    def _moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
         found = self.state.clusters.get(cluster)
         if found is None:
             found = self.state.clusters[cluster] = ClusterState(cluster)
-        return Moment(self.state.now, cause, self.state.known_at, found)
+        return Moment(self.state.now, event, self.state.known_at, found)
 
     def _moment_of(self, source: str) -> Moment:
         return self._moment(source.partition("/")[0])
 
     # Clusters
 
-    def _fold_broadcast(self, event: AnyEvent, moment: Moment) -> list[AnyEffect]:
+    def _fold_broadcast(self, event: Broadcast, source: str, moment: Moment) -> list[AnyEffect]:
+        """Take what a source says of itself, or of a broker."""
+        effects: list[AnyEffect] = []
+        if isinstance(event, Tick):
+            self.state.ticked = max(self.state.ticked, event.time)
+        if isinstance(event, Tick | BrokerStatus):
+            effects += self._note_back(source, moment)
+        if isinstance(event, Tick) and event.end:
+            self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))
+        effects += self._observe(event, moment)
+        if isinstance(event, BrokerStatus):
+            effects += self._note_boot(event, source, moment)
+        elif isinstance(event, TelemetryLost):
+            effects += self._tell(source, moment, partial(machine.note_loss, event=event))
+        return effects
+
+    def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
         """Note what a broadcast says of the cluster."""
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)

@@ -1,7 +1,7 @@
 """`rebalance-watch group assignments`: who has each queue of a group, who should, and how it goes."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -23,6 +23,7 @@ from streaming.cli.options import (
     named,
 )
 from streaming.cli.output import health, present
+from streaming.cli.quantities import lag_of, waiting_of
 from streaming.queries import words
 from streaming.queries.answers import Queue
 
@@ -72,20 +73,6 @@ def _is_problem(queue: Queue) -> bool:
     return queue.status != "OK" or queue.is_elsewhere
 
 
-def _lag(queue: Queue) -> Cell:
-    bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
-    shown = words.number(queue.lag)
-    text = words.quantity(shown, queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
-    return Cell(text, "dim" if queue.lag_is_stale else "")
-
-
-def _waiting(queue: Queue) -> Cell:
-    bound: Literal["≤", ""] = "≤" if queue.waiting_is_at_most else ""
-    shown = words.duration(queue.waiting_ms)
-    text = words.quantity(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
-    return Cell(text, "dim" if queue.waiting_is_stale else "")
-
-
 def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableType:
     if not queues:
         return Text("No queue.")
@@ -112,9 +99,9 @@ def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableTy
             owner if queue.owner is None else queue.owner,
             words.moment(queue.since, now),
             expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
-            _lag(queue),
+            Cell(lag_of(queue), "dim" if queue.lag_is_stale else ""),
             words.duration(queue.lag_age_ms),
-            _waiting(queue),
+            Cell(waiting_of(queue), "dim" if queue.waiting_is_stale else ""),
             "none" if queue.locked is False else words.duration(queue.lock_age_ms),
             words.duration(queue.pull_age_ms),
             words.duration(queue.consume_age_ms),

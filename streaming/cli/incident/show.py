@@ -13,6 +13,7 @@ from streaming.cli.grid import Column, Grid
 from streaming.cli.incident.grid import SHORT_ID, incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
+from streaming.cli.quantities import lag_of, waiting_of
 from streaming.queries import words
 from streaming.queries.answers import IncidentStory
 from streaming.times import written
@@ -29,7 +30,7 @@ def show(
     every: EveryOption = 2.0,
 ) -> None:
     """One incident: what it means, what to do first, its evidence and life, and the event behind it."""
-    from streaming.queries.incidents import incident
+    from streaming.queries.incident_story import incident
 
     present(lambda model: incident(model, incident_id), _draw, IncidentStory, Output(output, watch, every))
 
@@ -70,6 +71,10 @@ def _facts(story: IncidentStory, now: int) -> Iterator[str]:
     ended = shown.resolved_at
     until = "open" if ended is None else f"to {words.moment(ended, now)}, {words.duration(ended - shown.opened_at)}"
     yield f"opened {words.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"
+    if (queue := story.queue) is not None:
+        age = f", {words.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
+        owner = queue.owner or "no known owner"
+        yield f"now: {owner}, lag {lag_of(queue)}{age}, waiting {waiting_of(queue)}, {queue.status}"
     if shown.parent is not None:
         yield f"part of {shown.parent[:SHORT_ID]}, which explains it: rebalance-watch incident show {shown.parent}"
 

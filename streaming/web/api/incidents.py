@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streaming.queries import incident_story
 from streaming.queries import incidents as of_incidents
 from streaming.queries.answers import Incident, IncidentStory, Severity
 from streaming.times import instant_ms, now_ms
@@ -39,4 +40,4 @@ def incidents(  # noqa: PLR0913  its filters
 @router.get("/incidents/{incident_id}", response_model=IncidentStory)
 def incident(incident_id: str, store: StoreOf) -> Response:
     """One incident with its life and the event that opened it, by its id or the beginning of it."""
-    return sent(store.ask_here(of_incidents.incident, incident_id))
+    return sent(store.ask_here(incident_story.incident, incident_id))

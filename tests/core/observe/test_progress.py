@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
     ConsumerRunningInfo,
@@ -186,17 +186,19 @@ def test_a_granted_lock_is_dated_by_the_hook():
 def test_the_rows_do_not_depend_on_where_the_log_is_cut():
     def rows(*, cut: bool) -> bytes:
         log, store, found = Log(), GroupsInMemory(), []
-        kept = ProgressLog(store, Policy())
+        unwritten = {}
+        kept = ProgressLog(store, Policy(), unwritten)
         for at in range(0, 200, 5):
             log.stats(at, (0, at, at // 2), last=at - 1)
-            found += kept.observe(log.event)
+            found += kept.observe(log.event, at * 1_000)
             log.runs(at + 1, (mq(0), at, 3), (mq(1), 0, 3))
-            found += kept.observe(log.event)
+            found += kept.observe(log.event, at * 1_000)
             log.commits(at + 2, at % 3, at)
-            found += kept.observe(log.event)
+            found += kept.observe(log.event, at * 1_000)
+            found += kept.tick(at * 1_000 + 500)
             if cut:
                 kept.flush()
-                kept = ProgressLog(store, Policy())
+                kept = ProgressLog(store, Policy(), unwritten)
         return msgspec.json.encode(found)
 
     assert rows(cut=True) == rows(cut=False)
@@ -204,10 +206,28 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut():
 
 def test_what_is_kept_of_a_forgotten_group_is_dropped():
     store = GroupsInMemory()
-    kept, log = ProgressLog(store, Policy()), Log()
-    log.stats(0, (0, 1, 1))
-    kept.observe(log.event)
+    unwritten = {}
+    kept, log = ProgressLog(store, Policy(), unwritten), Log()
+    log.commits(0, 0, 1)
+    kept.observe(log.event, START)
+    log.commits(1, 0, 2)
+    kept.observe(log.event, START + 1_000)
     kept.flush()
     assert store
+    assert unwritten
     kept.forget("c", "g")
     assert not store
+    assert not unwritten
+    assert kept.tick(INT64_MAX) == []
+
+
+def test_what_a_hook_told_last_is_written_though_nothing_follows():
+    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
+    for at in (0, 3, 4):
+        log.commits(at, 0, 10 + at)
+        rows = kept.observe(log.event, START + at * 1_000)
+        assert [row.commit_offset for row in rows] == ([(10,)] if at == 0 else [])
+    assert kept.tick(START + 12_999) == []
+    [row] = kept.tick(START + 13_000)
+    assert (row.time, row.commit_offset, row.source) == (START + 4_000, (14,), "HOOK")
+    assert kept.tick(START + 60_000) == []

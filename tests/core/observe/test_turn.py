@@ -12,7 +12,7 @@ from rebalance_model.observe.turn import LARGE, Moment, Turn
 def test_a_large_group_is_looked_at_once_a_second_and_never_before_it_was_asked_for(queues, due):
     """Each queue of a client that is gone has its own moment, and each look judges all of them."""
     state = GroupState("c", "g", queues={MessageQueue("T", "b", n): QueueState() for n in range(queues)})
-    turn = Turn(state, Policy(), Moment(12_000, "", 12_000))
+    turn = Turn(state, Policy(), Moment(12_000, None, 12_000))
     turn.schedule_check(12_345)
     turn.schedule_check(12_999)
     assert state.next_check == due

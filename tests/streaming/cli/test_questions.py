@@ -24,7 +24,8 @@ from streaming.errors import UserError
 from streaming.queries import answers, words
 from streaming.queries.answers import as_json
 from streaming.queries.groups import groups, overview
-from streaming.queries.incidents import incident, incidents
+from streaming.queries.incident_story import incident
+from streaming.queries.incidents import incidents
 from streaming.queries.ownership import diff, queues, who_owned
 from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.what_if import what_if

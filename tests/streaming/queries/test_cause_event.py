@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.queries.incidents import incident
+from streaming.queries.incident_story import incident
 from streaming.read_model import ReadModel
 from tests.streaming.tables import accepted, append, archive, make_tables
 from tests.streaming.test_read_model import Story, log

@@ -14,7 +14,8 @@ from streaming.dashboard.facts import overview, state
 from streaming.metrics.facts import facts
 from streaming.metrics.groups import group_families
 from streaming.metrics.sources import Sources
-from streaming.queries.incidents import incident, incidents
+from streaming.queries.incident_story import incident
+from streaming.queries.incidents import incidents
 from streaming.read_model import ReadModel
 from tests.core.simulation.run import tell
 from tests.scenarios.test_cluster_incidents import KILLED, Shards, brokers_and_groups

@@ -8,7 +8,8 @@ from rebalance_model.observe.effects import AssignmentChange
 from streaming.errors import NotFoundError, UserError
 from streaming.queries.answers import as_json
 from streaming.queries.groups import LAST_REBALANCES, group_of, groups, overview
-from streaming.queries.incidents import incident, incidents
+from streaming.queries.incident_story import incident
+from streaming.queries.incidents import incidents
 from streaming.queries.ownership import diff, intervals, last_owner, queues, who_owned
 from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.sql import sql

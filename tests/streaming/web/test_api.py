@@ -189,7 +189,7 @@ def test_what_goes_wrong_is_one_sentence(api, path, status, says):
 
 
 def test_a_fault_of_ours_shows_no_traceback(api, monkeypatch):
-    monkeypatch.setattr("streaming.web.api.incidents.of_incidents.incident", lambda *_: 1 / 0)
+    monkeypatch.setattr("streaming.web.api.incidents.incident_story.incident", lambda *_: 1 / 0)
 
     answer = api.get("/incidents/1")
 
