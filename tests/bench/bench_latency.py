@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from rebalance_model.observe.effects import TABLE_OF
+from rebalance_model.observe.effects import TABLE_OF, QueueProgress
 from rebalance_model.observe.events import AnyEvent, Tick, key_of
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
@@ -148,11 +148,17 @@ def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[]
 
 
 def of_rows(root: Path, sent: dict[str, float], begun: dict[int, float]) -> Iterator[Delay]:
-    """The delay of each row of a derived table whose event is among these."""
-    for table in TABLE_OF.values():
-        for commit, batch, rows in commits(root / "tables" / table, ["cause"]):
-            for cause in rows["cause"].to_pylist():
-                if (at := sent.get(cause)) is not None:
+    """The delay of each row of a derived table whose event is among these.
+
+    A row of quantities names no event: it has the time of its answer, which is when that was sent.
+    """
+    first = min(sent.values())
+    for kind, table in TABLE_OF.items():
+        answers = kind is QueueProgress
+        for commit, batch, rows in commits(root / "tables" / table, ["time" if answers else "cause"]):
+            for said in rows.column(0).to_pylist():
+                at = said / 1000 if answers and said / 1000 >= first else sent.get(said)
+                if at is not None:
                     yield Delay(table, 1000 * (commit - at), 1000 * (begun[batch] - at))
 
 
