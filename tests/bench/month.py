@@ -29,6 +29,8 @@ BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
 BIG_CLIENTS = 512
 MOVES_OF_A_REBALANCE = 8
+KNOWN_MS = 900
+"""So long after an event its row is known."""
 RAW_DAYS = 3
 """So long every answer of the series is kept (conf/default.toml: tables.progress_days)."""
 
@@ -99,6 +101,7 @@ class Month:
             "cluster": pa.repeat(CLUSTER, len(time)),
             "group": self.names.take(pa.array(group)),
             "time": time,
+            "known_at": time + KNOWN_MS,
             "seq": np.arange(first, self.seq),
             "cause": pa.array([f"hook-{n % 2}@1|{CLUSTER}/g|{n}" for n in range(first, self.seq)]),
         }
@@ -239,6 +242,9 @@ class Month:
             "evidence": pa.array([json.dumps({"stuck_ms": int(n), "lag": 7}) for n in which]),
             "explanation": pa.repeat("The queue is locked and its messages are not consumed. " * 3, rows),
             "first_step": pa.repeat("Take a thread dump of the client. " * 3, rows),
+            "main_cause": pa.repeat("LISTENER_HUNG", rows),
+            "main_client_id": self.ids.take(pa.array(self.owner[queue[which]])),
+            "main_explanation": pa.repeat("The queue is locked and its messages are not consumed. " * 3, rows),
         })  # fmt: skip
 
     def _events(self, since: int, until: int, count: int) -> pa.Table:

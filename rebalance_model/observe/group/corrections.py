@@ -1,9 +1,10 @@
 """Polls against the view that a hook tells: one truth, not two.
 
-Both show the same table of the broker, by different clocks and ways: an answer may be older or younger than the last
-event heard. So what differs is first a doubt. If the next answer differs in the same way, and the hook has said
-nothing of it in between, the answer is right: the channel was closed (no event tells that), or its heartbeat or
-subscription was not told. The view is corrected, and the group's next row says how.
+Events come in the order of time, so an answer that lacks a channel which was last heard of before it was asked is right:
+the channel was closed, or scanned, and no event tells that. It is taken out at once. What else differs is first a
+doubt: an answer may be older or younger than the last event heard. If the next answer differs in the same way, and the
+hook has said nothing of it in between, it is right, too: a heartbeat or a subscription was not told. The view is
+corrected, and the group's next row says how.
 
 Once a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then only the
 channels of clients that are gone are named, not all that the hook has missed meanwhile. A client that is killed while
@@ -20,6 +21,10 @@ from rebalance_model.observe.turn import Turn
 
 TICKS_WITHIN = 2_000
 """A hook ticks every second: one that has not for so long, milliseconds, is gone, or late."""
+
+
+IN_FLIGHT = 1_000
+"""What a broker did is told at most so much later, milliseconds: an answer that was asked after that knows of it."""
 
 
 class Difference(NamedTuple):
@@ -43,13 +48,14 @@ def is_gone(turn: Turn, hook: HookView) -> bool:
     return silence is not None and turn.now - silence.since > TICKS_WITHIN
 
 
-def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo) -> None:
-    """Compare the view with an answer, and correct what two answers in a row saw otherwise."""
+def check(turn: Turn, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo, asked: int) -> None:
+    """Compare the view with an answer, and correct what it shows for certain, or two answers in a row saw otherwise."""
     for info in polled.channel_info_table.values():
         name_channel(view, info.client_id, info.channel)
     seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
     for difference in seen:
-        if f"{difference} {difference.since}" in hook.doubts:
+        closed = difference.kind == "CHANNEL_CLOSED" and difference.since < asked - IN_FLIGHT
+        if closed or f"{difference} {difference.since}" in hook.doubts:
             _correct(view.info, polled, difference, turn.now)
             turn.correct(str(difference))
     hook.doubts = tuple(f"{difference} {difference.since}" for difference in seen)

@@ -70,7 +70,7 @@ def _take_answer(turn: Turn, event: ConsumerConnection, polled: ConsumerGroupInf
     if view is None:
         view = state.views[event.broker] = BrokerView(polled, event.asked)
     elif view.hook is not None and not corrections.is_gone(turn, view.hook):
-        corrections.check(turn, view, view.hook, polled)
+        corrections.check(turn, view, view.hook, polled, event.asked)
     else:
         corrections.take_over(turn, view, polled)
         listed = {info.client_id for info in polled.channel_info_table.values()}

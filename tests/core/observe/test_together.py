@@ -13,7 +13,7 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, IncidentTransition
 from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Owned
+from rebalance_model.simulation.truth import Fault, Owned
 from tests.core.simulation.run import Told, tell
 from tests.support.folding import folded
 
@@ -38,7 +38,10 @@ def place(group: str, mq: MessageQueue) -> Queue:
 
 
 def wrong_owners(told: Told, effects: Iterable[AnyEffect]) -> int:
-    """At how many (second, queue) the owner shown is none of those that have it in truth."""
+    """At how many (second, queue) the owner shown is none of those that have it in truth.
+
+    Of a client that stands still "nobody is known" is no error: its brokers have dropped it, and it does not know.
+    """
     shown: defaultdict[Queue, list[tuple[int, int, str | None]]] = defaultdict(list)
     for e in effects:
         if isinstance(e, AssignmentChange):
@@ -48,13 +51,20 @@ def wrong_owners(told: Told, effects: Iterable[AnyEffect]) -> int:
     for one in told.cluster.world.truth.records:
         if isinstance(one, Owned) and not one.queue.is_retry:
             truth[place(one.group, one.queue)].append(one)
+    faults = [one for one in told.cluster.world.truth.records if isinstance(one, Fault) and one.kind == "freeze"]
     end, wrong = max(event.time for event in told.events), 0
     for queue, owned in truth.items():
         for at in range(SETTLED, end - A_SECOND, A_SECOND):
             owners = {one.client_id for one in owned if one.begin <= at and (one.end is None or at < one.end)}
             known = bisect_right(shown[queue], at, key=lambda row: row[0])
-            wrong += (shown[queue][known - 1][2] if known else None) not in (owners or {None})
+            owner = shown[queue][known - 1][2] if known else None
+            stands = any(one.begin <= at <= (one.end or end) and _is_of(one, owners) for one in faults)
+            wrong += owner not in (owners or {None}) and not (stands and owner is None)
     return wrong
+
+
+def _is_of(fault: Fault, owners: Iterable[str]) -> bool:
+    return any(fault.subject in owner for owner in owners)
 
 
 def wrong_members(told: Told, effects: Iterable[AnyEffect]) -> int:
