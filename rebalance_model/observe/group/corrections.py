@@ -1,10 +1,10 @@
 """Polls against the view that a hook tells: one truth, not two.
 
-Events come in the order of time, so an answer that lacks a channel which was last heard of before it was asked is right:
-the channel was closed, or scanned, and no event tells that. It is taken out at once. What else differs is first a
-doubt: an answer may be older or younger than the last event heard. If the next answer differs in the same way, and the
-hook has said nothing of it in between, it is right, too: a heartbeat or a subscription was not told. The view is
-corrected, and the group's next row says how.
+Events come in the order of time, so an answer that lacks a channel is right where that was last heard of before the
+question: it was closed, or scanned, which no event tells, and is taken out at once. What else differs is first a doubt:
+an answer may be older or younger than the last event heard. If the next answer differs in the same way, and the hook
+has said nothing of it in between, it is right, too: a heartbeat or a subscription was not told. The view is corrected,
+and the group's next row says how.
 
 Once a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then only the
 channels of clients that are gone are named, not all that the hook has missed meanwhile. A client that is killed while
@@ -21,8 +21,6 @@ from rebalance_model.observe.turn import Turn
 
 TICKS_WITHIN = 2_000
 """A hook ticks every second: one that has not for so long, milliseconds, is gone, or late."""
-
-
 IN_FLIGHT = 1_000
 """What a broker did is told at most so much later, milliseconds: an answer that was asked after that knows of it."""
 
