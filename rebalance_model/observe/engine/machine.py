@@ -196,10 +196,13 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
 
 def deadline(state: GroupState, policy: Policy) -> int | None:
     """When something will be due next; None for a group without any event."""
-    if state.next_snapshot == 0:
+    due = state.next_snapshot
+    if due == 0:
         return None
-    dues = [state.next_snapshot, rebalances.deadline(state, policy), state.next_check or None]
-    return min(due for due in dues if due is not None)
+    if 0 < state.next_check < due:
+        due = state.next_check
+    closes = rebalances.deadline(state, policy)
+    return due if closes is None else min(due, closes)
 
 
 def sources_of(state: GroupState) -> list[str]:
@@ -269,6 +272,9 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
     """How the event continues what its source has told of the group; None: it was folded before."""
     name, start = _source_and_start(event)
     last = state.sequences.get(name)
+    if last is not None and seq == last.seq + 1 and start == last.start and not last.skipped:
+        last.seq = seq  # by far the most
+        return "NEXT"
     if last is not None and last.covers(start, seq):
         return None
     state.sequences[name] = Sequence(start, seq)

@@ -40,6 +40,7 @@ from rebalance_model.observe.events import (
     BrokerStatus,
     ClockSeen,
     Event,
+    GroupEvent,
     Tick,
     corrected,
     instance_of,
@@ -170,14 +171,16 @@ class Ordering:
         source = state.sources.get(name)
         if source is None:
             source = state.sources[name] = Source()
-        self._compare_clocks(event, name)
+        broadcast = not isinstance(event, GroupEvent)
+        if broadcast:
+            self._compare_clocks(event, name)
         time = _time_of(event, source)
         if time > source.newest:  # a copy says nothing of how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
-        if isinstance(event, Tick):
+        if broadcast and isinstance(event, Tick):
             self._hear(event, source, time, stamp, at_once=at_once)
-        elif isinstance(event, BrokerStatus):
+        elif broadcast and isinstance(event, BrokerStatus):
             self._note_reachable(event, time)
         if time < state.watermark:
             return corrected(event, time, source.correction)
