@@ -101,6 +101,20 @@ def test_a_source_15_s_late_changes_no_row_of_a_story(name, is_late):
     assert comparable(fold(delayed(the_story(name), is_late, 15_000))) == in_time(name)
 
 
+def test_a_start_with_a_backlog_of_80_s_changes_no_row():
+    """The collector begins when the hook has spooled for so long; the spool comes at 20 times the speed."""
+    first, backlog = the_demo()[0][1], 80_000
+    begin = first + backlog
+    rows = [(event, stamp) for event, stamp in the_demo() if of_hook(event) or event.time >= begin]
+    caught_up = [
+        (event, max(stamp, begin + (stamp - first) // 20) if of_hook(event) else stamp) for event, stamp in rows
+    ]
+    assert any(stamp - event.time > 75_000 for event, stamp in caught_up)
+    found = fold(sorted(caught_up, key=lambda row: row[1]))
+    assert comparable(found) == comparable(fold(rows))
+    assert not any(isinstance(one, IncidentTransition) and one.code == "TELEMETRY_GAP" for one in found[:200])
+
+
 def test_rows_of_two_sources_that_are_swapped_change_no_row():
     """Within each source the order stays: that is what Kafka keeps."""
     rows = [(event, stamp + 7_000 * (of_hook(event) and stamp // 5_000 % 2)) for event, stamp in the_demo()]
