@@ -1,60 +1,114 @@
 """How the lag of a group's topics went, and how long their messages waited: from the series of quantities."""
 
+from collections.abc import Iterator
+
 from streaming.queries.answers import LagPoint
 from streaming.queries.subject import Subject
+from streaming.read_model.observations import LEVELS, RAW, day, in_duckdb
 from streaming.read_model.reader import ReadModel
 
-_LAG = """
+_OF = f"""
+{{0}}.cluster = $cluster AND {{0}}.group = $group AND {{0}}.client_id IS NULL
+    AND {{0}}.time > $since - $back AND {{0}}.time <= $until + {{1}}
+    AND {{0}}.date BETWEEN {day("$since - $back")} AND {day("$until + 300000")}
+"""
+"""The rows of a table, by its alias, that a span needs; a row that sums up has the end of its time, at most 5 minutes
+later."""
+_LAST_OF_SLICES = f"""
+(
+    SELECT p.*
+    FROM queue_progress p
+    SEMI JOIN (
+        SELECT k.broker, k.source, k.kind, max(k.time) AS last_time
+        FROM queue_progress k
+        WHERE {_OF.format("k", 0)}
+        GROUP BY
+            k.broker, k.source, k.kind, hash(k.topic), hash(k.queue_id), floor((k.time - $since - 1) / $step)
+    ) l
+        ON l.broker = p.broker AND l.source = p.source AND l.kind = p.kind AND l.last_time = p.time
+    WHERE {_OF.format("p", 0)}
+)
+"""  # noqa: S608  parts of ours
+"""Of the answers of one kind that speak of the same queues, the last in each slice says what holds at its end."""
+
+
+def _seen() -> Iterator[str]:
+    for table, level in LEVELS.items():
+        summed_up = f"(SELECT p.* FROM {table} p WHERE {_OF.format('p', 300_000)})"  # noqa: S608  parts of ours
+        rows = _LAST_OF_SLICES if level == RAW else summed_up
+        yield in_duckdb(table, rows, ["lag", "lag_is_at_least", "waiting_ms"])
+
+
+_OBSERVED = "{{'time': s.time, 'until': s.time + 2 * s.interval_ms, 'value': s.{0}}}"
+"""A quantity, when it was observed, and until when it is not stale."""
+_LAG = f"""
 WITH seen AS (
     SELECT
         o.topic, o.broker, o.queue_id, o.time, o.lag, o.lag_is_at_least, o.waiting_ms, o.kind,
         min(o.interval_ms) AS interval_ms
-    FROM queue_observations o
-    WHERE o.cluster = $cluster AND o.group = $group AND o.time > $since - $back AND o.time <= $until
-        AND o.row_time > $since - $back AND o.row_time <= $until + 300000
-        AND o.client_id IS NULL AND NOT starts_with(o.topic, '%RETRY%')
+    FROM ({" UNION ALL ".join(_seen())}) o
+    WHERE o.time > $since - $back AND o.time <= $until AND NOT starts_with(o.topic, '%RETRY%')
     GROUP BY ALL
 ),
-ends AS (SELECT $since + r.range * $step AS time FROM range(0, $slices + 1) r),
-lives AS (SELECT s.topic, s.broker, s.queue_id, min(s.time) AS first, max(s.time) AS last FROM seen s GROUP BY ALL),
-moments AS (
-    SELECT e.time, l.topic, l.broker, l.queue_id FROM ends e JOIN lives l
-    ON e.time >= l.first AND e.time <= l.last + $back
+queues AS (
+    SELECT
+        row_number() OVER () AS id, s.topic, s.broker, s.queue_id, min(s.time) AS first, max(s.time) AS last
+    FROM seen s
+    GROUP BY s.topic, s.broker, s.queue_id
 ),
-exact AS (SELECT s.* FROM seen s WHERE s.lag IS NOT NULL AND NOT coalesce(s.lag_is_at_least, false)),
-bounds AS (SELECT s.* FROM seen s WHERE s.lag IS NOT NULL AND s.lag_is_at_least),
-spans AS (SELECT s.* FROM seen s WHERE s.waiting_ms IS NOT NULL AND s.kind = 'CONSUME_TIME_SPAN'),
-waits AS (SELECT s.* FROM seen s WHERE s.waiting_ms IS NOT NULL AND s.kind <> 'CONSUME_TIME_SPAN'),
+told AS (
+    SELECT
+        q.id, greatest(0, CAST(ceil((s.time - $since) / $step) AS BIGINT)) AS slice,
+        max_by({_OBSERVED.format("lag")}, s.time)
+            FILTER (WHERE s.lag IS NOT NULL AND NOT coalesce(s.lag_is_at_least, false)) AS exact,
+        max_by({_OBSERVED.format("lag")}, s.time) FILTER (WHERE s.lag IS NOT NULL AND s.lag_is_at_least) AS bound,
+        max_by({_OBSERVED.format("waiting_ms")}, s.time)
+            FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind = 'CONSUME_TIME_SPAN') AS span,
+        max_by({_OBSERVED.format("waiting_ms")}, s.time)
+            FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind <> 'CONSUME_TIME_SPAN') AS wait
+    FROM seen s
+    JOIN queues q ON q.topic = s.topic AND q.broker = s.broker AND q.queue_id = s.queue_id
+    GROUP BY ALL
+),
+moments AS (
+    SELECT r.range AS slice, $since + r.range * $step AS time, q.id, q.topic
+    FROM range(0, $slices + 1) r
+    JOIN queues q ON $since + r.range * $step BETWEEN q.first AND q.last + $back
+),
 held AS (
     SELECT
         m.time, m.topic,
+        last_value(t.exact IGNORE NULLS) OVER so_far AS exact,
+        last_value(t.bound IGNORE NULLS) OVER so_far AS bound,
+        last_value(t.span IGNORE NULLS) OVER so_far AS span,
+        last_value(t.wait IGNORE NULLS) OVER so_far AS wait
+    FROM moments m
+    LEFT JOIN told t ON t.id = m.id AND t.slice = m.slice
+    WINDOW so_far AS (PARTITION BY m.id ORDER BY m.slice ROWS UNBOUNDED PRECEDING)
+),
+fresh AS (
+    SELECT
+        h.time, h.topic,
         coalesce(
-            CASE WHEN m.time - x.time <= 2 * x.interval_ms THEN x.lag END,
-            CASE WHEN m.time - b.time <= 2 * b.interval_ms AND (x.time IS NULL OR b.time > x.time) THEN b.lag END
+            CASE WHEN h.time <= h.exact.until THEN h.exact.value END,
+            CASE WHEN h.time <= h.bound.until AND (h.exact IS NULL OR h.bound.time > h.exact.time)
+                THEN h.bound.value END
         ) AS lag,
         coalesce(
-            CASE WHEN m.time - p.time <= 2 * p.interval_ms THEN p.waiting_ms END,
-            CASE WHEN m.time - w.time <= 2 * w.interval_ms THEN w.waiting_ms END
+            CASE WHEN h.time <= h.span.until THEN h.span.value END,
+            CASE WHEN h.time <= h.wait.until THEN h.wait.value END
         ) AS waiting_ms
-    FROM moments m
-    ASOF LEFT JOIN exact x
-        ON x.topic = m.topic AND x.broker = m.broker AND x.queue_id = m.queue_id AND m.time >= x.time
-    ASOF LEFT JOIN bounds b
-        ON b.topic = m.topic AND b.broker = m.broker AND b.queue_id = m.queue_id AND m.time >= b.time
-    ASOF LEFT JOIN spans p
-        ON p.topic = m.topic AND p.broker = m.broker AND p.queue_id = m.queue_id AND m.time >= p.time
-    ASOF LEFT JOIN waits w
-        ON w.topic = m.topic AND w.broker = m.broker AND w.queue_id = m.queue_id AND m.time >= w.time
+    FROM held h
 )
 SELECT
-    h.time, h.topic,
-    CAST(sum(h.lag) AS BIGINT) AS lag,
-    count(*) FILTER (h.lag IS NULL) AS lag_unknown,
-    max(h.waiting_ms) AS waiting_ms
-FROM held h
-GROUP BY h.time, h.topic
-ORDER BY h.time, h.topic
-"""
+    f.time, f.topic,
+    CAST(sum(f.lag) AS BIGINT) AS lag,
+    count(*) FILTER (f.lag IS NULL) AS lag_unknown,
+    max(f.waiting_ms) AS waiting_ms
+FROM fresh f
+GROUP BY f.time, f.topic
+ORDER BY f.time, f.topic
+"""  # noqa: S608  parts of ours
 
 _LOOK_BACK_MS = 900_000
 """As `progress_at`: what was last observed before that is gone, not stale."""

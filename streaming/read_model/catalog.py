@@ -1,7 +1,7 @@
 """What can be asked of the tables beside the tables themselves: views, and functions that give a table.
 
-Each is one SELECT in a file, in the SQL that DuckDB and Spark share (`observations` makes one view in the words of
-each). Every column is named through its table's alias,
+Each is one SELECT in a file, in the SQL that DuckDB and Spark share (`observations` makes two in the words of each).
+Every column is named through its table's alias,
 because `group`, `offset` and `time` are words of the language in the one or the other.
 
 "Now" is the end of time, so what is asked of it is the function of an instant. Those look for each subject's last
@@ -16,7 +16,8 @@ from streaming.read_model import observations
 
 _INSTANT = ("instant",)
 _DEFINED = {
-    "seen_at": _INSTANT,
+    "last_answers_at": _INSTANT,
+    observations.SEEN: _INSTANT,
     "progress_at": _INSTANT,
     "client_progress_at": _INSTANT,
     "groups_at": _INSTANT,
@@ -54,14 +55,17 @@ class Definition(NamedTuple):
     """The SELECT, in which parameters stand by their names."""
 
 
-def definitions(taken_apart: str) -> Iterator[Definition]:
+def definitions(words: observations.Words) -> Iterator[Definition]:
     """All of them, in an order in which each may rest on those before it.
 
     Args:
-        taken_apart: the SELECT of `observations.VIEW` in the engine's own words.
+        words: how the engine takes arrays apart.
     """
-    yield Definition(observations.VIEW, None, taken_apart)
+    yield Definition(observations.VIEW, None, words.view())
     for name, parameters in _DEFINED.items():
+        if name == observations.SEEN:
+            yield Definition(name, parameters, words.seen())
+            continue
         folder = "views" if parameters is None else "functions"
         text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
         yield Definition(name, parameters, text)

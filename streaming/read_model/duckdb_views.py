@@ -29,6 +29,6 @@ def define(connection: duckdb.DuckDBPyConnection) -> None:
     """
     for table in TABLES:
         connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
-    for name, parameters, sql in definitions(observations.in_duckdb()):
+    for name, parameters, sql in definitions(observations.IN_DUCKDB):
         head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
         connection.execute(f"CREATE OR REPLACE {head}\n{sql}")

@@ -1,46 +1,101 @@
 """The series of quantities with a row for each queue: the view `queue_observations` over the rows of arrays.
 
 It spans the answers themselves and what `maintain` made of them, a row a minute and one in five: of a day that has all
-three, a reader takes the finest by ``level``. Arrays are taken apart in the words of each engine, so this view alone is
-made here and not in a file of SQL; and a column more in the contract is a column more of the view.
+three, a reader takes the finest by ``level``. Arrays are taken apart in the words of each engine, so what does that is
+made here and not in a file of SQL; and a column more in the contract is a column more of the view. No engine leaves out
+an array that nobody asked for: a question of few columns takes apart these alone (`in_duckdb`).
 """
+
+from collections.abc import Collection
+from typing import NamedTuple
 
 from schemas.columns import ListOf
 from schemas.tables import columns
 
 VIEW = "queue_observations"
-_LEVELS = {"queue_progress": 2, "queue_progress_minute": 1, "queue_progress_5min": 0}
+SEEN = "seen_at"
+"""The function of an instant that gives what was last seen of each queue's quantities."""
+RAW = 2
+LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
-
+_END = 253_402_300_799_999
+"""The end of the year 9999, epoch milliseconds."""
 _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, ListOf) and c.name != "time"]
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
 
 
-def in_duckdb() -> str:
-    """The view's SELECT; shorter arrays, which say nothing, give null."""
-    return _union("unnest(p.{0})", "")
+class Words(NamedTuple):
+    """How an engine takes arrays apart."""
+
+    element: str
+    """An element of the array ``{0}``."""
+    lateral: str
+    """What it needs after the table for that."""
+
+    def view(self) -> str:
+        """The SELECT of `VIEW`."""
+        return _union(self, LEVELS, _EACH)
+
+    def seen(self) -> str:
+        """The SELECT of `SEEN`, with the parameter ``instant`` (epoch milliseconds).
+
+        It looks back 15 minutes, or three intervals of a row where that is more, up to 65 minutes. The parts are for
+        the reader's statistics: files and row groups without a long interval are never read for the last one;
+        ``row_time`` is the time that these know. ``rank`` rises with the time, and with how fine the table is.
+        """
+        rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
+        return f"""
+SELECT r.*, r.time * 4 + r.level AS rank
+FROM ({_of("last_answers_at(instant)", RAW, self, _EACH)}) r
+UNION ALL
+SELECT a.*, a.time * 4 + a.level AS rank
+FROM ({_union(self, rolled_up, _EACH)}) a
+WHERE a.row_time > instant - 900000 AND a.row_time <= instant + 300000 AND a.date >= {day("instant - 900000")}
+    AND a.time > instant - 900000 AND a.time <= instant
+UNION ALL
+SELECT b.*, b.time * 4 + b.level AS rank
+FROM {VIEW} b
+WHERE b.row_time > instant - 3900000 AND b.row_time <= instant + 300000 AND b.interval_ms > 300000
+    AND b.date >= {day("instant - 3900000")}
+    AND b.time > instant - 3 * b.interval_ms AND b.time <= instant - 900000
+"""  # noqa: S608  parts of ours
 
 
-def in_spark() -> str:
-    """The same."""
-    return _union("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
+IN_DUCKDB = Words("unnest(p.{0})", "")
+"""Of arrays of different lengths the shorter ones, which say nothing, give null."""
+IN_SPARK = Words("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
 
 
-def _union(element: str, lateral: str) -> str:
-    """All levels, one after the other.
+def day(time: str) -> str:
+    """The day of an instant (epoch milliseconds), which the tables are partitioned by: other days' files are not read.
 
     Args:
-        element: how the engine names an element of the array ``{0}``.
-        lateral: what it needs after the table for that.
+        time: the instant, in SQL.
     """
-    return "\nUNION ALL\n".join(_of(table, level, element, lateral) for table, level in _LEVELS.items())
+    return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time}, {_END}) / 86400000) AS INTEGER)"
 
 
-def _of(table: str, level: int, element: str, lateral: str) -> str:
-    rolled_up = level < _LEVELS["queue_progress"]
-    names = [*_EACH, "observed_at"] if rolled_up else _EACH
-    after = lateral.format(arrays=", ".join(f"p.{name}" for name in names), names=", ".join(names))
-    time = element.format("observed_at") if rolled_up else "p.time"
+def in_duckdb(table: str, rows: str, wanted: Collection[str]) -> str:
+    """A table's rows taken apart, with these columns of its arrays alone beside topic and queue id.
+
+    Args:
+        table: one of `LEVELS`.
+        rows: what to select its rows from: its name, or a relation of the same columns.
+        wanted: columns.
+    """
+    return _of(rows, LEVELS[table], IN_DUCKDB, ["topic", "queue_id", *wanted])
+
+
+def _union(words: Words, levels: dict[str, int], each: Collection[str]) -> str:
+    """Several levels, one after the other."""
+    return "\nUNION ALL\n".join(_of(table, level, words, each) for table, level in levels.items())
+
+
+def _of(rows: str, level: int, words: Words, each: Collection[str]) -> str:
+    rolled_up = level < RAW
+    names = [*each, "observed_at"] if rolled_up else each
+    after = words.lateral.format(arrays=", ".join(f"p.{name}" for name in names), names=", ".join(names))
+    time = words.element.format("observed_at") if rolled_up else "p.time"
     whole = ", ".join(f"p.{name}" for name in _WHOLE)
-    each = ", ".join(f"{element.format(name)} AS {name}" for name in _EACH)
-    return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {each} FROM {table} p{after}"  # noqa: S608
+    taken = ", ".join(f"{words.element.format(name)} AS {name}" for name in each)
+    return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608

@@ -13,7 +13,7 @@ def register(spark: SparkSession, tables: Path) -> None:
     """Make tables, views and functions known to the session by their names."""
     for table in TABLES:
         spark.read.format("delta").load(str(tables / table)).createOrReplaceTempView(table)
-    for name, parameters, text in definitions(observations.in_spark()):
+    for name, parameters, text in definitions(observations.IN_SPARK):
         sql = text.replace("unnest(", "explode(")  # DuckDB's name for it
         if parameters is None:
             spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{sql}")
