@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from streaming.errors import UserError
 from streaming.queries.retold import retold_ms
+from streaming.read_model.observations import day
 from streaming.read_model.reader import ReadModel
 from streaming.times import now_ms
 
@@ -11,14 +12,15 @@ SILENT_AFTER = 3
 """Every group is written every snapshot interval; after so many of them without a row none comes."""
 
 _WRITTEN = "SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g"
-_WRITTEN_SINCE = """
+_WRITTEN_SINCE = f"""
 SELECT max(t.time) AS last
 FROM (
     SELECT q.time FROM queue_state q WHERE q.time > $last
     UNION ALL SELECT a.time FROM anomalies a WHERE a.time > $last
-    UNION ALL SELECT p.time FROM queue_progress p WHERE p.time > $last AND p.source = 'POLL'
+    UNION ALL SELECT p.time FROM queue_progress p
+    WHERE p.time > $last AND p.source = 'POLL' AND p.date >= {day("$last")}
 ) t
-"""
+"""  # noqa: S608  parts of ours
 """With the instant as a parameter, most files are known not to have such rows."""
 
 
