@@ -119,11 +119,10 @@ class GroupOwners:
         self._holders: dict[Queue, str | None] = {}
         self._answers: dict[str, _Answer] = {}
 
-    def lock_time(self, queue: Queue, client: str, instant: int) -> int | None:
-        """When the client was last granted the queue's lock, if the broker still knows it."""
+    def has_forgotten(self, queue: Queue, client: str, instant: int) -> bool:
+        """Whether the broker has restarted since it last granted the client the lock."""
         granted = self.queues[queue].by_client[client].last_grant(instant)
-        forgotten = granted is not None and any(granted < time <= instant for time in self.restarts[queue[1]])
-        return None if forgotten else granted
+        return granted is not None and any(granted < time <= instant for time in self.restarts[queue[1]])
 
     def fold(self, event: Event) -> None:
         """Take one event of the group, or a broadcast."""

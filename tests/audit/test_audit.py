@@ -24,10 +24,10 @@ ROWS = {"queue shown", "row's cause exists", "row before its evidence", "row aft
 QUANTITIES = {"lag", "waiting time", "stale lag", "stale waiting time"}
 COSTS = {"move", "queues moved", "pause", "read again"}
 RIGHT = {
-    "hook": {*ROWS, *COSTS, "owner"},
+    "hook": {*ROWS, *COSTS, "owner", "lock age"},
     "poll": {*ROWS, *QUANTITIES, "owner by polls", "move by polls"},
-    "hook,poll": {*ROWS, *QUANTITIES, *COSTS, "lower bound in place of a lag", "hand-over in a rebalance", "converged",
-                  "pause, several hands"},
+    "hook,poll": {*ROWS, *QUANTITIES, *COSTS, "owner", "lock age", "lower bound in place of a lag",
+                  "hand-over in a rebalance", "converged", "pause, several hands"},
 }  # fmt: skip
 """What is compared of each telemetry; `python -m tests.audit` prints the rest, too."""
 

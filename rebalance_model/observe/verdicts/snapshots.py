@@ -171,12 +171,14 @@ def _snapshot_queue(turn: Turn, mq: MessageQueue, incidents: _OfQueues, *, alway
 
 
 def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
-    """Whether the owner of an ordered queue has its lock: by its own word, else by the broker's."""
-    held = owner.queues.get(mq) if owner is not None and not owner.silent else None
-    if owner is not None and held is not None:
+    """Whether the owner of an ordered queue has its lock: by its own word or the broker's, whichever is younger."""
+    if owner is None:
+        return None
+    held, entry = None if owner.silent else owner.queues.get(mq), hook_lock(state, mq)
+    granted = entry is not None and entry.client_id == state.queues[mq].owner
+    if held is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
         return held.locked if owner.orderly else None
-    entry = hook_lock(state, mq)
-    return entry.client_id == state.queues[mq].owner if entry is not None and owner is not None else None
+    return granted if entry is not None else None
 
 
 def _queue_row(turn: Turn, mq: MessageQueue, told: QueueTold) -> QueueSnapshot:
