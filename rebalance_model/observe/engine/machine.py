@@ -182,8 +182,8 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
     if 0 < state.next_check <= due:
         state.next_check = 0
         for broker, view in state.views.items():
-            if view.hook is not None and turn.live_hook(view) is not None:  # of a silent one absence proves nothing
-                hook.scan(turn, broker, view, view.hook)
+            if (live := turn.live_hook(view)) is not None:  # of a silent one absence proves nothing
+                hook.scan(turn, broker, view, live)
         stop_waiting(turn)
         judge_all(turn)
     rebalances.give_up(turn)

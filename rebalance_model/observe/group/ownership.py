@@ -64,7 +64,7 @@ def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | 
     told = turn.state.queues[mq].hook
     if told is not None and told.holder in turn.state.members and not _denies(turn.state, told, mq):
         return told.holder
-    claims = {c: _claim(turn, view, mq) for c, view in _holders(turn.state, mq)}
+    claims = {c: _claim(turn, view, mq) for c, view in holders(turn.state, mq)}
     if told is not None and told.observed_at and _locks_are_told(turn, mq):
         claims = {c: claim for c, claim in claims.items() if claim[0]}
     if not claims:
@@ -91,7 +91,7 @@ def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
     return held is None or held.dropped
 
 
-def _holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
+def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
     """Members whose last answer holds the queue, and is younger than what the hook said of it."""
     told = state.queues[mq].hook
     observed_at = told.observed_at if told is not None else 0

@@ -50,7 +50,8 @@ def _grant(turn: Turn, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> 
         told.refusals.pop(event.client_id, None)
         return
     told.refusals = {}
-    told.takers = (*told.takers, (event.client_id, event.time, stable_id(*turn.state.members)))[-TAKERS_KEPT:]
+    listed = sorted(set(turn.state.views[event.broker].info.client_ids()))  # this broker's: others have other clocks
+    told.takers = (*told.takers, (event.client_id, event.time, stable_id(*listed)))[-TAKERS_KEPT:]
     turn.queues_to_judge[mq] = None
 
 

@@ -38,7 +38,7 @@ def judge(turn: Turn) -> None:
     turn.judged = None
     for rebalance_id in duplicate_consumption.note(turn):
         apply(turn, REBALANCE_RULES, rebalance_id, silent)
-        duplicate_consumption.forget(turn)
+    duplicate_consumption.forget(turn)
 
 
 def judge_all(turn: Turn) -> None:

@@ -29,9 +29,8 @@ def note(turn: Turn) -> list[str]:
 def forget(turn: Turn) -> None:
     """Forget what was noted of incidents that are over."""
     state = turn.state
-    names = {rebalance_id: f"{CODE} {rebalance_id}".rstrip() for rebalance_id in state.reread}
-    for rebalance_id, name in names.items():
-        if name not in state.incidents and name not in state.pending:
+    for rebalance_id in list(state.reread):
+        if _name(rebalance_id) not in state.incidents and _name(rebalance_id) not in state.pending:
             del state.reread[rebalance_id]
 
 
@@ -43,9 +42,9 @@ def judge(turn: Turn, rebalance_id: str) -> Verdict:
         return CLEAR
     again = (_reread(state, mq) for mq in noted)
     if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
-        if f"{CODE} {rebalance_id}".rstrip() in state.incidents:
+        if _name(rebalance_id) in state.incidents:
             return CLEAR
-        pending = state.pending.get(f"{CODE} {rebalance_id}".rstrip())
+        pending = state.pending.get(_name(rebalance_id))
         if pending is not None and turn.now - pending.since >= turn.policy.persist_consumer_offset_interval:
             turn.schedule_check(turn.now + 1)  # it is over already, opens now all the same, and ends
     clients = {reread.client_id for reread in noted.values()}
@@ -65,6 +64,11 @@ def evidence(turn: Turn, rebalance_id: str) -> Evidence:
         "offsets": ", ".join((*ranges[:QUEUES_LISTED], *more)),
         "rebalance_id": rebalance_id,
     }
+
+
+def _name(rebalance_id: str) -> str:
+    """Its incident's place among the group's."""
+    return f"{CODE} {rebalance_id}".rstrip()
 
 
 def _reread(state: GroupState, mq: MessageQueue) -> Reread | None:

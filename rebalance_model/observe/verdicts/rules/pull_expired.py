@@ -12,6 +12,7 @@ Where both tell, an answer is up to a poll interval old and its stamp a lower bo
 answer's stamp is as old as the hook says, give or take two intervals, the hook's age counts.
 """
 
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import PUSH, group_info
 from rebalance_model.observe.hooks import given_up
@@ -29,7 +30,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     info = group_info(turn.state)
     if ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
         return None
-    limit = turn.policy.pull_max_idle_time
+    limit = _limit(turn, ages)
     if ages.queue is None:
         return _by_hook(turn, mq, ages, ages.pull)
     if ages.pull > limit:
@@ -40,6 +41,16 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     told = told_pull(turn, mq)
     by_hook = _by_hook(turn, mq, ages, told) if told is not None and _agree(turn, ages, told) else None
     return by_hook or CLEAR
+
+
+def _limit(turn: Turn, ages: Ages) -> int:
+    """How long the owner may not have pulled: of one that is silent until an answer after its broker's scan lists it.
+
+    A client that is cut off, or stands, is dropped 120 to 130 s after its last heartbeat: until then nothing shows that
+    it will go on without pulling.
+    """
+    limit = turn.policy.pull_max_idle_time
+    return limit + SCAN_PERIOD + turn.policy.poll_interval if ages.client.silent else limit
 
 
 def _agree(turn: Turn, ages: Ages, told: int) -> bool:
@@ -81,7 +92,7 @@ def evidence(turn: Turn, mq: MessageQueue) -> Evidence:
     if ages is not None:
         found |= {
             "pull_age_ms": ages.pull,
-            "limit_ms": turn.policy.pull_max_idle_time,
+            "limit_ms": _limit(turn, ages),
             "cached_count": ages.queue.cached_count if ages.queue is not None else None,
             "silent": ages.client.silent,
         }

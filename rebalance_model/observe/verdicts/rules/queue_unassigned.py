@@ -3,7 +3,8 @@
 How long that is depends on how it began: an heir of a queue that was seen to be given up needs two turns of its 20 s
 timer; a new queue is first seen by the clients at their next look at the route; in any other case the broker may have
 to find out that the owner is gone. Where the strategy itself leaves the queue without owner it takes as long, whatever
-was seen. Only what every member has said since that time counts; of a group with a silent member it is not known.
+was seen. Only what every member has said since that time counts; of a group with a silent member it is not known. A queue that a
+client has without its lock, as one does that is cut off from its broker, is not nobody's.
 
 GHOST_CONNECTION: a client stands twice in the list, and the strategy gives the share of its second place to no client
 (`ghost_connections`). That the queue has no owner need not be waited for then: it opens when lag has grown after every
@@ -14,6 +15,7 @@ nothing here. Critical when lag goes on growing for `stuck_after`.
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.expectation import is_divided, is_subscribed
+from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import lag_of
 from rebalance_model.observe.state import GroupState, QueueState, Unowned
@@ -29,7 +31,7 @@ def judge(turn: Turn, mq: MessageQueue) -> Verdict:
     """By how long everybody has answered without the queue, or by lag that grows where a ghost has its share."""
     state = turn.state
     queue = state.queues[mq]
-    if queue.owner is not None or not queue.in_route or mq.is_retry:
+    if queue.owner is not None or not queue.in_route or mq.is_retry or holders(state, mq):
         return CLEAR
     if not state.members or not is_divided(state) or not is_subscribed(state, mq.topic):
         return CLEAR
