@@ -11,7 +11,7 @@ def test_a_queue_whose_process_queue_has_no_lock_is_not_unassigned():
     trace.unlocks(12, "a", 0, 1)
     without = {"a": holding(0, 1, locked=False), "b": holding(2, 3)}
     for at in range(20, 260, 20):
-        trace.heart_beat(at, "a", "b").locks(at, "b", 2, 3).poll(at + 1, without, {q: (at, 0) for q in range(4)})
+        trace.heart_beat(at, "a", "b").locks(at, "b", 2, 3).poll(at + 1, without, dict.fromkeys(range(4), (at, 0)))
     assert trace.owners() == {0: None, 1: None, 2: "b", 3: "b"}
     assert any(isinstance(one, AssignmentChange) and one.action == "RELEASED" for one in trace.effects)
     assert trace.incidents("QUEUE_UNASSIGNED") == []

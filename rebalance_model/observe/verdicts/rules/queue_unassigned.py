@@ -3,8 +3,8 @@
 How long that is depends on how it began: an heir of a queue that was seen to be given up needs two turns of its 20 s
 timer; a new queue is first seen by the clients at their next look at the route; in any other case the broker may have
 to find out that the owner is gone. Where the strategy itself leaves the queue without owner it takes as long, whatever
-was seen. Only what every member has said since that time counts; of a group with a silent member it is not known. A queue that a
-client has without its lock, as one does that is cut off from its broker, is not nobody's.
+was seen. Only what every member has said since that time counts; of a group with a silent member it is not known. A
+queue that a client has without its lock, as one does that is cut off from its broker, is not nobody's.
 
 GHOST_CONNECTION: a client stands twice in the list, and the strategy gives the share of its second place to no client
 (`ghost_connections`). That the queue has no owner need not be waited for then: it opens when lag has grown after every
