@@ -201,13 +201,12 @@ def table(judged, said):
     for one in judged:
         asked = _said(one, said)
         codes = [due.code for due in one.case.due]
+        told = [(source, incident) for source in SOURCES for incident in one.told[source] if not _is_reread(incident)]
+        codes += sorted({incident.code for _, incident in told if incident.alerted is not None}.difference(codes))
         opened = defaultdict(dict)
-        for source in SOURCES:
-            for incident in one.told[source]:
-                named = incident.code in codes
-                if (incident.alerted is not None or named) and not _is_reread(incident):
-                    opened[incident.code].setdefault(source, incident)
-        codes += sorted(code for code in opened if code not in codes)
+        for source, incident in told:
+            if incident.code in codes:
+                opened[incident.code].setdefault(source, incident)
         for number, code in enumerate(codes or ["none, as it should be"]):
             cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
             group = "all groups" if one.group == BROKER else one.group
