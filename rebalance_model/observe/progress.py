@@ -111,6 +111,8 @@ class HookProgress(msgspec.Struct, array_like=True):
     repeated_at: int = 0
     queues: dict[tuple[str, int], HookQueueProgress] = {}
     """By topic and queue id."""
+    seen_at: int = 0
+    """When it last saw any of them."""
 
 
 class ProgressState(msgspec.Struct):
@@ -226,14 +228,17 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     if known is not None and known.covers(start, event.seq):
         return []
     state.sequences[instance] = Sequence(start, event.seq)
+    hook = state.hooks.get(event.broker) if not isinstance(event, Answer) else None
     rows: list[QueueProgress] = []
+    if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
+        rows = rest_of_hook(state, event.cluster, event.group, event.broker)  # what it told last before a silence
     match event:
         case PullMessage():
-            rows = _on_pull(state, event)
+            rows += _on_pull(state, event)
         case UpdateConsumerOffset():
-            rows = _on_commit(state, event)
+            rows += _on_commit(state, event)
         case LockBatchMq():
-            rows = _on_locks(state, event)
+            rows += _on_locks(state, event)
         case ConsumeStats():
             rows = _on_stats(state, event, policy)
         case ConsumerRunningInfo():
@@ -457,11 +462,12 @@ def _client_queue(
 
 def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: int) -> HookQueueProgress:
     """What the broker's hook saw of the queue, which is now seen."""
-    queues = state.hooks.setdefault(event.broker, HookProgress()).queues
-    queue = queues.get((topic, queue_id))
+    hook = state.hooks.setdefault(event.broker, HookProgress())
+    queue = hook.queues.get((topic, queue_id))
     if queue is None:
-        queue = queues[topic, queue_id] = HookQueueProgress()
+        queue = hook.queues[topic, queue_id] = HookQueueProgress()
     queue.seen_at = max(queue.seen_at, event.time)
+    hook.seen_at = max(hook.seen_at, event.time)
     return queue
 
 
@@ -489,8 +495,7 @@ def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
 def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
     """What a hook has told since the broker's last row; nothing has followed, and a row is due."""
     hook = state.hooks.get(broker)
-    last = max((queue.seen_at for queue in hook.queues.values()), default=0) if hook is not None else 0
-    if hook is None or last <= hook.written_at:
+    if hook is None or hook.seen_at <= hook.written_at:
         return []
     return _row_of_hook(
         hook,
@@ -498,7 +503,7 @@ def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) ->
             "cluster": cluster,
             "group": group,
             "broker": broker,
-            "time": last,
+            "time": hook.seen_at,
             "asked": None,
             "interval_ms": REPEATED_AFTER,
             "source": "HOOK",

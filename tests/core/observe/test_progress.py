@@ -221,6 +221,15 @@ def test_what_is_kept_of_a_forgotten_group_is_dropped():
     assert kept.tick(INT64_MAX) == []
 
 
+def test_what_a_hook_told_last_before_a_silence_is_written_when_it_speaks_again():
+    """Nobody else ticks meanwhile, as where the only broker is down and nothing polls."""
+    log = Log()
+    assert [row.commit_offset for row in log.commits(0, 0, 10)] == [(10,)]
+    assert log.commits(4, 0, 14) == []
+    told = [(row.time, row.commit_offset) for row in log.commits(60, 0, 20)]
+    assert told == [(START + 4_000, (14,)), (START + 60_000, (20,))]
+
+
 def test_what_a_hook_told_last_is_written_though_nothing_follows():
     kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
     for at in (0, 3, 4):
