@@ -362,7 +362,7 @@ _T = TypeVar("_T")
 
 
 class _Common(TypedDict):
-    """What the rows of an event have in common."""
+    """What the rows of an answer have in common."""
 
     cluster: str
     group: str
@@ -370,21 +370,20 @@ class _Common(TypedDict):
     time: int
     asked: int | None
     interval_ms: int
-    source: Literal["POLL", "HOOK"]
+    source: Literal["POLL"]
     kind: str
 
 
-def _common(event: GroupEvent, broker: str, time: int, interval_ms: int) -> _Common:
-    answer = isinstance(event, Answer)
+def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
     return {
         "cluster": event.cluster,
         "group": event.group,
         "broker": broker,
         "time": time,
-        "asked": (event.asked or None) if isinstance(event, Answer) else None,
+        "asked": event.asked or None,
         "interval_ms": interval_ms,
-        "source": "POLL" if answer else "HOOK",
-        "kind": str(event.__struct_config__.tag) if answer else "HOOK",
+        "source": "POLL",
+        "kind": str(event.__struct_config__.tag),
     }
 
 
@@ -489,7 +488,7 @@ def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
     hook = state.hooks[event.broker]
     if event.time - hook.written_at < HOOK_ROW_EVERY:
         return []
-    return _row_of_hook(hook, _common(event, event.broker, event.time, REPEATED_AFTER))
+    return _row_of_hook(hook, event.cluster, event.group, event.broker, event.time)
 
 
 def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
@@ -497,23 +496,10 @@ def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) ->
     hook = state.hooks.get(broker)
     if hook is None or hook.seen_at <= hook.written_at:
         return []
-    return _row_of_hook(
-        hook,
-        {
-            "cluster": cluster,
-            "group": group,
-            "broker": broker,
-            "time": hook.seen_at,
-            "asked": None,
-            "interval_ms": REPEATED_AFTER,
-            "source": "HOOK",
-            "kind": "HOOK",
-        },
-    )
+    return _row_of_hook(hook, cluster, group, broker, hook.seen_at)
 
 
-def _row_of_hook(hook: HookProgress, common: _Common) -> list[QueueProgress]:
-    now = common["time"]
+def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now: int) -> list[QueueProgress]:
     repeats = now - hook.repeated_at >= REPEATED_AFTER
     if repeats:
         hook.queues = {place: queue for place, queue in hook.queues.items() if now - queue.seen_at < FORGOTTEN_AFTER}
@@ -524,7 +510,14 @@ def _row_of_hook(hook: HookProgress, common: _Common) -> list[QueueProgress]:
     lags = [_hook_lag(queue, since) for _, queue in said]
     return [
         QueueProgress(
-            **common,
+            cluster=cluster,
+            group=group,
+            broker=broker,
+            time=now,
+            asked=None,
+            interval_ms=REPEATED_AFTER,
+            source="HOOK",
+            kind="HOOK",
             topic=tuple(topic for (topic, _), _ in said),
             queue_id=tuple(queue_id for (_, queue_id), _ in said),
             broker_offset=tuple(_known(queue.broker_offset) for _, queue in said),
