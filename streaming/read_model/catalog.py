@@ -16,7 +16,6 @@ from streaming.read_model import observations
 
 _INSTANT = ("instant",)
 _DEFINED = {
-    "last_answers_at": _INSTANT,
     observations.SEEN: _INSTANT,
     "progress_at": _INSTANT,
     "client_progress_at": _INSTANT,

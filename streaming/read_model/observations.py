@@ -24,6 +24,29 @@ _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, Li
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
 
 
+_LAST_ANSWERS = """(
+    SELECT a.*
+    FROM queue_progress a
+    JOIN (
+        SELECT DISTINCT s.cluster, s.group, s.broker, s.source, s.kind, s.client, s.last_time
+        FROM (
+            SELECT
+                k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, '') AS client,
+                max(k.time) AS last_time
+            FROM queue_progress k
+            WHERE k.time > instant - 900000 AND k.time <= instant AND k.date >= {day}
+            GROUP BY
+                k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, ''), k.topic, k.queue_id
+        ) s
+    ) l
+        ON l.cluster = a.cluster AND l.group = a.group AND l.broker = a.broker AND l.source = a.source
+        AND l.kind = a.kind AND l.client = coalesce(a.client_id, '') AND l.last_time = a.time
+    WHERE a.time > instant - 900000 AND a.time <= instant AND a.date >= {day}
+)"""
+"""The answers of the 15 minutes before ``instant``, the last of each kind that speaks of the same queues: an answer
+says all that is known of its queues, so those before it add nothing, and their arrays need not be taken apart."""
+
+
 class Words(NamedTuple):
     """How an engine takes arrays apart."""
 
@@ -46,7 +69,7 @@ class Words(NamedTuple):
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
 SELECT r.*, r.time * 4 + r.level AS rank
-FROM ({_of("last_answers_at(instant)", RAW, self, _EACH)}) r
+FROM ({_of(_LAST_ANSWERS.format(day=day("instant - 900000")), RAW, self, _EACH)}) r
 UNION ALL
 SELECT a.*, a.time * 4 + a.level AS rank
 FROM ({_union(self, rolled_up, _EACH)}) a
@@ -98,4 +121,4 @@ def _of(rows: str, level: int, words: Words, each: Collection[str]) -> str:
     time = words.element.format("observed_at") if rolled_up else "p.time"
     whole = ", ".join(f"p.{name}" for name in _WHOLE)
     taken = ", ".join(f"{words.element.format(name)} AS {name}" for name in each)
-    return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608
+    return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608  parts of ours
