@@ -1,1 +1,5 @@
-"""The gates and the recovery points: quality suites, and the life of the streaming checkpoints."""
+"""Recovery: the generation of the streaming checkpoints, swaps after a rebuild, and the quality suites.
+
+The package lies between two layers of `streaming`: it imports tables, log and base, and the pipeline and all readers
+import it. Import-linter holds that (pyproject.toml), so neither package imports the other in a circle.
+"""

@@ -31,7 +31,7 @@ def position_of_query(checkpoint: Path) -> Position:
 
 
 def _after_files(log: Path, number: int) -> Position:
-    """After the last file of each partition, among those up to a number of Spark's."""
+    """Return the position after the last file of each partition among those up to Spark's file number."""
     position: Position = {}
     for file in log.glob("[0-9]*"):
         for line in file.read_text("utf-8").splitlines()[1:]:

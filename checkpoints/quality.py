@@ -33,7 +33,7 @@ ACCEPTED_SHARE_MIN = 0.99
 
 
 def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int, partitions: int) -> list[QualityResult]:
-    """Judge one batch: a row for each expectation of the suite.
+    """Judge one batch; return a row for each expectation of the suite.
 
     Args:
         accepted: the batch's accepted rows, with `COLUMNS`.
@@ -52,14 +52,14 @@ def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int, pa
         },
     )
     ((name, suite),) = result.run_results.items()
-    # Each run stores its result, 10 kB, under a new name, and nobody asks for it: 90 MB a day at a batch every 10 s.
+    # Each run stores its result, 10 kB, under a new name, and no code reads it: 90 MB a day at a batch every 10 s.
     kept.remove_key(name)  # type: ignore[no-untyped-call]
     return [_verdict(one.to_json_dict(), batch_id, time, len(accepted)) for one in suite.results]
 
 
 @cache
 def _checkpoint() -> tuple["Checkpoint", "ValidationResultsStore"]:
-    """The checkpoint over the suite, made once a process, and where it stores results: in memory."""
+    """Return the checkpoint over the suite, made once per process, and its store of results, in memory."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read by the import
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of modules that it imports: nothing a user can mend
@@ -97,7 +97,7 @@ def _verdict(one: dict[str, Any], batch_id: int, time: int, row_count: int) -> Q
 def _observed(one: dict[str, Any]) -> str | None:
     result = one["result"]
     if not result:
-        seen = one["exception_info"]  # the expectation could not be judged, which is no success
+        seen = one["exception_info"]  # the expectation could not be judged, which counts as a failure
     elif "observed_value" in result:
         seen = result["observed_value"]
     else:

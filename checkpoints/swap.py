@@ -1,8 +1,9 @@
-"""Puts other rows into tables, and the state that goes with them into place: after a rebuild, or to undo one.
+"""Replace rows of tables, and the state that goes with them: after a rebuild, or to undo one.
 
-A swap is decided when it stands in ``generation.json``, and then done by whoever holds the checkpoints, now or at the
-next start: each step can be done again. Each table gets one Delta commit, which takes away all its files and adds the
-new ones. So a reader sees a table as it was or as it is, its folder and its id stay, and who lives long goes on.
+A swap is decided when it stands in ``generation.json``, and then carried out by the process that holds the checkpoints,
+now or at the next start: each step can be repeated. Each table gets one Delta commit, which removes all its files and
+adds the new ones. So a reader sees a table as it was or as it is, its folder and its id stay, and a long-lived reader
+continues.
 """
 
 import json
@@ -17,21 +18,21 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from checkpoints.generation import OPERATOR, SWAP_MARK, Swap
+from checkpoints.manifest import OPERATOR, SWAP_MARK, Swap
 from schemas.tables import PARTITIONED_BY
-from streaming.errors import UserError
-from streaming.maintenance import MARK, stats_of
-from streaming.read_model.files import files_of, folder_of
-from streaming.times import now_ms
+from streaming.base.errors import UserError
+from streaming.base.times import now_ms
+from streaming.tables.files import files_of, folder_of
+from streaming.tables.maintenance import MARK, stats_of
 
 _TRIES = 5
 
 
 def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
-    """Do what was decided; what was done before is left out.
+    """Carry out a decided swap; steps that were done before are skipped.
 
     Raises:
-        UserError: a table is rewritten by somebody else all the time.
+        UserError: another process keeps rewriting a table.
     """
     if swap.operator:
         copy_tree(checkpoints / swap.operator, checkpoints / OPERATOR)
@@ -40,13 +41,13 @@ def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Put a copy in the place of a folder."""
+    """Replace a folder by a copy of another."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
 
 
 def copy_rows(tables: Path, target: Path, names: Iterable[str]) -> None:
-    """Keep the rows of tables as they are now: links to their files."""
+    """Keep the current rows of tables, as links to their files."""
     shutil.rmtree(target, ignore_errors=True)
     for name in names:
         there = DeltaTable((tables / name).resolve())
@@ -81,7 +82,7 @@ def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
             continue  # `maintain` was faster
         return
     raise UserError(
-        f"The table {table} is being rewritten by somebody else: stop `rebalance-watch maintain`, then try again."
+        f"The table {table} is being rewritten by another process: stop `rebalance-watch maintain`, then try again."
     )
 
 

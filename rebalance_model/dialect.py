@@ -1,4 +1,4 @@
-"""Where the releases of RocketMQ differ: one value that the parts ask, instead of version checks scattered about.
+"""Differences between RocketMQ releases, as one value that the model reads instead of comparing versions.
 
 The default of every field is 5.x, compared with the classes of 5.4.0; `RELEASE_4_9` is 4.9.8, read from its source.
 """
@@ -7,12 +7,12 @@ import msgspec
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """What a release does in the points where releases differ."""
+    """The behaviour of a release where releases differ."""
 
     client_events: bool = True
-    """The broker tells its listeners of each client: CLIENT_REGISTER and CLIENT_UNREGISTER (since 5.0)."""
+    """The broker informs its listeners of each client: CLIENT_REGISTER and CLIENT_UNREGISTER (since 5.0)."""
     broadcasting_notified: bool = False
-    """Members of a BROADCASTING group, too, are told that the members changed (until 5.3.0)."""
+    """Members of a BROADCASTING group, too, are notified when the members change (until 5.3.0)."""
     topic_group_table: bool = True
     """The broker keeps an index of the groups of a topic, which may hold more than they subscribe (since 5.3.3)."""
     heartbeat_v2: bool = True
@@ -24,7 +24,7 @@ class Dialect(msgspec.Struct, frozen=True):
     offset_owner_checked: bool = True
     """A commit for an unknown group or topic is refused (since 5.3)."""
     zero_can_be_declined: bool = True
-    """A client may say that it wants no offset 0 for a queue of which nothing is stored (since 5.0)."""
+    """A client may decline offset 0 for a queue without a stored offset (since 5.0)."""
     server_side_reset: bool = True
     """The broker keeps offsets that an operator set, until the client has taken them (since 5.1)."""
     paced_rebalance: bool = True
@@ -41,17 +41,17 @@ class Dialect(msgspec.Struct, frozen=True):
     dropped_queues_renewed: bool = False
     """The periodic lock, and the unlock at shutdown, include queues that are dropped (until 4.9)."""
     forced_unlock: bool = True
-    """A dropped ordered queue is kept while its listener runs and given up by force 20 s after the last lock (since
-    5.2); before, it is given up as soon as no listener runs, but unlocked 20 s later if messages are cached."""
+    """A dropped ordered queue is kept while its listener runs and removed by force 20 s after the last lock (since
+    5.2); before, it is removed as soon as no listener runs, but unlocked 20 s later if messages are cached."""
     offset_frozen: bool = True
-    """An illegal offset is mended at once, frozen meanwhile (since 5.2); before, 10 s later, without a wakeup."""
+    """An illegal offset is corrected at once, frozen meanwhile (since 5.2); before, 10 s later, without a wakeup."""
     broker_error_is_no_offset: bool = False
     """Any refusal of an offset query counts as "no offset yet" (until 4.9)."""
     send_back_checked: bool = True
     """A failed message is sent back only if it is still cached: not if the clean-up has sent it already (since 5.0)."""
     local_offset_max: int = 2**31 - 1
     """The largest offset that a BROADCASTING consumer can read back from its own file: the fastjson2 of 5.4.0 reads it
-    as an int; beyond that the consumer loses its place, or does not start. Before, 2**63 - 1."""
+    as an int; beyond that the consumer loses its position, or does not start. Before, 2**63 - 1."""
 
 
 RELEASE_5 = Dialect()

@@ -1,4 +1,4 @@
-"""The values that every part of the model shares."""
+"""Values that every part of the model uses."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -33,7 +33,7 @@ class MessageQueue(msgspec.Struct, frozen=True, gc=False):
 
 
 def java_order(text: str) -> bytes:
-    """Sort key that orders strings as Java's ``String.compareTo`` does: by UTF-16 code unit.
+    """Return the sort key that orders strings as Java's ``String.compareTo`` does: by UTF-16 code unit.
 
     Python compares code points, which differs where characters beyond the BMP meet U+E000..U+FFFF.
     """
@@ -41,15 +41,15 @@ def java_order(text: str) -> bytes:
 
 
 class JavaOrdered(tuple[str, ...]):
-    """Strings that are in `java_order`."""
+    """Strings that are sorted by `java_order`."""
 
     __slots__ = ()
 
 
 def in_java_order(texts: Sequence[str]) -> JavaOrdered:
-    """The strings as ``Collections.sort`` orders them.
+    """Return the strings as ``Collections.sort`` orders them.
 
-    What was sorted lately is not sorted again: each member of a group sorts the same ids.
+    Recent results are cached, because each member of a group sorts the same ids.
     """
     return texts if isinstance(texts, JavaOrdered) else _in_java_order(tuple(texts))
 
@@ -60,10 +60,10 @@ def _in_java_order(texts: tuple[str, ...]) -> JavaOrdered:
 
 
 def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
-    """Sort key that orders queues as ``MessageQueue.compareTo`` does: topic, broker, queue id."""
+    """Return the sort key that orders queues as ``MessageQueue.compareTo`` does: topic, broker, queue id."""
     return java_order(queue.topic), java_order(queue.broker), queue.queue_id
 
 
 def java_text(queue: MessageQueue) -> str:
-    """``MessageQueue.toString``, which CONSISTENT_HASH hashes byte for byte."""
+    """Return ``MessageQueue.toString``, which CONSISTENT_HASH hashes byte for byte."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.queue_id}]"

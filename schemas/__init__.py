@@ -1,1 +1,1 @@
-"""The contract of every event and every table, generated from one source of truth: the msgspec types."""
+"""The contract of every event and every table, generated from one source: the msgspec types."""

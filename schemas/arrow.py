@@ -1,4 +1,4 @@
-"""Arrow schemas of the tables, for everything that reads or writes them without Spark."""
+"""Arrow schemas of the tables, for readers and writers without Spark."""
 
 import pyarrow as pa
 
@@ -15,10 +15,10 @@ _SCALARS: dict[str, pa.DataType] = {
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The schema of a table; nullability as in `schemas.spark`.
+    """Return the schema of a table; nullability as in `schemas.spark`.
 
     Raises:
-        KeyError: there is no such table.
+        KeyError: the table does not exist.
     """
     return pa.schema([_field(column, nullable=column.nullable) for column in columns(table)])
 

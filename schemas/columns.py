@@ -51,14 +51,14 @@ _SCALARS: dict[type[inspect.Type], Scalar] = {
 
 
 def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
-    """The columns of a row type, in the order of its fields.
+    """Return the columns of a row type, in the order of its fields.
 
     Raises:
         TypeError: a field's type has no column type.
     """
     info = inspect.type_info(row)
     if not isinstance(info, inspect.StructType):
-        msg = f"{row} is no msgspec Struct"
+        msg = f"{row} is not a msgspec Struct"
         raise TypeError(msg)
     return _columns(info)
 
@@ -73,7 +73,7 @@ def _column(name: str, declared: inspect.Type) -> Column:
 
 
 def _not_null(name: str, declared: inspect.Type) -> inspect.Type:
-    """The type of the values that are not null."""
+    """Return the type of the values that are not null."""
     if not isinstance(declared, inspect.UnionType):
         return declared
     members = [member for member in declared.types if not isinstance(member, inspect.NoneType)]

@@ -1,8 +1,8 @@
-"""Whether a new schema still takes everything that an old one took, and still has every field.
+"""Check that a new schema accepts everything that an old one accepted, and still has every field.
 
 Compatible: a new optional field, a new event type or table, a wider range or choice. Incompatible: a field or type
 that is gone, a narrower one, a new field that is required. A keyword that this check doesn't know is an error, so
-that no change goes unjudged.
+that every change is judged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Schema(
     any_of: tuple[Schema, ...] = ()
     reference: str | None = None
     definitions: dict[str, Schema] = {}
-    # Said for a reader; they decide nothing.
+    # Annotations for readers, without effect on validity.
     dialect: str | None = None
     title: str | None = None
     description: str | None = None
@@ -54,12 +54,12 @@ class Schema(
 
 
 def incompatibilities(old: Schema, new: Schema) -> list[str]:
-    """What of the old schema the new one no longer keeps; empty where they are compatible."""
+    """Return what the new schema no longer accepts or provides; empty if compatible."""
     return list(_Comparison(old.definitions, new.definitions).compare("$", old, new))
 
 
 class _Comparison:
-    """The comparison of two documents. No type of ours holds itself, so following references ends."""
+    """The comparison of two documents. No type refers to itself, so following references ends."""
 
     def __init__(self, old: dict[str, Schema], new: dict[str, Schema]) -> None:
         self._old = old
@@ -91,7 +91,7 @@ class _Comparison:
 
 
 def _alternatives(schema: Schema, definitions: dict[str, Schema]) -> tuple[Schema, ...]:
-    """The schema without references and unions."""
+    """Return the schema's alternatives, with references and unions resolved."""
     if schema.reference is not None:
         return _alternatives(definitions[schema.reference.removeprefix("#/$defs/")], definitions)
     if schema.any_of:
@@ -100,7 +100,7 @@ def _alternatives(schema: Schema, definitions: dict[str, Schema]) -> tuple[Schem
 
 
 def _kind(schema: Schema) -> str:
-    """What two schemas must share to be compared: the JSON type, and of an event its tag."""
+    """Return what two schemas must share to be compared: the JSON type, and the tag of an event."""
     tag = schema.properties.get("type")
     if tag is not None and tag.enum is not None:
         return f"the type {', '.join(tag.enum)}"

@@ -1,9 +1,9 @@
-"""JSON Schema of the events and of the tables, for who writes telemetry or reads tables without this code.
+"""JSON Schema of the events and of the tables, for programs that write telemetry or read tables without this code.
 
-`python -m schemas.json_schema` writes the documents beside this file. It refuses what breaks the committed ones,
-unless told that the break is meant (``--breaking``: tables must then be rebuilt, and sources changed first).
+`python -m schemas.json_schema` writes the documents beside this file. It refuses a change that breaks the committed
+ones, unless the break is intended (``--breaking``: tables must then be rebuilt, and sources changed first).
 
-The schemas say what a field may be; three rules that they can't say are the decoder's alone
+The schemas give the range of each field; three rules that they can't express are checked by the decoder alone
 (`rebalance_model.observe.decoding`): an answer carries its payload or an `error`, never both; an event's time is at
 most 25 hours past the transport's stamp; a value has at most 1 MB.
 """
@@ -24,14 +24,14 @@ _REFERENCE = "#/$defs/{name}"
 
 
 def events_document() -> dict[str, object]:
-    """The schema of one event: a line of the log, or a Kafka value."""
+    """Return the schema of one event: a line of the log, or a Kafka value."""
     (event,), definitions = msgspec.json.schema_components([AnyEvent], ref_template=_REFERENCE)
     title = "A telemetry event of rebalance-watch"
     return {"$schema": _DIALECT, "title": title, **event, "$defs": dict(sorted(definitions.items()))}
 
 
 def tables_document() -> dict[str, object]:
-    """The schema of one row of each table, by the table's name; a column that may be null may also be absent."""
+    """Return the schema of one row of each table, by table name; a nullable column may also be absent."""
     rows, definitions = msgspec.json.schema_components(list(ROWS.values()), ref_template=_REFERENCE)
     for table, row in ROWS.items():
         definitions[row.__name__]["required"] = [column.name for column in columns(table) if not column.nullable]
@@ -47,7 +47,7 @@ def tables_document() -> dict[str, object]:
 
 
 def documents() -> dict[str, bytes]:
-    """Every document by its file name, as it is committed."""
+    """Return every document by its file name, as it is committed."""
     made = {"events.schema.json": events_document(), "tables.schema.json": tables_document()}
     return {
         name: msgspec.json.format(msgspec.json.encode(_dedented(document))) + b"\n" for name, document in made.items()
@@ -55,7 +55,7 @@ def documents() -> dict[str, bytes]:
 
 
 def _dedented(part: object) -> object:
-    """The descriptions without their docstring's indent, which Python 3.13 leaves out itself and older ones keep."""
+    """Return the descriptions without their docstrings' indentation, which only Python 3.13 removes by itself."""
     if isinstance(part, list):
         return [_dedented(item) for item in part]
     if not isinstance(part, dict):
@@ -67,7 +67,7 @@ def _dedented(part: object) -> object:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the documents; 1 where that would break a reader or a writer of the committed ones."""
+    """Write the documents; return 1 if that would break a reader or a writer of the committed ones."""
     problems: list[str] = []
     for name, new in documents().items():
         file = FOLDER / name

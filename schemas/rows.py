@@ -1,4 +1,4 @@
-"""Rows of the tables that are no effect of the observer: the archive of the input, the verdicts on it, and the alerts.
+"""Rows of the tables that the observer does not derive: the archive of the input, its quality results, and alerts.
 
 Times are epoch milliseconds. ``ingest_time`` is the transport's own stamp of the row (Kafka's append time, a file's
 mtime), so that a second archive of the same log holds the same rows.
@@ -14,16 +14,16 @@ from rebalance_model.observe.events import Source
 
 
 class QueueProgressRow(QueueProgress, frozen=True, kw_only=True):
-    """An observer's `QueueProgress` with the day that its table is partitioned by."""
+    """An observer's `QueueProgress` with the partition column of its table."""
 
     date: dt.date
     """The day of ``time``, UTC."""
 
 
 class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
-    """The rows of one kind within a minute, or five, as one: the last observation of each queue, and the extremes.
+    """Rows of one kind within one or five minutes, summed up: each queue's last observation, and the extremes.
 
-    ``time`` is that of the newest observation, ``interval_ms`` at least the span that is summed up.
+    ``time`` is that of the newest observation, ``interval_ms`` at least the duration that is summed up.
     """
 
     observed_at: tuple[int | None, ...] = ()
@@ -35,7 +35,7 @@ class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
 
 
 class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One accepted row of the log, once a (partition, offset). Broadcasts are here once for each partition."""
+    """One accepted row of the log, unique by (partition, offset). A broadcast has one row in each partition."""
 
     date: dt.date
     """The day of ``time``, UTC: the table is partitioned by it."""
@@ -59,7 +59,7 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One refused row of the log, whole."""
+    """One rejected row of the log, complete."""
 
     partition: int
     offset: int
@@ -74,7 +74,7 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one expectation said of one archive batch."""
+    """The result of one expectation for one archive batch."""
 
     batch_id: int
     time: int
@@ -91,13 +91,14 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     row_count: int
     """Rows that were judged."""
     why: str
-    """What it means if this fails."""
+    """The consequence if this expectation fails."""
 
 
 class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a message about an incident on its way to a channel, or why nobody is told.
+    """One step of a notification about an incident on its way to a channel, or why none is sent.
 
-    The rows in the order of ``number`` are all that the alert process knows: started again, it goes on from them.
+    The rows in the order of ``number`` are the whole state of the alert process: after a restart it continues from
+    them.
     """
 
     number: int
@@ -105,18 +106,17 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     time: int
     """By the clock of the alert process."""
     step: Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
-    """HELD: nobody is told of this transition. QUEUED: it is to be told to a channel, not before ``due``. PACKED: it
-    goes in the delivery that is named, whatever happens. FAILED: the next attempt is ``due``. SENT and GIVEN_UP end
-    it."""
+    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due``. PACKED: it is part
+    of the named delivery, definitely. FAILED: the next attempt is ``due``. SENT and GIVEN_UP are final."""
     detail: str
-    """Why it is held or given up, what the channel said when it failed, or that it goes as part of a summary."""
+    """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
     channel: str | None
     message: Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"] | None
-    """What it is to whoever reads it; None where it is held."""
+    """The kind of notification; None if it is held."""
     key: str
     """The idempotency key, ``incident_id:seq:channel``: the same in every attempt, also after a crash."""
     delivery: str | None
-    """The key of the message that it goes in, alone or with others."""
+    """The key of the message that contains it, alone or with others."""
     attempt: int
     due: int | None
     cluster: str
@@ -127,11 +127,11 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     severity: str
     alert: str | None
-    """All of it as JSON, in the first row of each key."""
+    """The whole alert as JSON, in the first row of each key."""
 
 
 class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person told the alerts: a silence, the end of one, or that an incident is known."""
+    """A command from a person to the alerts: a silence, its end, or the acknowledgement of an incident."""
 
     time: int
     control: Literal["SILENCE", "END", "ACK"]

@@ -15,13 +15,13 @@ _SCALARS: dict[str, spark.DataType] = {
 
 
 def spark_schema(table: str) -> spark.StructType:
-    """The schema of a table; a derived row's JSON is parsed with it (from_json).
+    """Return the schema of a table; a derived row's JSON is parsed with it (from_json).
 
     Columns that are never null are NOT NULL, so Delta refuses a row that lacks one. Inside lists and structs all
     fields may be null: Delta has no NOT NULL there.
 
     Raises:
-        KeyError: there is no such table.
+        KeyError: the table does not exist.
     """
     return spark.StructType([_field(column, nullable=column.nullable) for column in columns(table)])
 

@@ -1,4 +1,4 @@
-"""Every table and its columns. `schemas.spark` and `schemas.arrow` give them to the engines."""
+"""Every table and its columns; `schemas.spark` and `schemas.arrow` convert them for the engines."""
 
 import datetime as dt
 
@@ -44,16 +44,16 @@ _COLUMNS = {table: columns_of(row) for table, row in ROWS.items()}
 
 
 def columns(table: str) -> tuple[Column, ...]:
-    """The columns of a table, in order.
+    """Return the columns of a table, in order.
 
     Raises:
-        KeyError: there is no such table.
+        KeyError: the table does not exist.
     """
     return _COLUMNS[table]
 
 
 def stored(table: str, row: dict[str, object]) -> dict[str, object]:
-    """Add to a derived row what its table is partitioned by: the day of its ``time``, UTC."""
+    """Add the partition column to a derived row: the UTC day of its ``time``."""
     if "date" not in PARTITIONED_BY.get(table, ()):
         return row
     time = row["time"]

@@ -1,1 +1,1 @@
-"""Everything that runs: session, sources, operator, sinks, archive, collector, lab and the command line."""
+"""Everything that runs, one folder for each part of the way from telemetry to an answer (README.md beside this)."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from streaming.settings import Settings, load_settings
+from streaming.base.settings import Settings, load_settings
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -69,8 +69,18 @@ def _settings_in(root: Path, **source: object) -> Settings:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """The one Spark session, which a job in a test, too, finds and takes."""
-    from streaming.session import spark_session  # noqa: PLC0415  Spark takes seconds to import
+    from streaming.pipeline.session import spark_session  # noqa: PLC0415  Spark takes seconds to import
 
     session = spark_session(_settings_in(tmp_path_factory.mktemp("spark")), "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables to ask, never written to again; see `tests.support.asked`."""
+    from tests.support.asked import everything, write  # noqa: PLC0415  folds a log
+
+    tables = tmp_path_factory.mktemp("asked") / "tables"
+    write(tables, everything())
+    return tables

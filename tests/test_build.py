@@ -1,8 +1,12 @@
 """What the build rests on: pinned packages and jars, and no address that only one network knows."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -48,3 +52,22 @@ def test_make_help_names_every_target():
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     assert phony is not None
     assert set(phony[1].split()) == set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+
+
+def test_the_wheel_has_the_license_and_the_mark_of_a_typed_package(tmp_path):
+    source = tmp_path / "source"
+    packages = ("rebalance_model", "schemas", "streaming", "checkpoints", "conf")
+    for package in packages:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as content:
+        names = set(content.namelist())
+        (info,) = {name.partition("/")[0] for name in names if ".dist-info/" in name}
+        metadata = content.read(f"{info}/METADATA").decode()
+    assert {f"{info}/licenses/LICENSE", "rebalance_model/py.typed"} <= names
+    assert {f"{package}/__init__.py" for package in packages} <= names
+    assert "License-Expression: Apache-2.0" in metadata

@@ -1,8 +1,20 @@
-"""RocketMQ's strategies that divide queues among clients (org.apache.rocketmq.client.consumer.rebalance).
+"""Divide queues among clients by RocketMQ's strategies (org.apache.rocketmq.client.consumer.rebalance).
 
-``strategy("AVG").allocate(group, current_cid, mq_all, cid_all)`` is one client's own computation,
-``.plan(group, mq_all, cid_all)`` that of every client at once. `server_side` is the broker's computation for clients
-that ask it (QUERY_ASSIGNMENT).
+`AllocateStrategy.allocate` is one client's own computation, `AllocateStrategy.plan` that of every client at once:
+
+>>> from rebalance_model import MessageQueue
+>>> from rebalance_model.allocation import strategy
+>>> queues = [MessageQueue("Orders", "broker-a", queue_id) for queue_id in range(5)]
+>>> averagely = strategy("AVG")
+>>> [queue.queue_id for queue in averagely.allocate("g", "client-1", queues, ["client-1", "client-2"])]
+[0, 1, 2]
+>>> for client_id, share in averagely.plan("g", queues, ["client-1", "client-2", "client-3"]).items():
+...     print(client_id, [queue.queue_id for queue in share])
+client-1 [0, 1]
+client-2 [2, 3]
+client-3 [4]
+
+`server_side` is the broker's computation for clients that ask it (QUERY_ASSIGNMENT).
 """
 
 from collections.abc import Callable
@@ -65,7 +77,7 @@ _FITS: dict[str, Callable[[object], bool]] = {
 
 
 def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
-    """The strategy of that name (AllocateMessageQueueStrategy.getName).
+    """Return the strategy with that name (AllocateMessageQueueStrategy.getName).
 
     ``MACHINE_ROOM_NEARBY-AVG`` is ``MACHINE_ROOM_NEARBY`` with ``inner=strategy("AVG")``: parameters other than
     ``resolver`` go to the inner one.
@@ -91,11 +103,11 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
         if not _FITS[param](value):
             msg = f"{param} can't be {value!r}"
             raise AllocationError(msg)
-    return kind(**params)  # type: ignore[misc]  # its own signature was asked what it takes
+    return kind(**params)  # type: ignore[misc]  # its parameters were read from its signature
 
 
 def strategy_of_class(class_name: str) -> AllocateStrategy | None:
-    """The strategy that a client declares by its Java class (GET_CONSUMER_RUNNING_INFO), with Java's own defaults.
+    """Return the strategy of a Java class that a client declares, with Java's defaults (GET_CONSUMER_RUNNING_INFO).
 
     None where the class is not known, or needs parameters, which the client does not declare. One that takes some
     (`takes_parameters`) may have been given others than the defaults.
@@ -104,5 +116,5 @@ def strategy_of_class(class_name: str) -> AllocateStrategy | None:
 
 
 def takes_parameters(chosen: AllocateStrategy) -> bool:
-    """Whether the strategy could have been given parameters: then its class alone does not say how it divides."""
+    """Return whether the strategy takes parameters: then its class alone does not determine the division."""
     return bool(signature(type(chosen)).parameters)

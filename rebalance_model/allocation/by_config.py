@@ -1,4 +1,4 @@
-"""CONFIG: the queues that somebody wrote down for this client (AllocateMessageQueueByConfig)."""
+"""CONFIG: the queues that are configured for this client (AllocateMessageQueueByConfig)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rebalance_model.entities import MessageQueue
 
 @dataclass(frozen=True)
 class ByConfig(AllocateStrategy):
-    """The configured list for whoever asks, whatever the topic; nothing is checked, not even that it was set."""
+    """Returns the configured list to every client, for every topic; nothing is checked, not even that it was set."""
 
     name = "CONFIG"
     java_class: ClassVar[str] = "AllocateMessageQueueByConfig"
@@ -18,6 +18,6 @@ class ByConfig(AllocateStrategy):
     message_queue_list: list[MessageQueue] | None = None
 
     def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
-        """The list itself, not a copy, as in Java."""
+        """Return the configured list itself, not a copy, as Java does."""
         del group, mq_all, cid_all
         return lambda _: self.message_queue_list

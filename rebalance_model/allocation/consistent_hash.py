@@ -16,7 +16,7 @@ HashFunction = Callable[[str], int]
 
 
 def md5_hash(key: str) -> int:
-    """The first four bytes of the MD5 as an unsigned number (ConsistentHashRouter.MD5Hash)."""
+    """Return the first four bytes of the MD5 as an unsigned number (ConsistentHashRouter.MD5Hash)."""
     digest = md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()  # Java, too, writes a lone half as "?"
     return int.from_bytes(digest[:4], "big")
 
@@ -54,9 +54,9 @@ class ConsistentHash(CheckedStrategy):
         return lambda place: list(shares[cid_all[place]])
 
     def _ring(self, cid_all: Sequence[str], place_of: HashFunction) -> dict[int, str]:
-        """Who sits at each place of the ring (ConsistentHashRouter.addNode).
+        """Return the client at each place of the ring (ConsistentHashRouter.addNode).
 
-        A client that stands twice in the list gets further nodes, numbered from the count that it has on the ring.
+        A client that occurs twice in the list gets further nodes, numbered from the count that it has on the ring.
         Of two nodes at one place the later stays, and the earlier no longer counts.
         """
         ring: dict[int, str] = {}

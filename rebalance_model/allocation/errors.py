@@ -6,4 +6,4 @@ class AllocationError(ValueError):
 
 
 class AllocationNullError(AllocationError):
-    """A null where Java throws NullPointerException: the client that meets it keeps what it has, as with any other."""
+    """A null where Java throws NullPointerException: as with any other exception, the client keeps its queues."""

@@ -12,9 +12,9 @@ from rebalance_model.entities import MessageQueue
 
 @dataclass(frozen=True)
 class ByMachineRoom(CheckedStrategy):
-    """Shares of equal size from the front, then the left-over ones from the tail to the first clients.
+    """Gives shares of equal size from the front, then the remaining queues from the end to the first clients.
 
-    A broker's room is what stands before the one ``@`` of its name; queues of other brokers are given to nobody.
+    A broker's room is the part of its name before the single ``@``; queues of other brokers are not assigned.
     """
 
     name = "MACHINE_ROOM"

@@ -16,13 +16,13 @@ NEARBY_PREFIX = "MACHINE_ROOM_NEARBY-"
 
 @runtime_checkable
 class MachineRoomResolver(Protocol):
-    """Says which room something is in; no room, None or empty, is refused (MachineRoomResolver)."""
+    """Returns the room of a queue or a client; None or an empty room is refused (MachineRoomResolver)."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str | None:
-        """The room of a queue's broker."""
+        """Return the room of a queue's broker."""
 
     def consumer_deploy_in(self, cid: str) -> str | None:
-        """The room of a client."""
+        """Return the room of a client."""
 
 
 class MachineRoomNearby(CheckedStrategy):
@@ -48,7 +48,7 @@ class MachineRoomNearby(CheckedStrategy):
 
     @property
     def name(self) -> str:
-        """With the inner strategy's own name behind it."""
+        """Return the strategy's name followed by the name of the inner strategy."""
         return f"{NEARBY_PREFIX}{self.inner.name}"
 
     def _divide(
@@ -68,7 +68,7 @@ class MachineRoomNearby(CheckedStrategy):
 
         def share(place: int) -> list[MessageQueue]:
             cid = cid_all[place]
-            own_room = self.resolver.consumer_deploy_in(cid)  # asked anew, as in Java: it may have changed its mind
+            own_room = self.resolver.consumer_deploy_in(cid)  # called again, as in Java: the result may differ
             if own_room is None:
                 msg = "the machine room that is looked up is null"
                 raise AllocationNullError(msg)

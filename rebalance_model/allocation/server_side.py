@@ -1,7 +1,7 @@
 """The broker's computation for clients that ask it (QueryAssignmentProcessor, QUERY_ASSIGNMENT, since 5.0).
 
 What the broker knows besides (routes, members, configurations) comes in as arguments. Unlike `allocate`, nothing here
-raises: what a strategy refuses is answered with None, and the client keeps what it has.
+raises: if a strategy refuses, the answer is None, and the client keeps its queues.
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,7 +95,7 @@ class QueryAssignmentProcessor(msgspec.Struct):
     def query_assignment(
         self, query: QueryAssignment, route: AbstractSet[MessageQueue] | None, cid_all: Iterable[str] | None
     ) -> frozenset[MessageQueueAssignment] | None:
-        """Answer a client.
+        """Compute a client's assignment (QueryAssignmentProcessor.queryAssignment).
 
         Args:
             query: the question.
@@ -103,7 +103,7 @@ class QueryAssignmentProcessor(msgspec.Struct):
             cid_all: one id for each member's channel, in any order; None where the broker doesn't know the group.
 
         Returns:
-            What the client shall have from now on; None: it shall keep what it has.
+            The client's queues from now on; None: it keeps its current ones.
         """
         mode = self._mode(query)
         queues = self._load_balance(query, route, cid_all, mode)
@@ -124,7 +124,7 @@ class QueryAssignmentProcessor(msgspec.Struct):
         cid_all: Iterable[str] | None,
         mode: RequestMode,
     ) -> Iterable[MessageQueue] | None:
-        """QueryAssignmentProcessor.doLoadBalance."""
+        """Compute the queues of one topic for a client (QueryAssignmentProcessor.doLoadBalance)."""
         if query.message_model == "BROADCASTING":
             return route
         if query.topic.startswith(LMQ_PREFIX):
@@ -146,7 +146,7 @@ class QueryAssignmentProcessor(msgspec.Struct):
 def _allocate_for_pop(
     strategy: CheckedStrategy, query: QueryAssignment, mq_all: list[MessageQueue], cid_all: list[str], shared: int
 ) -> list[MessageQueue] | None:
-    """QueryAssignmentProcessor.allocate4Pop.
+    """Compute the queues that a client pops (QueryAssignmentProcessor.allocate4Pop).
 
     A POP queue has no single owner: each client reads its own share and those of the next clients in the list.
     """
@@ -165,7 +165,7 @@ def _allocate_for_pop(
 def _one_for_each(
     current_cid: str | None, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
 ) -> list[MessageQueue] | None:
-    """QueryAssignmentProcessor.allocate: more clients than queues, so a queue is read by several.
+    """Give each client one queue, where clients outnumber queues (QueryAssignmentProcessor.allocate).
 
     None is where Java throws and catches IllegalArgumentException.
     """
@@ -175,5 +175,5 @@ def _one_for_each(
 
 
 def _is_blank(text: str) -> bool:
-    """StringUtils.isBlank."""
+    """Return whether the text is empty or white space (StringUtils.isBlank)."""
     return all(char.isspace() and char not in _NOT_BLANK_IN_JAVA for char in text)

@@ -1,6 +1,6 @@
 """What the strategies share: one way to divide queues, asked for one client or for the whole group.
 
-Each strategy says how it divides (`AllocateStrategy.division`) once: what is common to the whole group is worked out
+Each strategy defines its division once (`AllocateStrategy.division`): the part common to the whole group is computed
 when the first client asks, and each client's share comes from that. So `plan` is `allocate` for every client by
 construction, errors included, and pays for the common part once.
 """
@@ -30,11 +30,11 @@ class AllocateStrategy(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What Java's getName returns."""
+        """Return the strategy's name (getName)."""
 
     @abstractmethod
     def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
-        """The division of these queues among these clients. Nothing is refused before a client asks for its share."""
+        """Return the division of queues among clients; errors are raised when a client asks for its share."""
 
     def allocate(
         self,
@@ -43,7 +43,7 @@ class AllocateStrategy(ABC):
         mq_all: Sequence[MessageQueue] | None,
         cid_all: Sequence[str] | None,
     ) -> list[MessageQueue] | None:
-        """The queues of one client, as that client itself would compute them.
+        """Return the queues of one client, as that client itself would compute them.
 
         Raises:
             AllocationError: where Java throws IllegalArgumentException, with Java's message.
@@ -54,10 +54,10 @@ class AllocateStrategy(ABC):
     def plan(
         self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None
     ) -> dict[str, list[MessageQueue] | None]:
-        """What `allocate` answers for each client, once an id, in the order of the list; nothing where it is empty.
+        """Return the result of `allocate` for each client id, in the order of the list; empty for an empty list.
 
         Raises:
-            AllocationError: what the first client that is refused is told.
+            AllocationError: the error of the first client that is refused.
         """
         share = self.division(group, mq_all, cid_all)
         return {cid: share(cid) for cid in dict.fromkeys(cid_all or ())}
@@ -70,12 +70,12 @@ class CheckedStrategy(AllocateStrategy):
     def _divide(
         self, group: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
     ) -> Callable[[int], list[MessageQueue]]:
-        """From a client's first place in the list to its share. There is a queue, and a client."""
+        """Return the function from a client's first index in the list to its queues; both lists are non-empty."""
 
     def division(
         self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None
     ) -> Callable[[str | None], list[MessageQueue]]:
-        """The common checks, then the strategy's own division. Who is not in the list gets nothing."""
+        """Check the arguments, then divide; a client that is not in the list gets an empty share."""
         queues, clients = mq_all or (), cid_all or ()
         first_places = dict(zip(reversed(clients), reversed(range(len(clients))), strict=True))
         divided = cache(lambda: self._divide(group, queues, clients))

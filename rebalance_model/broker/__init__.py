@@ -1,1 +1,55 @@
-"""The broker's side of rebalance."""
+"""Model the broker's side of rebalance: a group's members, the locks of ordered queues, committed offsets.
+
+An ordered queue is consumed by the client that has its lock, for 60 s after it last asked:
+
+>>> from rebalance_model import MessageQueue
+>>> from rebalance_model.broker import RebalanceLockManager
+>>> locks = RebalanceLockManager()
+>>> queues = [MessageQueue("Orders", "broker-a", queue_id) for queue_id in range(2)]
+>>> locks.try_lock("g", queues[0], "client-1", now=0)
+True
+>>> [queue.queue_id for queue in locks.try_lock_batch("g", queues, "client-2", now=60_000)]
+[1]
+>>> [queue.queue_id for queue in locks.try_lock_batch("g", queues, "client-2", now=60_001)]
+[0, 1]
+>>> locks.unlock_batch("g", queues, "client-2")
+>>> locks.is_lock_all_expired("g", now=60_001)
+True
+
+Every ``now`` is the broker's clock in milliseconds.
+"""
+
+from rebalance_model.broker.broker_config import BrokerConfig
+from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData, HeartbeatReply
+from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
+from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
+from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor
+from rebalance_model.broker.consumer_manager import ConsumerManager
+from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
+from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
+from rebalance_model.broker.subscription import SubscriptionData, SubscriptionError, build_subscription_data
+from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
+
+__all__ = [
+    "AnyConsumerGroupEvent",
+    "BrokerConfig",
+    "ClientChannelInfo",
+    "ClientManageProcessor",
+    "ConsumerData",
+    "ConsumerGroupInfo",
+    "ConsumerIdsChangeListener",
+    "ConsumerManageProcessor",
+    "ConsumerManager",
+    "ConsumerOffsetManager",
+    "HeartbeatData",
+    "HeartbeatReply",
+    "LockEntry",
+    "NotifyConsumerIdsChanged",
+    "RebalanceLockManager",
+    "SubscriptionData",
+    "SubscriptionError",
+    "SubscriptionGroupConfig",
+    "SubscriptionGroupManager",
+    "build_subscription_data",
+]

@@ -7,17 +7,17 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     """Settings of one broker; durations in milliseconds."""
 
     notify_consumer_ids_changed_enable: bool = True
-    """Whether members are told at all that the members changed."""
+    """Whether members are notified when the membership changes."""
     real_time_notify_consumer_change: bool = True
-    """Told at once; otherwise every 15 s, the last list of each group only."""
+    """Whether they are notified at once; otherwise every 15 s, with each group's last list only."""
     channel_expired_timeout: int = 120_000
     """A member without a heartbeat for longer is removed by the scan."""
     subscription_expired_timeout: int = 600_000
-    """A subscription that was compensated, not heartbeaten, is forgotten after this."""
+    """A subscription that was compensated, not sent by a heartbeat, is removed after this."""
     enable_fast_channel_event_process: bool = False
-    """A closed channel is looked for in the groups noted on it, instead of in all."""
+    """A closed channel is searched for in the groups recorded on it, instead of in all."""
     reject_pull_consumer_enable: bool = False
-    """Heartbeats of CONSUME_ACTIVELY groups are passed over."""
+    """Heartbeats of CONSUME_ACTIVELY groups are ignored."""
     auto_create_subscription_group: bool = True
     """A group's first heartbeat makes its configuration."""
     enable_create_sys_group: bool = True

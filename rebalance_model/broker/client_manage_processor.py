@@ -1,4 +1,4 @@
-"""Heartbeats and goodbyes as the broker takes them (ClientManageProcessor: HEART_BEAT 34, UNREGISTER_CLIENT 35)."""
+"""Process heartbeats and unregistrations at the broker (ClientManageProcessor: HEART_BEAT 34, UNREGISTER_CLIENT 35)."""
 
 import msgspec
 
@@ -14,19 +14,19 @@ class HeartbeatData(msgspec.Struct, frozen=True):
     client_id: str
     consumer_data_set: tuple[ConsumerData, ...]
     heartbeat_fingerprint: int = 0
-    """Hash of what the client subscribes; 0 from a client that does not say."""
+    """Hash of the client's subscriptions; 0 if the client does not send it."""
     without_sub: bool = False
     """The subscriptions are left out, since they have not changed."""
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):
-    """The broker's answer, always SUCCESS, and what it did."""
+    """The broker's response, always SUCCESS, and its effects."""
 
     events: tuple[AnyConsumerGroupEvent, ...]
     registered: tuple[str, ...]
-    """The groups that were not passed over; each has a retry topic from now on."""
+    """The groups that were accepted; each has a retry topic from now on."""
     is_sub_change: bool
-    """Tells the client to send its subscriptions in full."""
+    """Asks the client to send its full subscriptions."""
 
 
 class ClientManageProcessor(msgspec.Struct):
@@ -35,14 +35,14 @@ class ClientManageProcessor(msgspec.Struct):
     consumer_manager: ConsumerManager
     subscription_group_manager: SubscriptionGroupManager
     consumer_group_heartbeat_table: dict[str, int] = {}
-    """The last fingerprint of each group: one for all of its clients, so members that differ tell on each other."""
+    """The last fingerprint of each group: one for all of its clients, so differing members are detected."""
 
     def heart_beat(
         self, channel: str, heartbeat: HeartbeatData, now: int, language: str = "", version: int = 0
     ) -> HeartbeatReply:
-        """Take a heartbeat (heartBeat, heartBeatV2).
+        """Apply a heartbeat (heartBeat, heartBeatV2).
 
-        A group without a configuration that may not get one is passed over, and the client is told nothing.
+        A group without a configuration that may not get one is ignored, and the client is not notified.
         """
         client = ClientChannelInfo(channel, heartbeat.client_id, language, version, now)
         manager = self.consumer_manager
@@ -66,7 +66,7 @@ class ClientManageProcessor(msgspec.Struct):
         return HeartbeatReply(tuple(events), tuple(registered), is_sub_change=differs or fingerprint == 0)
 
     def unregister_client(self, channel: str, client_id: str, group: str) -> Outcome:
-        """A client leaves a group (unregisterClient)."""
+        """Remove a client from a group at its own request (unregisterClient)."""
         config = self.subscription_group_manager.find_subscription_group_config(group)
         notify = config is None or config.notify_consumer_ids_changed_enable
         return self.consumer_manager.unregister_consumer(group, ClientChannelInfo(channel, client_id), notify=notify)

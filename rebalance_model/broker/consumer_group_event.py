@@ -1,4 +1,4 @@
-"""What the broker tells its listeners of a group (ConsumerGroupEvent), and what an operation came to."""
+"""The consumer group events that the broker sends to its listeners (ConsumerGroupEvent), and results of requests."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Change(ConsumerGroupEvent, frozen=True, tag="CHANGE"):
 
 
 class Register(ConsumerGroupEvent, frozen=True, tag="REGISTER"):
-    """A heartbeat with subscriptions came: told of every one, changed or not."""
+    """A heartbeat with subscriptions came; sent for every such heartbeat, changed or not."""
 
     subscriptions: tuple[SubscriptionData, ...]
     client: Client | None
@@ -33,7 +33,7 @@ class Register(ConsumerGroupEvent, frozen=True, tag="REGISTER"):
 
 
 class Unregister(ConsumerGroupEvent, frozen=True, tag="UNREGISTER"):
-    """The last member went and said so, or its channel was closed."""
+    """The last member unregistered, or its channel was closed."""
 
 
 class ClientRegister(ConsumerGroupEvent, frozen=True, tag="CLIENT_REGISTER"):
@@ -56,7 +56,7 @@ AnyConsumerGroupEvent = Change | Register | Unregister | ClientRegister | Client
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What an operation of the `ConsumerManager` came to."""
+    """The result of one operation of the `ConsumerManager`."""
 
     changed: bool
     """What the Java method returns: whether members or topics changed (register), or a member went (close)."""

@@ -1,4 +1,4 @@
-"""What one broker knows of a consumer group (org.apache.rocketmq.broker.client.ConsumerGroupInfo)."""
+"""A consumer group's members and subscriptions on one broker (org.apache.rocketmq.broker.client.ConsumerGroupInfo)."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 
 
 class ClientChannelInfo(msgspec.Struct, array_like=True):
-    """One member. The broker keys members by channel, so one client id may stand twice.
+    """One member. The broker keys members by channel, so a client id may occur twice.
 
     As in Java, one heartbeat makes one object and every group in it holds that object: its age is common to them.
     """
@@ -23,18 +23,18 @@ class ClientChannelInfo(msgspec.Struct, array_like=True):
     language: str = ""
     version: int = 0
     last_update_timestamp: int = 0
-    """When the last heartbeat came, by the broker's clock; 0 where an answer of the broker's did not say."""
+    """When the last heartbeat came, by the broker's clock; 0 if the broker's answer does not contain it."""
 
 
 class ConsumerData(msgspec.Struct, frozen=True):
-    """What a heartbeat says of one consumer group (org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData)."""
+    """A heartbeat's data of one consumer group (org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData)."""
 
     group_name: str
     consume_type: str
     message_model: str
     consume_from_where: str
     subscription_data_set: tuple[SubscriptionData, ...]
-    """In the order in which they are looked at, which matters where a topic stands twice; Java's is a HashSet's."""
+    """In the order of processing, which matters if a topic occurs twice; Java has a HashSet."""
 
 
 class ConsumerGroupInfo(msgspec.Struct, array_like=True):
@@ -48,21 +48,21 @@ class ConsumerGroupInfo(msgspec.Struct, array_like=True):
     last_update_timestamp: int = 0
 
     def client_ids(self) -> list[str]:
-        """One id for each channel (getAllClientId), in the order in which clients sort them before they allocate."""
+        """Return one id for each channel (getAllClientId), in the order in which clients sort ids."""
         return sorted((info.client_id for info in self.channel_info_table.values()), key=java_order)
 
     def channels(self) -> tuple[str, ...]:
-        """Every channel (getAllChannel), in the order in which they came; in Java the order means nothing."""
+        """Return every channel (getAllChannel), in the order in which they came; in Java the order means nothing."""
         return tuple(self.channel_info_table)
 
     def find_channel(self, client_id: str) -> ClientChannelInfo | None:
-        """A member of that id: requests that the broker passes on to a client take the first channel that fits."""
+        """Return the first channel with that client id: it gets the requests that the broker forwards to a client."""
         return next((info for info in self.channel_info_table.values() if info.client_id == client_id), None)
 
     def update_channel(self, new: ClientChannelInfo, data: ConsumerData, now: int) -> bool:
-        """Take a heartbeat's member (updateChannel).
+        """Add or refresh the member of a heartbeat (updateChannel).
 
-        Another client id on a known channel replaces the member, yet that is no change; and it is the replaced
+        Another client id on a known channel replaces the member without counting as a change; and it is the replaced
         object that gets the time stamp.
 
         Returns:
@@ -79,10 +79,10 @@ class ConsumerGroupInfo(msgspec.Struct, array_like=True):
         return old is None
 
     def update_subscription(self, subscriptions: Sequence[SubscriptionData], now: int) -> bool:
-        """Take a heartbeat's subscriptions (updateSubscription).
+        """Replace the subscriptions by those of a heartbeat (updateSubscription).
 
-        A known topic is replaced by a newer version only, and that is no change; a topic that is not named any more
-        goes. So members that subscribe differently undo each other's change with every heartbeat.
+        A known topic is replaced by a newer version only, which does not count as a change; a topic that is no longer
+        named goes. So members that subscribe differently undo each other's change with every heartbeat.
 
         Returns:
             Whether a topic came or went.

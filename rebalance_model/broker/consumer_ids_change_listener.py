@@ -1,4 +1,4 @@
-"""Who is told that the members of a group changed (DefaultConsumerIdsChangeListener)."""
+"""Which members the broker notifies when a group's membership changes (DefaultConsumerIdsChangeListener)."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ FLUSH_PERIOD = 15_000
 
 
 class NotifyConsumerIdsChanged(msgspec.Struct, frozen=True):
-    """One NOTIFY_CONSUMER_IDS_CHANGED (40): one-way, given 10 ms; one that fails is logged and lost."""
+    """One NOTIFY_CONSUMER_IDS_CHANGED (40): one-way, 10 ms timeout; one that fails is logged and lost."""
 
     channel: str
     group: str
@@ -32,7 +32,7 @@ class ConsumerIdsChangeListener(msgspec.Struct):
     """What the next flush sends: the channels of each group."""
 
     def handle(self, events: Iterable[AnyConsumerGroupEvent]) -> list[NotifyConsumerIdsChanged]:
-        """The notifications that go out at once."""
+        """Return the notifications that go out at once."""
         sent: list[NotifyConsumerIdsChanged] = []
         for event in events:
             if isinstance(event, Change) and self.config.notify_consumer_ids_changed_enable:
@@ -43,7 +43,7 @@ class ConsumerIdsChangeListener(msgspec.Struct):
         return sent
 
     def flush(self) -> list[NotifyConsumerIdsChanged]:
-        """What was batched (notifyConsumerChange, every `FLUSH_PERIOD` after `FLUSH_DELAY`)."""
+        """Return the batched notifications (notifyConsumerChange, every `FLUSH_PERIOD` after `FLUSH_DELAY`)."""
         batch, self.pending = self.pending, {}
         return [notification for group, channels in batch.items() for notification in _notifications(group, channels)]
 

@@ -1,4 +1,4 @@
-"""What clients ask and tell a broker of a group (ConsumerManageProcessor).
+"""Process the requests of consumers about their group (ConsumerManageProcessor).
 
 GET_CONSUMER_LIST_BY_GROUP 38, UPDATE_CONSUMER_OFFSET 15 and QUERY_CONSUMER_OFFSET 14. Static topics, whose queues move
 between brokers, are not modelled.
@@ -19,7 +19,7 @@ SUBSCRIPTION_GROUP_NOT_EXIST = 26
 
 
 class Response(msgspec.Struct, frozen=True):
-    """RocketMQ's response code and remark, and what was asked for if the code is `SUCCESS`."""
+    """RocketMQ's response code and remark, and the requested value if the code is `SUCCESS`."""
 
     code: int
     remark: str | None = None
@@ -35,14 +35,14 @@ class ConsumerManageProcessor(msgspec.Struct):
     consumer_offset_manager: ConsumerOffsetManager
 
     def get_consumer_list_by_group(self, group: str) -> Response:
-        """The members that a client divides the queues among: one id a channel, so an id may stand twice."""
+        """Return the members among which a client divides the queues: one id for each channel, so ids may repeat."""
         info = self.consumer_manager.consumer_table.get(group)
         if info is None or not info.channel_info_table:
             return Response(SYSTEM_ERROR, f"no consumer for this group, {group}")
         return Response(SUCCESS, consumer_ids=tuple(info.client_ids()))
 
     def update_consumer_offset(self, group: str, mq: MessageQueue, offset: int, *, topic_exists: bool) -> Response:
-        """A client commits an offset; while one that an operator set waits, it is answered and not stored."""
+        """Commit a client's offset; while a reset offset is pending, the commit is answered but not stored."""
         offsets = self.consumer_offset_manager
         if offsets.dialect.offset_owner_checked:
             if not self.subscription_group_manager.contains_subscription_group(group):
@@ -63,7 +63,7 @@ class ConsumerManageProcessor(msgspec.Struct):
         zero_in_memory: bool,
         set_zero_if_not_found: bool = True,
     ) -> Response:
-        """Where a group goes on with a queue.
+        """Return the offset at which a group continues with a queue.
 
         A group that has no offset of a queue gets 0 as if it had one, as long as the queue's first message is still
         there and in memory: so a new group may begin with what is there, although its client asks for the end.

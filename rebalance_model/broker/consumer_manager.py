@@ -1,8 +1,8 @@
 """The groups of one broker (org.apache.rocketmq.broker.client.ConsumerManager).
 
-Two ways lead out of a group without a word. The scan for expired channels tells nobody that the members changed, and
-the close of the channel that follows finds nothing to remove any more: the others learn of it at their own next
-rebalance, 20 s later at worst. And another client id on a known channel is no change at all.
+A member can leave a group in two ways without a notification. The scan for expired channels does not notify the other
+members, and the close of the channel that follows finds nothing to remove: the others learn of it at their own next
+rebalance, at most 20 s later. And another client id on a known channel does not count as a change.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class ConsumerManager(msgspec.Struct):
     def register_consumer(
         self, data: ConsumerData, client: ClientChannelInfo, now: int, *, notify: bool, update_subscription: bool = True
     ) -> Outcome:
-        """A heartbeat with subscriptions (registerConsumer): CLIENT_REGISTER, CHANGE, REGISTER as far as they apply."""
+        """Apply a heartbeat with subscriptions (registerConsumer): may fire CLIENT_REGISTER, CHANGE, REGISTER."""
         group, subscriptions = data.group_name, data.subscription_data_set
         info = self.consumer_table.setdefault(group, ConsumerGroupInfo())
         self._index(group, subscriptions)
@@ -67,7 +67,7 @@ class ConsumerManager(msgspec.Struct):
     def register_consumer_without_sub(
         self, data: ConsumerData, client: ClientChannelInfo, now: int, *, notify: bool
     ) -> Outcome:
-        """A heartbeat that leaves its subscriptions out (registerConsumerWithoutSub): CHANGE at most.
+        """Apply a heartbeat without subscriptions (registerConsumerWithoutSub); fires at most CHANGE.
 
         A group that it makes has no subscription, so that pulls fail until a full heartbeat comes; and a channel that
         it makes is not noted for the fast close.
@@ -78,10 +78,10 @@ class ConsumerManager(msgspec.Struct):
         return Outcome(connected, self._change(data.group_name, info, notify=notify) if connected else ())
 
     def unregister_consumer(self, group: str, client: ClientChannelInfo, *, notify: bool) -> Outcome:
-        """A client says that it leaves (unregisterConsumer), found by its channel whatever id it says.
+        """Remove the member on the client's channel, whatever client id it sends (unregisterConsumer).
 
-        CHANGE is fired even if the channel was not in the group, and even if nobody is left. The Java returns nothing;
-        `changed` says whether a member went.
+        CHANGE is fired even if the channel was not in the group, and even if no member is left. Java returns nothing;
+        here `changed` is True if a member was removed.
         """
         info = self.consumer_table.get(group)
         if info is None:
@@ -93,11 +93,11 @@ class ConsumerManager(msgspec.Struct):
         return Outcome(removed, tuple(events))
 
     def do_channel_close_event(self, channel: str) -> Outcome:
-        """A channel was closed, failed or idle for 120 s (doChannelCloseEvent).
+        """Remove a channel that was closed, failed or was idle for 120 s (doChannelCloseEvent).
 
-        Unlike a client that leaves, this does not ask for the group's own `notify`. The fast form looks only into the
-        groups noted on the channel, and tells BROADCASTING members, too. What is noted is forgotten with the channel:
-        a connection that comes later is another channel.
+        Unlike a client that leaves, this does not read the group's own `notify`. The fast form searches only the
+        groups recorded on the channel, and notifies BROADCASTING members, too. The record is removed with the channel:
+        a later connection is another channel.
         """
         fast = self.config.enable_fast_channel_event_process
         groups = self.channel_groups.pop(channel, "").split("|") if fast else list(self.consumer_table)
@@ -128,32 +128,32 @@ class ConsumerManager(msgspec.Struct):
         return Outcome(bool(closing), tuple(events), tuple(dict.fromkeys(closing)))
 
     def compensate_basic_consumer_info(self, group: str, consume_type: str, message_model: str) -> None:
-        """Note a group that does not heartbeat (compensateBasicConsumerInfo)."""
+        """Record a group that sends no heartbeats (compensateBasicConsumerInfo)."""
         info = self.consumer_compensation_table.setdefault(group, ConsumerGroupInfo())
         info.consume_type, info.message_model = consume_type, message_model
 
     def compensate_subscribe_data(self, group: str, subscription: SubscriptionData) -> None:
-        """Note a subscription of such a group (compensateSubscribeData)."""
+        """Record a subscription of a group that sends no heartbeats (compensateSubscribeData)."""
         info = self.consumer_compensation_table.setdefault(group, ConsumerGroupInfo())
         info.subscription_table[subscription.topic] = subscription
 
     def find_subscription_data(
         self, group: str, topic: str, *, from_compensation_table: bool = True
     ) -> SubscriptionData | None:
-        """The group's subscription of a topic (findSubscriptionData)."""
+        """Return the group's subscription of a topic (findSubscriptionData)."""
         tables = (self.consumer_table, self.consumer_compensation_table)[: 1 + from_compensation_table]
         infos = (table[group] for table in tables if group in table)
         return next((info.subscription_table[topic] for info in infos if topic in info.subscription_table), None)
 
     def query_topic_consume_by_who(self, topic: str) -> frozenset[str]:
-        """The groups that consume a topic (queryTopicConsumeByWho)."""
+        """Return the groups that consume a topic (queryTopicConsumeByWho)."""
         if self.dialect.topic_group_table:
             return frozenset(self.topic_group_table.get(topic, ()))
         return frozenset(group for group, info in self.consumer_table.items() if topic in info.subscription_table)
 
     def _change(self, group: str, info: ConsumerGroupInfo, *, notify: bool) -> tuple[Change, ...]:
-        told = notify and (self.dialect.broadcasting_notified or info.message_model != BROADCASTING)
-        return (Change(group, info.channels()),) if told else ()
+        is_notified = notify and (self.dialect.broadcasting_notified or info.message_model != BROADCASTING)
+        return (Change(group, info.channels()),) if is_notified else ()
 
     def _client_gone(
         self, group: str, info: ConsumerGroupInfo, client: ClientChannelInfo

@@ -1,6 +1,6 @@
-"""How far each group has consumed each queue (org.apache.rocketmq.broker.offset.ConsumerOffsetManager).
+"""The committed offset of each group and queue on one broker (org.apache.rocketmq.broker.offset.ConsumerOffsetManager).
 
-A commit overwrites whatever stands there. So offsets may go back: after a rebalance the former owner's last commit can
+A commit overwrites the stored offset. So offsets may go back: after a rebalance the former owner's last commit can
 overwrite the new owner's progress.
 """
 
@@ -22,12 +22,12 @@ class ConsumerOffsetManager(msgspec.Struct):
     use_server_side_reset_offset: bool = True
     offset_table: Offsets = {}
     pull_offset_table: Offsets = {}
-    """Where the next pull begins, as the last one said."""
+    """The offset of each group's next pull, from its last one."""
     reset_offset_table: Offsets = {}
     """What an operator set and the client has not taken yet."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Store an offset, whatever stood there (commitOffset).
+        """Store an offset, whatever was stored before (commitOffset).
 
         Returns:
             Whether it went back, where the Java logs "update consumer offset less than store".
@@ -38,18 +38,18 @@ class ConsumerOffsetManager(msgspec.Struct):
         return former is not None and offset < former
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset that an operator set if one waits, else the stored one, else `NOT_FOUND` (queryOffset)."""
+        """Return the pending reset offset, else the stored offset, else `NOT_FOUND` (queryOffset)."""
         key = _key(topic, group)
         if self.resets and queue_id in (waiting := self.reset_offset_table.get(key, {})):
             return waiting[queue_id]
         return self.offset_table.get(key, {}).get(queue_id, NOT_FOUND)
 
     def commit_pull_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note where the next pull begins (commitPullOffset)."""
+        """Record where the next pull begins (commitPullOffset)."""
         self.pull_offset_table.setdefault(_key(topic, group), {})[queue_id] = offset
 
     def query_pull_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Where the next pull begins; where none was noted, the consumer offset (queryPullOffset)."""
+        """Return where the next pull begins; the committed offset if that is not recorded (queryPullOffset)."""
         noted = self.pull_offset_table.get(_key(topic, group), {}).get(queue_id)
         return self.query_offset(group, topic, queue_id) if noted is None else noted
 
@@ -59,34 +59,34 @@ class ConsumerOffsetManager(msgspec.Struct):
 
     @property
     def resets(self) -> bool:
-        """Whether this broker keeps the offsets that an operator sets."""
+        """Whether this broker stores reset offsets."""
         return self.dialect.server_side_reset and self.use_server_side_reset_offset
 
     def assign_reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """An operator sets an offset (assignResetOffset); without names or with negative numbers nothing is done."""
+        """Store a reset offset set by an operator (assignResetOffset); ignore empty names and negative numbers."""
         if topic and group and queue_id >= 0 and offset >= 0:
             key = _key(topic, group)
             self.reset_offset_table.setdefault(key, {})[queue_id] = offset
             self.offset_table.setdefault(key, {})[queue_id] = offset
 
     def has_offset_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether an offset that an operator set waits for the client (hasOffsetReset)."""
+        """Return whether a reset offset is pending for the client (hasOffsetReset)."""
         return queue_id in self.reset_offset_table.get(_key(topic, group), {})
 
     def query_then_erase_reset_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Hand the offset that an operator set to the pull that asks (queryThenEraseResetOffset)."""
+        """Return the pending reset offset and remove it, for a pull (queryThenEraseResetOffset)."""
         return self.reset_offset_table.get(_key(topic, group), {}).pop(queue_id, None)
 
     def which_topic_by_consumer(self, group: str) -> frozenset[str]:
-        """The topics of which the group has offsets (whichTopicByConsumer)."""
+        """Return the topics of which the group has offsets (whichTopicByConsumer)."""
         return frozenset(_names(key)[0] for key in _keys(self.offset_table, group=group))
 
     def which_group_by_topic(self, topic: str) -> frozenset[str]:
-        """The groups that have offsets of the topic (whichGroupByTopic)."""
+        """Return the groups that have offsets of the topic (whichGroupByTopic)."""
         return frozenset(_names(key)[1] for key in _keys(self.offset_table, topic=topic))
 
     def clone_offset(self, source_group: str, target_group: str, topic: str) -> None:
-        """Give a group the offsets of another (cloneOffset); it keeps its own where the other has none of the topic."""
+        """Copy the offsets of a topic from another group (cloneOffset); no change if the source group has none."""
         if (offsets := self.offset_table.get(_key(topic, source_group))) is not None:
             self.offset_table[_key(topic, target_group)] = dict(offsets)
 
@@ -97,7 +97,7 @@ class ConsumerOffsetManager(msgspec.Struct):
                 del table[key]
 
     def clean_offset(self, group: str) -> None:
-        """Forget a group's consumer offsets; what was noted of its pulls and resets stays (cleanOffset)."""
+        """Remove a group's committed offsets; its pull offsets and reset offsets stay (cleanOffset)."""
         for key in _keys(self.offset_table, group=group):
             del self.offset_table[key]
 
@@ -113,11 +113,11 @@ def _key(topic: str, group: str) -> str:
 
 
 def _names(key: str) -> list[str]:
-    """Topic and group as Java's ``split("@")`` sees them: it drops empty parts at the end."""
+    """Split a key into topic and group as Java's ``split("@")`` does, which drops empty parts at the end."""
     return key.rstrip("@").split("@")
 
 
 def _keys(table: Offsets, *, topic: str | None = None, group: str | None = None) -> list[str]:
-    """The keys of a topic or a group; one that has not just two parts is of neither."""
+    """Return the keys of a topic or a group; a key without exactly two parts belongs to neither."""
     wanted = [(key, names) for key in table if len(names := _names(key)) == 2]
     return [key for key, names in wanted if topic in (None, names[0]) and group in (None, names[1])]

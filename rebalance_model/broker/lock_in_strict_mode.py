@@ -1,9 +1,9 @@
 """Locks that need a majority: lockInStrictMode (AdminBrokerProcessor.lockBatchMQ; 5.x, off by default).
 
-The broker that is asked locks in its own table first, then asks every other broker of its name for what it granted
-itself, each with 1000 ms to answer and 2000 ms for all; those asked say onlyThisBroker, so they answer for themselves.
-What a minority granted is not taken back: it blocks other clients there until it expires. An unlock in this mode goes
-to every member, the one that is asked included, and is answered before any of them has done it.
+The broker that gets the request locks in its own table first, then asks every other broker of its name to do the same,
+each with 1000 ms to answer and 2000 ms for all; these requests carry onlyThisBroker, so the others decide alone. What a
+minority granted is not taken back: it blocks other clients there until it expires. An unlock in this mode goes to every
+member, the one that is asked included, and is answered before any of them has done it.
 
 Not modelled: answers that come at the same time may overwrite each other's vote in Java (get and put of a concurrent
 map), so that it may count too few.
@@ -20,7 +20,7 @@ ANSWERS_TIMEOUT = 2_000
 
 
 def quorum(config: BrokerConfig, *, only_this_broker: bool) -> int:
-    """How many brokers must grant a queue; 1 where the one that is asked decides alone."""
+    """Return how many brokers must grant a queue; 1 if the broker that receives the request decides alone."""
     if only_this_broker or not config.lock_in_strict_mode:
         return 1
     return config.total_replicas // 2 + 1
@@ -29,7 +29,7 @@ def quorum(config: BrokerConfig, *, only_this_broker: bool) -> int:
 def granted_by(
     votes_needed: int, own: Collection[MessageQueue], others: Iterable[Collection[MessageQueue]]
 ) -> tuple[MessageQueue, ...]:
-    """The queues that enough brokers granted.
+    """Return the queues that enough brokers granted.
 
     Args:
         votes_needed: `quorum`.

@@ -1,7 +1,7 @@
 """The locks of ordered queues on one broker (org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager).
 
 A lock is in memory only: a broker that restarts has none. It is never purged: an expired one stays until another
-client takes it or its owner gives it back, and its owner may have it again as long as nobody else took it.
+client takes it or its owner unlocks it, and its owner may renew it as long as no other client has taken it.
 """
 
 from collections.abc import Iterable
@@ -15,20 +15,20 @@ LOCK_MAX_LIVE_TIME = 60_000
 
 
 class LockEntry(msgspec.Struct, array_like=True):
-    """Who holds a queue, and when that was last confirmed by the broker's clock."""
+    """The client that holds a queue, and when the lock was last renewed (epoch milliseconds, broker's clock)."""
 
     client_id: str
     last_update_timestamp: int
 
 
 class RebalanceLockManager(msgspec.Struct):
-    """Queue locks, by group: groups never get in each other's way. `now` is the broker's clock in milliseconds."""
+    """Queue locks, separate for each group. `now` is the broker's clock in milliseconds."""
 
     lock_max_live_time: int = LOCK_MAX_LIVE_TIME
     mq_lock_table: dict[str, dict[MessageQueue, LockEntry]] = {}
 
     def try_lock(self, group: str, mq: MessageQueue, client_id: str, now: int) -> bool:
-        """Take a queue that is free, expired or one's own already; asking for one's own renews it (tryLock)."""
+        """Lock a queue that is free, expired or held by the client itself; the last case renews its lock (tryLock)."""
         entries = self.mq_lock_table.setdefault(group, {})
         entry = entries.get(mq)
         if entry is not None and entry.client_id != client_id and not self._expired(entry, now):
@@ -39,18 +39,18 @@ class RebalanceLockManager(msgspec.Struct):
     def try_lock_batch(
         self, group: str, mqs: Iterable[MessageQueue], client_id: str, now: int
     ) -> tuple[MessageQueue, ...]:
-        """The queues that the client holds after asking for all of them (tryLockBatch), each once, in that order."""
+        """Lock queues; return those that the client then holds (tryLockBatch), without repeats, in the given order."""
         return tuple(mq for mq in dict.fromkeys(mqs) if self.try_lock(group, mq, client_id, now))
 
     def unlock_batch(self, group: str, mqs: Iterable[MessageQueue], client_id: str) -> None:
-        """Give back those of the queues that the client holds, expired or not (unlockBatch)."""
+        """Unlock those of the queues that the client holds, expired or not (unlockBatch)."""
         entries = self.mq_lock_table.get(group, {})
         for mq in mqs:
             if (entry := entries.get(mq)) is not None and entry.client_id == client_id:
                 del entries[mq]
 
     def is_lock_all_expired(self, group: str, now: int) -> bool:
-        """Whether the group has no valid lock (isLockAllExpired).
+        """Return whether the group has no valid lock (isLockAllExpired).
 
         While it has one, a message that a member sends back goes straight to the dead-letter topic: ordered and
         concurrent members in one group lose retries that way (5.x).

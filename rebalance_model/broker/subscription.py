@@ -1,4 +1,4 @@
-"""What a member wants of one topic (SubscriptionData), and the rule that builds it from an expression (FilterAPI)."""
+"""A member's subscription of one topic (SubscriptionData), and how it is built from an expression (FilterAPI)."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ class SubscriptionError(ValueError):
 
 
 class SubscriptionData(msgspec.Struct, array_like=True, frozen=True):
-    """What a member wants of one topic (org.apache.rocketmq.remoting.protocol.heartbeat.SubscriptionData).
+    """A member's subscription of one topic (org.apache.rocketmq.remoting.protocol.heartbeat.SubscriptionData).
 
     Java carries the tags and their hash codes beside the expression; they follow from it, so here they are computed.
     """
@@ -26,7 +26,7 @@ class SubscriptionData(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def tags_set(self) -> tuple[str, ...]:
-        """The tags asked for, each once; empty if every message is wanted or the expression is no list of tags."""
+        """The subscribed tags without repeats; empty for every message or an expression that is not a list of tags."""
         return _tags(self.sub_string) if self.expression_type == TAG and self.sub_string != SUB_ALL else ()
 
     @property
@@ -38,7 +38,7 @@ class SubscriptionData(msgspec.Struct, array_like=True, frozen=True):
 def build_subscription_data(
     topic: str, sub_string: str | None, now: int, expression_type: str | None = TAG
 ) -> SubscriptionData:
-    """The subscription that a client makes of an expression (FilterAPI.build).
+    """Return the subscription that a client makes of an expression (FilterAPI.build).
 
     Args:
         topic: the topic.
@@ -61,7 +61,7 @@ def build_subscription_data(
 
 
 def java_hash_code(text: str) -> int:
-    """``String.hashCode``: over UTF-16 code units, in the arithmetic of a signed 32-bit integer."""
+    """Return ``String.hashCode``: over UTF-16 code units, in signed 32-bit arithmetic."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

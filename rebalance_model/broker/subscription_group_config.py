@@ -23,7 +23,7 @@ _PREDEFINED_GROUPS = (
 
 
 class SubscriptionGroupConfig(msgspec.Struct):
-    """What a broker lets a group do (org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig)."""
+    """What a group may do (org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig)."""
 
     group_name: str
     consume_enable: bool = True
@@ -54,7 +54,7 @@ class SubscriptionGroupManager(msgspec.Struct):
     )
 
     def find_subscription_group_config(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration, made here if the broker lets groups make themselves.
+        """Return the group's configuration, created here if the broker allows automatic creation.
 
         Returns:
             None where it may not be made: then the consumer's heartbeat is passed over without an error.
@@ -65,7 +65,7 @@ class SubscriptionGroupManager(msgspec.Struct):
         return found
 
     def contains_subscription_group(self, group: str) -> bool:
-        """Whether the group has a configuration; none is made."""
+        """Return whether the group has a configuration; none is created."""
         return bool(group.strip()) and group in self.subscription_group_table
 
     def update_subscription_group_config(self, config: SubscriptionGroupConfig) -> None:
@@ -73,7 +73,7 @@ class SubscriptionGroupManager(msgspec.Struct):
         self.subscription_group_table[config.group_name] = config
 
     def delete_subscription_group_config(self, group: str) -> None:
-        """Forget a group's configuration; the next heartbeat may make it anew."""
+        """Remove a group's configuration; the next heartbeat may create it again."""
         self.subscription_group_table.pop(group, None)
 
     def disable_consume(self, group: str) -> None:

@@ -1,1 +1,57 @@
-"""The client's side of rebalance."""
+"""Model the client's side of rebalance: its share, its locks, what it pulls, consumes and commits.
+
+A process queue holds what was pulled of one queue. An ordered listener takes messages in batches, and the offset that
+is committed follows what it has consumed:
+
+>>> from rebalance_model.client import Message, ProcessQueue
+>>> held = ProcessQueue.created(now=0)
+>>> held.put_message([Message(offset) for offset in range(100, 103)])
+True
+>>> [message.queue_offset for message in held.take_messages(batch_size=2, now=10)]
+[100, 101]
+>>> held.commit()
+102
+>>> held.msg_count
+1
+
+The client trusts a lock for 30 s after the broker granted it, half as long as the broker does:
+
+>>> held.is_lock_expired(now=30_000), held.is_lock_expired(now=30_001)
+(False, True)
+
+Every ``now`` is the client's clock in milliseconds. `rebalance_model.client.rebalance` is a whole rebalance of one
+consumer; the brokers and the process around it are the protocols `Brokers` and `Host`.
+"""
+
+from rebalance_model.client.concurrent_consumption import ConcurrentConsumption
+from rebalance_model.client.consumer import Consumer
+from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerConfig, ConsumerKind, MessageModel
+from rebalance_model.client.host import BrokerError, Brokers, Host, OffsetNotFoundError, RefusedError
+from rebalance_model.client.offset_store import LocalFileOffsetStore, OffsetStore, RemoteBrokerOffsetStore
+from rebalance_model.client.ordered_consumption import OrderedConsumption
+from rebalance_model.client.process_queue import Message, PopProcessQueue, ProcessQueue, ProcessQueueInfo
+from rebalance_model.client.rebalance_service import RebalanceService, do_rebalance
+
+__all__ = [
+    "BrokerError",
+    "Brokers",
+    "ConcurrentConsumption",
+    "ConsumeFromWhere",
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerKind",
+    "Host",
+    "LocalFileOffsetStore",
+    "Message",
+    "MessageModel",
+    "OffsetNotFoundError",
+    "OffsetStore",
+    "OrderedConsumption",
+    "PopProcessQueue",
+    "ProcessQueue",
+    "ProcessQueueInfo",
+    "RebalanceService",
+    "RefusedError",
+    "RemoteBrokerOffsetStore",
+    "do_rebalance",
+]

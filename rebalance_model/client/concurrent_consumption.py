@@ -1,7 +1,7 @@
-"""Consuming without order (ConsumeMessageConcurrentlyService), and the rule that makes duplicates.
+"""Consume without order (ConsumeMessageConcurrentlyService), and the rule that causes duplicates.
 
-What a listener says of a queue that was dropped meanwhile is thrown away: no offset is noted, nothing is sent back, and
-the next owner consumes the messages again.
+The listener's result for a queue that was dropped meanwhile is discarded: no offset is recorded, nothing is sent back,
+and the next owner consumes the messages again.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MINUTE = 60_000
 
 
 class ConcurrentlyStatus(StrEnum):
-    """What a listener answers (ConsumeConcurrentlyStatus)."""
+    """The result of a listener (ConsumeConcurrentlyStatus)."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
@@ -31,7 +31,7 @@ class ConcurrentlyStatus(StrEnum):
 
 @dataclass(slots=True)
 class ConcurrentlyContext:
-    """What a listener may set (ConsumeConcurrentlyContext)."""
+    """The context that a listener may change (ConsumeConcurrentlyContext)."""
 
     message_queue: MessageQueue
     delay_level_when_next_consume: int = 0
@@ -41,16 +41,16 @@ class ConcurrentlyContext:
 
 
 class ConcurrentlyListener(Protocol):
-    """The user's code."""
+    """The user's message listener."""
 
     async def consume_message(
         self, messages: Sequence[Message], context: ConcurrentlyContext
     ) -> ConcurrentlyStatus | None:
-        """Consume the messages; None stands for a null and for anything thrown: both mean RECONSUME_LATER."""
+        """Consume the messages; return None for a null result or an exception, which both mean RECONSUME_LATER."""
 
 
 class ConcurrentConsumption:
-    """The consume service of one concurrent consumer."""
+    """The consume service of a concurrent consumer."""
 
     def __init__(self, consumer: Consumer, listener: ConcurrentlyListener) -> None:
         self._consumer = consumer
@@ -59,7 +59,7 @@ class ConcurrentConsumption:
     def submit_consume_request(
         self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool = True
     ) -> None:
-        """Have the messages consumed, in batches, each by whatever thread is free."""
+        """Submit the messages for consumption in batches, each on any free thread."""
         del dispatch  # of interest to the ordered service only
         size = self._consumer.config.consume_message_batch_max_size
         for start in range(0, len(messages), size):
@@ -67,7 +67,7 @@ class ConcurrentConsumption:
             self._consumer.host.later(0, partial(self.consume, batch, process_queue, queue))
 
     async def consume(self, messages: list[Message], process_queue: ProcessQueue, queue: MessageQueue) -> None:
-        """Call the listener with one batch, and do what its answer says (ConsumeRequest.run)."""
+        """Call the listener with one batch, and apply its result (ConsumeRequest.run)."""
         if process_queue.dropped:
             return
         context = ConcurrentlyContext(queue)
@@ -101,7 +101,7 @@ class ConcurrentConsumption:
     async def _send_back(
         self, failed: list[Message], process_queue: ProcessQueue, context: ConcurrentlyContext
     ) -> list[Message]:
-        """Send failed messages back; of a BROADCASTING consumer they are lost.
+        """Send failed messages back; those of a BROADCASTING consumer are lost.
 
         Returns:
             Those that could not be sent: they stay, and are consumed here again after 5 s.
@@ -131,7 +131,7 @@ class ConcurrentConsumption:
         return True
 
     def _expired(self, process_queue: ProcessQueue) -> Message | None:
-        """The first message, if its listener was called too long ago."""
+        """Return the first message if its listener has run for too long, else None."""
         message = next(iter(process_queue.msg_tree_map), None)
         if message is None or message.consume_start is None:
             return None

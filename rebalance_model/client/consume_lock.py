@@ -1,4 +1,4 @@
-"""Locks without threads: who waits does so in virtual time (ProcessQueue.consumeLock, MessageQueueLock)."""
+"""Locks without threads: a caller waits in virtual time (ProcessQueue.consumeLock, MessageQueueLock)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class ConsumeLock:
-    """Any number of readers or one writer, and never a wait in here.
+    """A lock for many readers or one writer; no method blocks.
 
-    A listener runs under the read side; who takes a queue away wants the write side. 4.9 has a plain mutex instead:
-    the same, because one queue has never more than one listener running.
+    A listener runs under the read lock; removal of a queue needs the write lock. 4.9 has a plain mutex instead, to the
+    same effect, because a queue never has more than one running listener.
     """
 
     readers: int = 0
     writing: bool = False
     waiting: list[Callable[[], None]] = field(default_factory=list)
-    """Whom to tell, once, that it may be free: put in by whoever implements `Host.released`."""
+    """Callbacks, each called once when the lock may be free; `Host.released` adds them."""
 
     def try_read(self) -> bool:
         """Take the read side if no writer holds the lock."""
@@ -30,7 +30,7 @@ class ConsumeLock:
         self._tell()
 
     def try_write(self) -> bool:
-        """Take the write side if nobody holds the lock."""
+        """Take the write side if no reader or writer holds the lock."""
         if self.writing or self.readers:
             return False
         self.writing = True
@@ -44,5 +44,5 @@ class ConsumeLock:
     def _tell(self) -> None:
         if self.waiting:
             waiting, self.waiting = self.waiting, []
-            for tell in waiting:
-                tell()
+            for wake in waiting:
+                wake()

@@ -1,4 +1,4 @@
-"""What the parts of one consumer share (DefaultMQPushConsumerImpl and the tables of its RebalanceImpl)."""
+"""State that the parts of one consumer share (DefaultMQPushConsumerImpl and the tables of its RebalanceImpl)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,17 +30,17 @@ class Consumer:
     pop_process_queue_table: dict[MessageQueue, PopProcessQueue] = field(default_factory=dict)
 
     def update_topic_subscribe_info(self, topic: str, queues: Iterable[MessageQueue]) -> None:
-        """A route has come (updateTopicSubscribeInfo); one of a topic that is not subscribed is passed over."""
+        """Store a topic's route (updateTopicSubscribeInfo); ignore a topic that is not subscribed."""
         if topic in self.subscription_inner:
             self.topic_subscribe_info_table[topic] = tuple(sorted(set(queues), key=queue_order))
 
     def working_message_queues(self, topic: str) -> set[MessageQueue]:
-        """The topic's queues that are consumed, pulled or popped (getWorkingMessageQueue)."""
+        """Return the topic's queues that are consumed, pulled or popped (getWorkingMessageQueue)."""
         pulled = {mq for mq, pq in self.process_queue_table.items() if mq.topic == topic and not pq.dropped}
         popped = {mq for mq, pq in self.pop_process_queue_table.items() if mq.topic == topic and not pq.dropped}
         return pulled | popped
 
     def persist_consumer_offset(self) -> None:
-        """Commit all offsets (persistConsumerOffset, every 5 s, first after 10 s); not of a consumer that is down."""
+        """Commit all offsets of a running consumer (persistConsumerOffset: after 10 s, then every 5 s)."""
         if self.running:
             self.offset_store.persist_all(self.process_queue_table.keys())

@@ -8,7 +8,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX
 
 
 class MessageModel(StrEnum):
-    """Who gets a message: one member of the group, or every one."""
+    """Which members get a message: one member of the group, or every member."""
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
@@ -26,7 +26,7 @@ class ConsumeFromWhere(StrEnum):
 
 
 class ConsumerKind(StrEnum):
-    """Which of RocketMQ's consumers it is."""
+    """The type of RocketMQ consumer."""
 
     PUSH = "PUSH"
     PULL = "PULL"
@@ -36,7 +36,7 @@ class ConsumerKind(StrEnum):
 
 @dataclass(slots=True)
 class ConsumerConfig:
-    """One consumer; durations in milliseconds. The two thresholds for a queue are overwritten by `thresholds`."""
+    """Settings of one consumer; durations in milliseconds. `thresholds` overwrites the two thresholds of a queue."""
 
     group: str
     client_id: str
@@ -70,10 +70,10 @@ class ConsumerConfig:
 
     @property
     def orderly_max_reconsume_times(self) -> int:
-        """How often an ordered message is tried; by default so often that one bad message stops its queue for good."""
+        """How often an ordered message is tried; by default a failing message blocks its queue forever."""
         return 2**31 - 1 if self.max_reconsume_times == -1 else self.max_reconsume_times
 
     @property
     def retry_topic(self) -> str:
-        """Where the group's failed messages come back from."""
+        """The topic that delivers the group's failed messages again."""
         return RETRY_TOPIC_PREFIX + self.group

@@ -36,7 +36,7 @@ class OffsetFile:
     dialect: Dialect = RELEASE_5
 
     def read(self) -> dict[MessageQueue, int]:
-        """The offsets of the file, else of its backup; none where both are empty or missing.
+        """Return the offsets of the file, else those of its backup; empty if both are empty or missing.
 
         Raises:
             OffsetFileError: the backup is needed and can't be read either.
@@ -50,20 +50,20 @@ class OffsetFile:
             raise OffsetFileError(str(error)) from error
 
     def write(self, offsets: dict[MessageQueue, int]) -> None:
-        """Replace the content; the former one becomes the backup."""
+        """Replace the content; the previous content becomes the backup."""
         if self.content is not None:
             self.backup = self.content
         self.content = format_offsets(offsets)
 
 
 def format_offsets(offsets: dict[MessageQueue, int]) -> str:
-    """The text that Java writes (``toJson(true)``), in the queues' order instead of a hash table's."""
+    """Return the text that Java writes (``toJson(true)``), ordered by queue instead of by hash."""
     entries = ",\n\t\t".join(f"{_format_key(mq)}:{offsets[mq]}" for mq in sorted(offsets, key=queue_order))
     return f'{{\n\t"offsetTable":{{\n\t\t{entries}\n\t}}\n}}'
 
 
 def parse_offsets(text: str, dialect: Dialect = RELEASE_5) -> dict[MessageQueue, int]:
-    """Read what Java writes, pretty or not; fields beside the table are passed over.
+    """Read the text that Java writes, pretty-printed or not; fields beside the table are ignored.
 
     Raises:
         ValueError: the text is something else, or an offset is beyond what the release can read.
@@ -91,14 +91,14 @@ def _format_key(queue: MessageQueue) -> str:
 
 
 class _Reader:
-    """A place in a text; between punctuation the standard JSON decoder reads the values."""
+    """A position in a text; values between punctuation are read by the standard JSON decoder."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def fields(self) -> Iterator[object]:
-        """The keys of an object, whatever they are; the caller reads each one's value before it asks for the next."""
+        """Yield the keys of an object, of any type; the caller reads each value before it asks for the next key."""
         self._expect("{")
         if self.skip("}"):
             return

@@ -1,6 +1,6 @@
-"""How far a consumer has come with each queue: in memory, and behind it a broker or a file (OffsetStore).
+"""A consumer's offset of each queue: in memory, backed by a broker or a file (OffsetStore).
 
-The number that `read_offset` gives for "no number" differs by reason, and `pull_offset` depends on it.
+`read_offset` returns a different negative number for each reason to have no offset, and `pull_offset` depends on it.
 """
 
 from collections.abc import Set as AbstractSet
@@ -20,7 +20,7 @@ UNKNOWN_OFFSET = -2
 
 
 class ReadOffsetType(Enum):
-    """Where to look."""
+    """Which store to read: memory, the broker or file, or memory first."""
 
     READ_FROM_MEMORY = auto()
     READ_FROM_STORE = auto()
@@ -31,25 +31,25 @@ class OffsetStore(Protocol):
     """Offsets of one consumer (org.apache.rocketmq.client.consumer.store.OffsetStore)."""
 
     def update_offset(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
-        """Note progress in memory; a frozen offset stays."""
+        """Record progress in memory; a frozen offset is not changed."""
 
     def update_and_freeze_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Note an offset that no progress overwrites until it is removed."""
+        """Record an offset that `update_offset` does not change until it is removed."""
 
     async def read_offset(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
-        """The offset, NO_OFFSET or UNKNOWN_OFFSET; one read from the store is noted in memory."""
+        """Return the offset, NO_OFFSET or UNKNOWN_OFFSET; an offset read from the store is cached in memory."""
 
     def persist(self, queue: MessageQueue) -> None:
-        """Commit one queue's offset, if memory has one."""
+        """Commit one queue's offset, if it is in memory."""
 
     def persist_all(self, queues: AbstractSet[MessageQueue]) -> None:
-        """Commit the offsets of these queues; without any nothing happens."""
+        """Commit the offsets of these queues; do nothing for an empty set."""
 
     def remove_offset(self, queue: MessageQueue) -> None:
-        """Forget what memory has, frozen or not."""
+        """Remove the offset from memory, frozen or not."""
 
     def clone_offset_table(self, topic: str | None) -> dict[MessageQueue, int]:
-        """What memory has, of one topic or of all."""
+        """Return the offsets in memory, of one topic or of all (None)."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _ControllableOffset:
 
 
 class _Memory:
-    """The part that both stores have in memory."""
+    """The offsets in memory, the same for both stores."""
 
     def __init__(self) -> None:
         self._offset_table: dict[MessageQueue, _ControllableOffset] = {}
@@ -85,7 +85,7 @@ class _Memory:
         return {mq: offset.value for mq, offset in self._offset_table.items() if wanted in (None, mq.topic)}
 
     def _in_memory(self, queue: MessageQueue, kind: ReadOffsetType) -> int | None:
-        """What memory answers; None: ask the store."""
+        """Return the offset in memory, or None if the store must be read."""
         known = self._offset_table.get(queue)
         if kind is ReadOffsetType.READ_FROM_STORE or (known is None and kind is ReadOffsetType.MEMORY_FIRST_THEN_STORE):
             return None
@@ -93,7 +93,7 @@ class _Memory:
 
 
 class RemoteBrokerOffsetStore(_Memory):
-    """The broker keeps the offsets: CLUSTERING (RemoteBrokerOffsetStore)."""
+    """Offsets stored on the broker: CLUSTERING (RemoteBrokerOffsetStore)."""
 
     def __init__(self, brokers: Brokers, group: str, dialect: Dialect = RELEASE_5) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class RemoteBrokerOffsetStore(_Memory):
         self._no_offset = RefusedError if dialect.broker_error_is_no_offset else OffsetNotFoundError
 
     async def read_offset(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
-        """The offset, NO_OFFSET if the broker has none, UNKNOWN_OFFSET if it could not say."""
+        """Return the offset, NO_OFFSET if the broker has none, or UNKNOWN_OFFSET if the request failed."""
         remembered = self._in_memory(queue, kind)
         if remembered is not None:
             return remembered
@@ -116,13 +116,13 @@ class RemoteBrokerOffsetStore(_Memory):
         return offset
 
     def persist(self, queue: MessageQueue) -> None:
-        """Commit one-way: a lost commit is made good by the next."""
+        """Commit one-way; the next commit replaces one that is lost."""
         known = self._offset_table.get(queue)
         if known is not None:
             self._brokers.update_consumer_offset(self._group, queue, known.value)
 
     def persist_all(self, queues: AbstractSet[MessageQueue]) -> None:
-        """Commit these; offsets of other queues are forgotten without being sent. Without any, nothing happens."""
+        """Commit these offsets and remove those of other queues unsent; do nothing for an empty set."""
         if not queues:
             return
         for queue in list(self._offset_table):
@@ -133,14 +133,14 @@ class RemoteBrokerOffsetStore(_Memory):
 
 
 class LocalFileOffsetStore(_Memory):
-    """A file of the client keeps the offsets: BROADCASTING (LocalFileOffsetStore)."""
+    """Offsets stored in a file of the client: BROADCASTING (LocalFileOffsetStore)."""
 
     def __init__(self, file: OffsetFile) -> None:
         super().__init__()
         self._file = file
 
     def load(self) -> None:
-        """Take over what the file has, at the consumer's start.
+        """Load the file's offsets when the consumer starts.
 
         Raises:
             OffsetFileError: neither the file nor its backup can be read.
@@ -149,7 +149,7 @@ class LocalFileOffsetStore(_Memory):
             self._offset_table[queue] = _ControllableOffset(offset)
 
     async def read_offset(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
-        """The offset, or NO_OFFSET, also where the file can't be read."""
+        """Return the offset, or NO_OFFSET if there is none or the file can't be read."""
         remembered = self._in_memory(queue, kind)
         if remembered is not None:
             return remembered
@@ -163,12 +163,12 @@ class LocalFileOffsetStore(_Memory):
         return offset
 
     def persist(self, queue: MessageQueue) -> None:
-        """Write one offset into the file; a file that can't be read is left as it is."""
+        """Write one offset to the file; a file that can't be read is not changed."""
         if queue in self._offset_table:
             self._write({queue})
 
     def persist_all(self, queues: AbstractSet[MessageQueue]) -> None:
-        """Write these offsets into the file, beside the others that it has. Without any, nothing happens."""
+        """Write these offsets to the file, beside its others; do nothing for an empty set."""
         if queues:
             self._write(queues)
 

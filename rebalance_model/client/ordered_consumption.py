@@ -1,8 +1,8 @@
-"""Consuming in order (ConsumeMessageOrderlyService): three locks, and timers wherever one is missing.
+"""Consume in order (ConsumeMessageOrderlyService): three locks, and timers that retry when one is missing.
 
-1. the broker's lock of the queue, which another client must not have: trusted for 30 s, renewed every 20 s;
+1. the broker's lock of the queue, which excludes other clients: trusted for 30 s, renewed every 20 s;
 2. the client's own lock of the queue (MessageQueueLock): one thread at a time, also across two process queues of it;
-3. the process queue's consume lock: its removal waits for a running listener, for a while.
+3. the process queue's consume lock: removal of the queue waits for a running listener, for a limited time.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ CONSUME_DELAY_MAX = 30_000
 
 
 class OrderlyStatus(StrEnum):
-    """What a listener answers (ConsumeOrderlyStatus); the middle two make sense without autoCommit only."""
+    """The result of a listener (ConsumeOrderlyStatus); COMMIT and ROLLBACK apply only without autoCommit."""
 
     SUCCESS = "SUCCESS"
     ROLLBACK = "ROLLBACK"
@@ -39,7 +39,7 @@ class OrderlyStatus(StrEnum):
 
 @dataclass(slots=True)
 class OrderlyContext:
-    """What a listener may set (ConsumeOrderlyContext)."""
+    """The context that a listener may change (ConsumeOrderlyContext)."""
 
     message_queue: MessageQueue
     auto_commit: bool = True
@@ -48,14 +48,14 @@ class OrderlyContext:
 
 
 class OrderlyListener(Protocol):
-    """The user's code."""
+    """The user's message listener."""
 
     async def consume_message(self, messages: Sequence[Message], context: OrderlyContext) -> OrderlyStatus | None:
-        """Consume the messages; None stands for a null and for anything thrown: both mean SUSPEND."""
+        """Consume the messages; return None for a null result or an exception, which both mean SUSPEND."""
 
 
 class OrderedConsumption:
-    """The consume service of one ordered consumer."""
+    """The consume service of an ordered consumer."""
 
     def __init__(self, consumer: Consumer, listener: OrderlyListener) -> None:
         self._consumer = consumer
@@ -66,24 +66,24 @@ class OrderedConsumption:
     def submit_consume_request(
         self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool
     ) -> None:
-        """Start consuming, unless somebody is at it already; the messages are taken from the process queue."""
+        """Start consuming unless a thread already does; messages are taken from the process queue."""
         del messages
         if dispatch:
             self._consumer.host.later(0, partial(self.consume, process_queue, queue))
 
     async def lock_periodically(self) -> None:
-        """Renew all locks: `queue_locks.LOCK_INITIAL_DELAY` after the start, then every LOCK_INTERVAL; CLUSTERING."""
+        """Renew all locks (CLUSTERING): after `queue_locks.LOCK_INITIAL_DELAY`, then every LOCK_INTERVAL."""
         if not self._stopped:
             await queue_locks.lock_all(self._consumer)
 
     async def shutdown(self) -> None:
-        """Take no more work, and give all locks back; the offsets are committed after this."""
+        """Accept no more work and unlock all queues; the caller commits the offsets afterwards."""
         self._stopped = True
         if self._consumer.config.clustering:
             await queue_locks.unlock_all(self._consumer)
 
     async def consume(self, process_queue: ProcessQueue, queue: MessageQueue) -> None:
-        """Consume a queue for as long as there is something (ConsumeRequest.run)."""
+        """Consume a queue until it has no messages (ConsumeRequest.run)."""
         if process_queue.dropped:
             return
         lock = self._message_queue_locks.setdefault(queue, ConsumeLock())
@@ -117,7 +117,7 @@ class OrderedConsumption:
     async def _consume_batch(
         self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue
     ) -> bool:
-        """Call the listener under the consume lock, and do what its answer says; False: stop here."""
+        """Call the listener under the consume lock and apply its result; return False to stop consuming."""
         context = OrderlyContext(queue)
         while not process_queue.consume_lock.try_read():
             await self._consumer.host.released(process_queue.consume_lock, None)
@@ -132,7 +132,7 @@ class OrderedConsumption:
     async def _process_result(
         self, messages: Sequence[Message], process_queue: ProcessQueue, context: OrderlyContext, status: str | None
     ) -> bool:
-        """Commit, or wait with the queue (processConsumeResult); False: wait."""
+        """Commit, or suspend the queue (processConsumeResult); return False if suspended."""
         delay = context.suspend_current_queue_time_millis
         queue = context.message_queue
         commit = context.auto_commit or status == OrderlyStatus.COMMIT
@@ -152,7 +152,7 @@ class OrderedConsumption:
         return True
 
     async def _must_suspend(self, messages: Sequence[Message], queue: MessageQueue) -> bool:
-        """Whether a message must be tried again here, as one whose tries are not used up, or that nobody took."""
+        """Return whether a message must be retried here: it has attempts left, or the retry topic did not accept it."""
         suspend = False
         for message in messages:
             if message.reconsume_times < self._consumer.config.orderly_max_reconsume_times or not (
@@ -173,7 +173,7 @@ class OrderedConsumption:
         return process_queue.locked and not process_queue.is_lock_expired(self._consumer.host.now())
 
     def _lock_later(self, process_queue: ProcessQueue, queue: MessageQueue, delay: int) -> None:
-        """Ask for the lock first (tryLockLaterAndReconsume)."""
+        """Request the lock after a delay, then consume (tryLockLaterAndReconsume)."""
         self._consumer.host.later(delay, partial(self._lock_and_consume, process_queue, queue))
 
     async def _lock_and_consume(self, process_queue: ProcessQueue, queue: MessageQueue) -> None:
@@ -181,7 +181,7 @@ class OrderedConsumption:
         self._consume_later(process_queue, queue, CONSUME_DELAY_LOCKED if locked else CONSUME_DELAY_NOT_LOCKED)
 
     def _consume_later(self, process_queue: ProcessQueue, queue: MessageQueue, delay: int) -> None:
-        """Start again after a delay, kept within its limits (submitConsumeRequestLater)."""
+        """Consume again after a delay, clamped to its limits (submitConsumeRequestLater)."""
         if delay == -1:
             delay = self._consumer.config.suspend_current_queue_time_millis
         delay = min(max(delay, CONSUME_DELAY_MIN), CONSUME_DELAY_MAX)

@@ -17,13 +17,13 @@ from rebalance_model.client.consume_lock import ConsumeLock
 LOCK_MAX_LIVE_TIME = 30_000
 """rocketmq.client.rebalance.lockMaxLiveTime: after this without renewal the client itself trusts its lock no more."""
 PULL_MAX_IDLE_TIME = 120_000
-"""rocketmq.client.pull.pullMaxIdleTime: a queue not pulled for longer is thrown away and taken anew."""
+"""rocketmq.client.pull.pullMaxIdleTime: a queue not pulled for longer (ms) is dropped and added again."""
 MIB = 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """What matters of a MessageExt; it is itself, whatever it says, as in Java."""
+    """The modelled fields of a MessageExt; compared by identity, as in Java."""
 
     queue_offset: int
     body_size: int = 0
@@ -36,11 +36,11 @@ class Message:
 
 
 class NothingConsumingError(LookupError):
-    """`commit` with nothing taken: Java's NoSuchElementException, the null check behind it is dead code."""
+    """Raised by `commit` without taken messages: Java's NoSuchElementException, which precedes its null check."""
 
 
 class ProcessQueueInfo(msgspec.Struct, frozen=True):
-    """What a client says of a process queue (GET_CONSUMER_RUNNING_INFO), but for the committed offset."""
+    """The state of a process queue in GET_CONSUMER_RUNNING_INFO, without the committed offset."""
 
     cached_msg_min_offset: int
     cached_msg_max_offset: int
@@ -58,7 +58,7 @@ class ProcessQueueInfo(msgspec.Struct, frozen=True):
 
 
 class _TreeMap:
-    """Messages by offset, in its order (java.util.TreeMap)."""
+    """Messages ordered by offset (java.util.TreeMap)."""
 
     __slots__ = ("_messages", "offsets")
 
@@ -76,7 +76,7 @@ class _TreeMap:
         return map(self._messages.__getitem__, self.offsets)
 
     def put(self, message: Message) -> bool:
-        """Whether the offset is a new one; the message stands there in any case."""
+        """Store a message, replacing one with the same offset; return whether the offset is new."""
         new = message.queue_offset not in self._messages
         if new:
             insort(self.offsets, message.queue_offset)
@@ -131,22 +131,22 @@ class ProcessQueue:
 
     @classmethod
     def created(cls, now: int) -> "ProcessQueue":
-        """A new one: its three stamps are the time of its making."""
+        """Create a process queue whose three time stamps are `now`."""
         return cls(now, now, now)
 
     def is_lock_expired(self, now: int) -> bool:
-        """Whether the client no longer trusts its lock; exactly 30 s old it still does."""
+        """Return whether the lock is older than 30 s, so that the client no longer trusts it."""
         return now - self.last_lock_timestamp > LOCK_MAX_LIVE_TIME
 
     def is_pull_expired(self, now: int) -> bool:
-        """Whether the queue was not even asked for longer than 120 s."""
+        """Return whether the last pull of the queue is more than 120 s ago."""
         return now - self.last_pull_timestamp > PULL_MAX_IDLE_TIME
 
     def put_message(self, messages: Sequence[Message]) -> bool:
-        """Keep pulled messages.
+        """Store pulled messages.
 
         Returns:
-            Whether the ordered service must start consuming: there is something, and nobody is at it.
+            Whether the ordered service must start consuming: there are messages, and no thread consumes them.
         """
         for message in messages:
             if self.msg_tree_map.put(message):
@@ -162,7 +162,7 @@ class ProcessQueue:
         return dispatch_to_consume
 
     def remove_message(self, messages: Iterable[Message], now: int) -> int:
-        """Forget consumed messages.
+        """Remove consumed messages.
 
         Returns:
             The offset to commit: the first one still held, else one past the last inserted; -1 if none was held.
@@ -179,7 +179,7 @@ class ProcessQueue:
         return self.msg_tree_map.offsets[0] if self.msg_tree_map else self.queue_offset_max + 1
 
     def take_messages(self, batch_size: int, now: int) -> list[Message]:
-        """Take the first messages to consume them in order; with none to take, consuming has ended.
+        """Take the first messages for ordered consumption; if there are none, consuming has ended.
 
         Raises:
             ValueError: a negative batch size (IllegalArgumentException).
@@ -196,7 +196,7 @@ class ProcessQueue:
         return taken
 
     def commit(self) -> int:
-        """All taken messages are consumed.
+        """Mark all taken messages as consumed.
 
         Returns:
             The offset to commit.
@@ -226,33 +226,33 @@ class ProcessQueue:
             self.msg_tree_map.put(message)
 
     def contains_message(self, message: Message) -> bool:
-        """Whether a message of that offset waits here."""
+        """Return whether a message with that offset is cached."""
         return message.queue_offset in self.msg_tree_map
 
     @property
     def has_temp_message(self) -> bool:
-        """Whether messages wait; those taken don't count."""
+        """Whether messages are cached; taken messages are not counted."""
         return len(self.msg_tree_map) > 0
 
     @property
     def max_span(self) -> int:
-        """From the first to the last waiting offset; 0 without any."""
+        """Difference between the last and the first cached offset; 0 if there are no messages."""
         offsets = self.msg_tree_map.offsets
         return offsets[-1] - offsets[0] if offsets else 0
 
     @property
     def msg_size_in_mib(self) -> int:
-        """Java's division, towards zero: the counter can be negative."""
+        """Cached size in MiB by Java's division, which truncates towards zero; the counter can be negative."""
         return self.msg_size // MIB if self.msg_size >= 0 else -(-self.msg_size // MIB)
 
     def clear(self) -> None:
-        """Forget all messages (an operator resets the offset); `consuming` and `msg_acc_cnt` stay as they are."""
+        """Remove all messages (reset by an operator); `consuming` and `msg_acc_cnt` are not changed."""
         self.msg_tree_map.clear()
         self.consuming_msg_orderly_tree_map.clear()
         self.msg_count = self.msg_size = self.queue_offset_max = 0
 
     def info(self) -> ProcessQueueInfo:
-        """What GET_CONSUMER_RUNNING_INFO would show of it (fillProcessQueueInfo)."""
+        """Return the state that GET_CONSUMER_RUNNING_INFO reports (fillProcessQueueInfo)."""
         cached, taken = self.msg_tree_map.offsets, self.consuming_msg_orderly_tree_map.offsets
         return ProcessQueueInfo(
             cached_msg_min_offset=cached[0] if cached else 0,
@@ -273,12 +273,12 @@ class ProcessQueue:
 
 @dataclass(slots=True, eq=False)
 class PopProcessQueue:
-    """What a client holds of a queue that it pops instead of pulls: no messages, only how many wait for their ack."""
+    """The state of a queue that is popped instead of pulled: the number of messages that wait for their ack."""
 
     last_pop_timestamp: int
     wait_ack_msg_count: int = 0
     dropped: bool = False
 
     def is_pull_expired(self, now: int) -> bool:
-        """Whether the queue was not asked for longer than 120 s."""
+        """Return whether the last pop of the queue is more than 120 s ago."""
         return now - self.last_pop_timestamp > PULL_MAX_IDLE_TIME

@@ -27,10 +27,10 @@ POP_DISPATCH_DELAY = 500
 async def update_process_queue_table(
     consumer: Consumer, topic: str, queues: AbstractSet[MessageQueue], *, need_lock: bool
 ) -> bool:
-    """Make the topic's process queues those of the assignment (updateProcessQueueTableInRebalance).
+    """Update the topic's process queues to match the assignment (updateProcessQueueTableInRebalance).
 
     Returns:
-        Whether the table changed. A queue that was dropped but had to stay is no change.
+        Whether the table changed. A queue that was dropped but had to stay does not count.
     """
     changed = await _remove(consumer, topic, queues)
     return await _add(consumer, queues, need_lock=need_lock) or changed
@@ -39,7 +39,7 @@ async def update_process_queue_table(
 async def update_message_queue_assignment(
     consumer: Consumer, topic: str, assignments: Sequence[MessageQueueAssignment], *, need_lock: bool
 ) -> bool:
-    """The same for a share that the broker computed, in which queues may be popped (updateMessageQueueAssignment)."""
+    """Update the process queues to match a broker's assignment, pull or pop (updateMessageQueueAssignment)."""
     # dict.fromkeys: Java's maps, too, hold a queue once; the order is the answer's.
     given = [(each.message_queue, each.mode) for each in assignments if each.message_queue is not None]
     pulled = dict.fromkeys(queue for queue, mode in given if mode == "PULL").keys()
@@ -108,13 +108,13 @@ async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lo
 async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
     consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: what memory has may be of an earlier ownership
     process_queue = ProcessQueue.created(consumer.host.now())
-    process_queue.locked = True  # of a concurrent consumer, too: nobody asks there
+    process_queue.locked = True  # also for a concurrent consumer, which never reads it
     try:
         next_offset = await compute_pull_from_where(consumer, queue)
     except PullOffsetError:
         return None
     if queue in consumer.process_queue_table:
-        return None  # another task was quicker while the offset was asked for
+        return None  # another task added it while the offset was requested
     consumer.process_queue_table[queue] = process_queue
     return PullRequest(queue, process_queue, next_offset)
 
@@ -122,7 +122,11 @@ async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
 def _switch_pop_retry_topic(
     consumer: Consumer, topic: str, pulled: AbstractSet[MessageQueue], popped: AbstractSet[MessageQueue]
 ) -> None:
-    """Who pulls after popping must also read what was popped and failed; who pops gets that from the broker."""
+    """Subscribe or unsubscribe the pop retry topic when a topic changes between pull and pop.
+
+    A client that pulls after popping must also read popped messages that failed; a broker delivers these to a popping
+    client.
+    """
     if topic.startswith(RETRY_TOPIC_PREFIX) or bool(pulled) == bool(popped):
         return
     retry_topic = f"{RETRY_TOPIC_PREFIX}{consumer.config.group}_{topic}"  # KeyBuilder.buildPopRetryTopic, v1

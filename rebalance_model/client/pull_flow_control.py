@@ -1,6 +1,6 @@
-"""One round of a queue's pull: what holds it back, and what its answer does (DefaultMQPushConsumerImpl.pullMessage).
+"""One pull of a queue: what delays it, and how its answer is processed (DefaultMQPushConsumerImpl.pullMessage).
 
-Every round that is not dropped stamps the queue as pulled before anything can hold it back, so a queue under flow
+Every round of a queue that is not dropped updates its pull time before flow control can delay it, so a queue under flow
 control never counts as pull-expired, however long its listener hangs.
 """
 
@@ -26,7 +26,7 @@ OFFSET_MEND_DELAY_4_9 = 10_000
 
 
 class HeldBack(StrEnum):
-    """Why a queue is not pulled in this round; in the order in which it is looked at."""
+    """Why a queue is not pulled in this round; in the order of the checks."""
 
     NOT_RUNNING = "NOT_RUNNING"
     PAUSED = "PAUSED"
@@ -40,7 +40,7 @@ class HeldBack(StrEnum):
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """What to ask the broker (PULL_MESSAGE); it may hold the question for 15 s, the client waits for 30 s."""
+    """A PULL_MESSAGE request; the broker may hold it for 15 s, the client waits for 30 s."""
 
     offset: int
     commit_offset: int | None
@@ -57,12 +57,12 @@ class PullResult(msgspec.Struct, frozen=True):
 
 
 class ConsumeService(Protocol):
-    """Where pulled messages go: `OrderedConsumption` or `ConcurrentConsumption`."""
+    """The destination of pulled messages: `OrderedConsumption` or `ConcurrentConsumption`."""
 
     def submit_consume_request(
         self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool
     ) -> None:
-        """Have them consumed; `dispatch` is what `ProcessQueue.put_message` said."""
+        """Submit messages for consumption; `dispatch` is the result of `ProcessQueue.put_message`."""
 
 
 async def pull_message(consumer: Consumer, request: PullRequest) -> Pull | HeldBack | None:
@@ -87,7 +87,7 @@ async def pull_message(consumer: Consumer, request: PullRequest) -> Pull | HeldB
 
 
 def on_pull_result(consumer: Consumer, request: PullRequest, result: PullResult, service: ConsumeService) -> None:
-    """End a round: the queue is pulled again at once, or after the pull interval."""
+    """Process the answer; the queue is pulled again at once, or after the pull interval."""
     request.next_offset = result.next_begin_offset
     queue, process_queue = request.message_queue, request.process_queue
     if result.status == "OFFSET_ILLEGAL":
@@ -107,7 +107,7 @@ def on_pull_result(consumer: Consumer, request: PullRequest, result: PullResult,
 
 
 def on_pull_error(consumer: Consumer, request: PullRequest, *, flow_control: bool) -> None:
-    """End a round that failed; `flow_control`: the broker has too much to do (FLOW_CONTROL)."""
+    """Process a failed pull; `flow_control`: the broker rejected it because of load (FLOW_CONTROL)."""
     delay = BROKER_FLOW_CONTROL_DELAY if flow_control else consumer.config.pull_time_delay_when_exception
     consumer.host.pull_later(request, delay)
 
@@ -159,7 +159,7 @@ async def _commit_offset(consumer: Consumer, queue: MessageQueue) -> int | None:
 
 
 async def _mend_offset(consumer: Consumer, request: PullRequest) -> None:
-    """Commit the offset that the broker names, and let the queue go: the next rebalance takes it anew from there."""
+    """Commit the offset that the broker returned and drop the queue; the next rebalance adds it from there."""
     queue, store = request.message_queue, consumer.offset_store
     if consumer.dialect.offset_frozen:
         store.update_and_freeze_offset(queue, request.next_offset)

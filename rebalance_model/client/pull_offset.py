@@ -8,17 +8,19 @@ from rebalance_model.entities import MessageQueue
 
 
 class PullOffsetError(Exception):
-    """The offset can't be computed now (MQClientException): the queue is not taken, and is tried again later."""
+    """The offset can't be computed now (MQClientException): the queue is not added, and is retried later."""
 
 
 _LITE_PULL_KNOWS = (ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.TIMESTAMP)
 
 
 async def compute_pull_from_where(consumer: Consumer, queue: MessageQueue) -> int:
-    """The offset of the first pull, by kind of consumer (RebalancePushImpl, RebalancePullImpl, RebalanceLitePullImpl).
+    """Return the offset of a queue's first pull.
+
+    Each kind of consumer has its own rule (RebalancePushImpl, RebalancePullImpl, RebalanceLitePullImpl).
 
     Raises:
-        PullOffsetError: it can't be learnt, or makes no sense.
+        PullOffsetError: it can't be read, or it is invalid.
     """
     config = consumer.config
     if config.kind is ConsumerKind.PULL:
@@ -42,9 +44,9 @@ async def compute_pull_from_where(consumer: Consumer, queue: MessageQueue) -> in
 
 
 async def _first(consumer: Consumer, queue: MessageQueue) -> int:
-    """Where a queue begins of which nothing was ever consumed.
+    """Return the first offset of a queue that the group has never consumed.
 
-    Its retry topic is read from the start, whatever the group's choice; except that of TIMESTAMP, from the end.
+    The group's retry topic is read from the start, whatever its setting; except with TIMESTAMP, from the end.
     """
     where = consumer.config.consume_from_where
     try:

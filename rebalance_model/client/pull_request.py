@@ -1,4 +1,4 @@
-"""The token that keeps a queue pulled: made by rebalance, handed on by every pull, ended by a drop (PullRequest)."""
+"""The request object that keeps a queue pulled: created by rebalance, reused by every pull, dropped with its queue."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +15,12 @@ class PullRequest:
     process_queue: ProcessQueue
     next_offset: int
     previously_locked: bool = False
-    """An ordered queue asks for its committed offset anew at the first pull under a lock (`lockedFirst` before 4.9)."""
+    """An ordered queue reads its committed offset again at the first pull under a lock (`lockedFirst` before 4.9)."""
 
 
 @dataclass(slots=True, eq=False)
 class PopRequest:
-    """The same for a queue that is popped."""
+    """Where the next pop of a process queue begins."""
 
     message_queue: MessageQueue
     pop_process_queue: PopProcessQueue

@@ -1,6 +1,6 @@
 """The client's side of the broker's queue locks (RebalanceImpl.lock, lockAll, unlock, unlockAll).
 
-The lock itself lives at the broker's master; a process queue only remembers that it was granted, and when.
+The lock is stored at the broker's master; a process queue only records whether and when it was granted.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ LOCK_INITIAL_DELAY = 1_000
 
 
 async def lock(consumer: Consumer, queue: MessageQueue) -> bool:
-    """Ask for one queue's lock; no answer is a no.
+    """Lock one queue at its broker; return False if it is refused or not answered.
 
     A queue that is about to be added is not in the table yet, so nothing is marked here.
     """
@@ -33,7 +33,7 @@ async def lock(consumer: Consumer, queue: MessageQueue) -> bool:
 
 
 async def lock_all(consumer: Consumer) -> None:
-    """Renew the locks of all queues, a broker at a time; where the broker does not answer nothing changes."""
+    """Renew the locks of all queues, one broker at a time; a broker that does not answer changes nothing."""
     for broker, queues in _by_broker(consumer).items():
         try:
             granted = await consumer.brokers.lock_batch_mq(broker, consumer.config.group, queues)
@@ -49,12 +49,12 @@ async def lock_all(consumer: Consumer) -> None:
 
 
 def unlock(consumer: Consumer, queue: MessageQueue) -> None:
-    """Give one lock back, one-way."""
+    """Unlock one queue, one-way."""
     consumer.brokers.unlock_batch_mq_one_way(queue.broker, consumer.config.group, {queue})
 
 
 async def unlock_all(consumer: Consumer) -> None:
-    """Give all locks back at shutdown, and wait for the answers."""
+    """Unlock all queues at shutdown, and wait for the answers."""
     for broker, queues in _by_broker(consumer).items():
         try:
             await consumer.brokers.unlock_batch_mq(broker, consumer.config.group, queues)

@@ -1,7 +1,7 @@
 """One run of rebalance for one consumer (RebalanceImpl, RebalancePushImpl).
 
-Every consumer computes its own share from what it sees: the topic's queues by the route, and the members as one random
-broker of the topic knows them. Nobody compares the results.
+Every consumer computes its own share from its own view: the topic's queues by the route, and the members as listed by
+one random broker of the topic. The results are not compared.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, in_java_o
 
 
 async def try_rebalance(consumer: Consumer) -> bool:
-    """What the rebalance thread calls; a paused consumer does nothing and is asked again soon (tryRebalance)."""
+    """Rebalance unless the consumer is paused; return False to be called again soon (tryRebalance)."""
     return not consumer.paused and await do_rebalance(consumer)
 
 
@@ -114,10 +114,10 @@ async def get_rebalance_result_from_broker(consumer: Consumer, topic: str) -> bo
 async def message_queue_changed(
     consumer: Consumer, topic: str, mq_all: AbstractSet[MessageQueue] | None, mq_divided: AbstractSet[MessageQueue]
 ) -> None:
-    """Tell the brokers and the user (messageQueueChanged).
+    """Update subscription version and thresholds, send heartbeats, and call the user's listener (messageQueueChanged).
 
     The subscription's new version is the time: a broker that has not had the heartbeat yet refuses pulls with it
-    (SUBSCRIPTION_NOT_LATEST), and a clock set back makes it older than what the broker has.
+    (SUBSCRIPTION_NOT_LATEST), and a clock set back makes it older than the version that the broker has.
     """
     if consumer.config.kind is not ConsumerKind.PUSH:
         with suppress(Exception):  # these consumers log what the user's listener throws

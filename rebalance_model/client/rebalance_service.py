@@ -1,7 +1,7 @@
 """When a client instance rebalances (RebalanceService): one thread for all its groups.
 
-A state machine of the thread's waits. The driver sleeps until `due`, calls `wake`, rebalances if told to, and reports
-the end by `done`:
+A state machine of the thread's waits. The driver sleeps until `due`, calls `wake`, rebalances if that returns True, and
+reports the end by `done`:
 
     wait ≤ 20 s or wakeup ─► less than 1 s since the last end? ─► wait the rest
                                         └► rebalance ─► wait 20 s, or 1 s if a group is not balanced
@@ -30,7 +30,7 @@ class RebalanceService:
 
     @property
     def due(self) -> int:
-        """When the wait ends if nobody wakes the thread; a wakeup that is pending counts as the beginning of time."""
+        """When the wait ends without a wakeup (milliseconds); 0 or less while a wakeup is pending."""
         return 0 if self._notified else self._wait_until
 
     def wakeup(self) -> None:
@@ -38,7 +38,7 @@ class RebalanceService:
         self._notified = True
 
     def wake(self, now: int) -> bool:
-        """The wait has ended.
+        """End the wait.
 
         Returns:
             Whether to rebalance now. If not, the thread waits again until `due`.
@@ -51,7 +51,7 @@ class RebalanceService:
         return True
 
     def done(self, now: int, *, balanced: bool) -> None:
-        """The rebalance has ended; the thread waits until `due`."""
+        """Record the end of a rebalance; the thread then waits until `due`."""
         self._last_rebalance = now
         self._wait_until = now + (WAIT_INTERVAL if balanced or not self._paced else MIN_INTERVAL)
 

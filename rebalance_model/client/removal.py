@@ -1,8 +1,9 @@
-"""How a client gives a queue up (removeUnnecessaryMessageQueue).
+"""How a client removes a queue (removeUnnecessaryMessageQueue).
 
-An ordered queue must not be unlocked while a listener is at it: another client would start, and the order would break.
-5.x keeps such a queue, dropped, and tries again at every rebalance; 20 s after its last lock it gives it up all the
-same. So a queue that comes back meanwhile is a zombie: it stands in the table, dropped, and nobody consumes it.
+An ordered queue must not be unlocked while its listener runs: another client would start, and the order would break.
+5.x keeps such a queue in the table, dropped, and tries again at every rebalance; 20 s after its last lock it removes
+the queue regardless. So a queue that is assigned again meanwhile is a zombie: it is in the table, dropped, and not
+consumed.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ LISTENER_WAIT_4_9 = 1_000
 async def remove_unnecessary_message_queue(
     consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue
 ) -> bool:
-    """Commit what was consumed and let the queue go.
+    """Commit the offset and remove the queue.
 
     Returns:
         False: a listener is at it, the queue stays in the table.
@@ -44,7 +45,7 @@ async def remove_unnecessary_message_queue(
 
 
 async def remove_process_queue(consumer: Consumer, queue: MessageQueue) -> None:
-    """Let a queue go whose offset was mended (removeProcessQueue); out of the table even while a listener is at it."""
+    """Remove a queue whose offset was corrected (removeProcessQueue), even while its listener runs."""
     process_queue = consumer.process_queue_table.pop(queue, None)
     if process_queue is not None:
         process_queue.dropped = True
@@ -52,7 +53,7 @@ async def remove_process_queue(consumer: Consumer, queue: MessageQueue) -> None:
 
 
 async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-    """Since 5.2 (tryRemoveOrderMessageQueue)."""
+    """Unlock the queue, or drop it 20 s after its last lock: since 5.2 (tryRemoveOrderMessageQueue)."""
     force = process_queue.dropped and consumer.host.now() > process_queue.last_lock_timestamp + UNLOCK_DELAY
     if not force and not await _stop_listeners(consumer, process_queue, LISTENER_WAIT):
         return False
@@ -66,7 +67,7 @@ async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queu
 
 
 async def _unlock_or_delay(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-    """Until 5.1 (unlockDelay)."""
+    """Unlock the queue now, or after a delay while its listener runs: until 5.1 (unlockDelay)."""
     if not await _stop_listeners(consumer, process_queue, LISTENER_WAIT_4_9):
         return False
     if process_queue.has_temp_message:
@@ -82,7 +83,7 @@ async def _unlock_now(consumer: Consumer, queue: MessageQueue) -> None:
 
 
 async def _stop_listeners(consumer: Consumer, process_queue: ProcessQueue, timeout: int) -> bool:
-    """Take the write side of the queue's lock, waiting for a running listener at most so long."""
+    """Take the write lock, waiting for a running listener for at most `timeout` milliseconds."""
     if process_queue.consume_lock.try_write():
         return True
     await consumer.host.released(process_queue.consume_lock, timeout)

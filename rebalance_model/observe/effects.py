@@ -1,4 +1,4 @@
-"""What the observer concludes: each effect is one row of one derived table (design.md §6).
+"""What the observer concludes: each effect is one row of one derived table.
 
 Times are epoch milliseconds on the timeline (`engine.ordering`). ``cause`` names the event behind a row as
 ``source_id|key|seq``: the same in a replay, from files or from Kafka; empty where time alone shows it. Every effect can
@@ -38,7 +38,7 @@ class AssignmentChange(Effect, frozen=True, kw_only=True):
     client_id: str
     action: Literal["ASSIGNED", "RELEASED"]
     evidence: str
-    """What showed it: a stable code, see `observe.ownership`."""
+    """What showed it: a stable code, see `observe.group.ownership`."""
     expected_owner: str | None
     """Whom the declared strategy names at this instant; None where that is not known."""
     rebalance_id: str
@@ -122,9 +122,9 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     health: Health
     health_reason: str
     coverage: str
-    """What telemetry was there to judge by: JSON, see `observe.coverage`."""
+    """What telemetry was there to judge by: JSON, see `observe.rules.coverage`."""
     corrections: tuple[str, ...] = ()
-    """What polls corrected in the view rebuilt from events since the last row, and why: see `observe.corrections`."""
+    """What polls corrected in the view rebuilt from events since the last row: see `observe.polls.corrections`."""
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):
@@ -199,7 +199,7 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     asked: int | None
     interval_ms: int
     """Within what time the next row of this kind is due for each queue that is in it: the spacing of the last two
-    answers; for what is said only when it changes `progress.REPEATED_AFTER`, or more. Older than two of them is
+    answers; for what is said only when it changes `progress.state.REPEATED_AFTER`, or more. Older than two of them is
     stale."""
     source: Literal["POLL", "HOOK"]
     kind: str

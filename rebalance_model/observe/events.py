@@ -1,4 +1,4 @@
-"""The telemetry events: the contract between every part (design.md §3).
+"""The telemetry events: the contract between the sources, the log and the observer.
 
 One JSON object a line or a Kafka value; ``type`` is the tag; times are epoch milliseconds. An event that exists
 is valid: fields are checked when it is decoded. Unknown fields are ignored, so that a newer source may say more

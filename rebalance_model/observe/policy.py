@@ -41,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lock_interval: Natural = 20_000
     """rocketmq.client.rebalance.lockInterval: how often a client renews its locks."""
     broker_lock_max_live_time: Natural = 60_000
-    """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to whoever asks."""
+    """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to the next client that asks."""
     pull_max_idle_time: Natural = 120_000
     """rocketmq.client.pull.pullMaxIdleTime: longer without a pull, and the client throws the queue away."""
     pull_threshold_for_queue: Natural = 1_000
@@ -57,7 +57,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     channel_expired_after: Natural = 130_000
     """The broker's channelExpiredTimeout and one channelScanInterval: a channel without a heartbeat is gone by then."""
     moved_within: Natural = 300_000
-    """A queue whose commit advanced within so long is in use: nobody there to say what waits, it is worth a warning."""
+    """A queue whose commit advanced within so long is in use: if no client shows what waits, that is a warning."""
     orphaned_critical_after: Natural = 30_000
     """A queue with messages that the lock of a client that is gone keeps waiting for longer is critical."""
     lock_contended_after: Natural = 50_000
@@ -79,7 +79,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     assignment_settled_after: Natural = 60_000
     """So long after the last change every owner is where the strategy puts it."""
     stalled_open_after: Natural = 30_000
-    """A concurrent queue that is stuck is told so much later than an ordered one: it has no order to keep."""
+    """How much later than an ordered queue a concurrent one is reported: it has no order to keep."""
     allocate_strategy: str = ""
     """The strategy's name (AllocateMessageQueueStrategy.getName), where the clients' class does not say it: AVG,
     AVG_BY_CIRCLE or CONSISTENT_HASH."""
@@ -88,7 +88,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     clock_skew: Natural = 5_000
     """A clock that is further off the collector's is wrong."""
     clock_skew_after: Natural = 60_000
-    """How long a clock must be wrong before it is told."""
+    """How long a clock must be wrong before it is reported."""
     clear_after: Natural = 60_000
     """How long a source, a broker or its locks must be well again before that is over: what comes and goes within so
     long is one incident."""

@@ -1,6 +1,6 @@
-"""One broker: RocketMQ's own tables and processors (`rebalance_model.broker`) behind connections, with timers.
+"""A simulated broker: the tables and processors of `rebalance_model.broker` behind connections, with timers.
 
-Every question is a method that takes the channel on which it came and answers at once, or raises BrokerError. Long
+Every request is a method that takes the channel on which it came and answers at once, or raises BrokerError. Long
 polling is in `pull_hold`.
 """
 
@@ -32,14 +32,14 @@ RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1
 
 
 class RuntimeInfo(NamedTuple):
-    """When a broker booted, and what its clock shows, cut to a second since then (StoreStatsService)."""
+    """A broker's boot time and its clock, in epoch milliseconds; whole seconds since the boot (StoreStatsService)."""
 
     boot_time: int
     now: int
 
 
 class Broker:
-    """A master without slaves."""
+    """A simulated master without slaves."""
 
     def __init__(self, name: str, clock: Clock, world: World) -> None:
         self.name = name
@@ -53,11 +53,11 @@ class Broker:
         self.offsets = ConsumerOffsetManager()
         self.groups = SubscriptionGroupManager()
         self.notify_loss = 0.0
-        """How much of what it tells its members is lost, 0 to 1."""
+        """The share of its notifications that is lost, 0 to 1."""
         self._boots = 0
 
     def start(self) -> None:
-        """Boot: members and locks are in memory alone, offsets and configurations have outlived the last run."""
+        """Boot: members and locks start empty; offsets and configurations are kept from the last run."""
         scheduler = self.world.scheduler
         self.up = True
         self._boots += 1
@@ -76,7 +76,7 @@ class Broker:
         self.hook.booted(self)
 
     def stop(self) -> None:
-        """Shut down, as for an upgrade; a broker that is up."""
+        """Shut down cleanly, as for an upgrade; the broker must be up."""
         self.up = False
         self.world.name_server.unregister(self.name)
         self.world.truth.unlocks_all(self.world.true_ms, self.name)
@@ -85,13 +85,13 @@ class Broker:
         self.hook.stopped()
 
     def runtime_info(self, collector: str, asked: int) -> RuntimeInfo:
-        """GET_BROKER_RUNTIME_INFO; the collector's question carries its source_id and its time."""
+        """Answer GET_BROKER_RUNTIME_INFO; the request carries the collector's source_id and its time."""
         self.hook.get_broker_runtime_info(collector, asked)
         now = self.clock.now()
         return RuntimeInfo(self.boot_time, now - (now - self.boot_time) % 1_000)
 
     def add_queues(self, topic: str, queues: int, log: Callable[[int], MessageLog]) -> None:
-        """Give a topic so many queues; those that it has keep their messages, those that go get no more."""
+        """Set a topic's number of queues; remaining queues keep their messages, removed queues get no more."""
         for queue_id in range(self.topics.get(topic, 0), queues):
             self.logs.setdefault(MessageQueue(topic, self.name, queue_id), log(queue_id))
         for queue_id in range(queues, self.topics.get(topic, 0)):
@@ -103,7 +103,7 @@ class Broker:
             self.world.name_server.register(topic, self.name, queues)
 
     def accept(self, channel: Channel) -> None:
-        """A client connects."""
+        """Accept a client's connection, or close it if the broker is down."""
         if not self.up:
             self.world.network.close_at_broker(channel)
             return
@@ -112,13 +112,13 @@ class Broker:
         self.world.scheduler.after(CHANNEL_IDLE, partial(self._look_for_idleness, channel))
 
     def channel_closed(self, channel: Channel) -> None:
-        """A connection ended (ClientHousekeepingService)."""
+        """Remove a connection that has ended (ClientHousekeepingService)."""
         channel.open_at_broker = False
         del self.channels[channel.name]
-        self._tell(self.manager.do_channel_close_event(channel.name).events)
+        self._notify(self.manager.do_channel_close_event(channel.name).events)
 
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
-        """HEART_BEAT."""
+        """Answer HEART_BEAT."""
         now = self.clock.now()
         for data in heartbeat.consumer_data_set:
             known = self.manager.consumer_table.get(data.group_name)
@@ -129,16 +129,16 @@ class Broker:
             retry = f"{RETRY_TOPIC_PREFIX}{group}"
             if retry not in self.topics:
                 self.add_queues(retry, 1, lambda _: RetryLog())
-        self._tell(reply.events)
+        self._notify(reply.events)
         self.hook.heart_beat(channel, heartbeat, language, version)
 
     def unregister_client(self, channel: Channel, client_id: str, group: str) -> None:
-        """UNREGISTER_CLIENT."""
-        self._tell(self._clients.unregister_client(channel.name, client_id, group).events)
+        """Answer UNREGISTER_CLIENT."""
+        self._notify(self._clients.unregister_client(channel.name, client_id, group).events)
         self.hook.unregister_client(channel, group, client_id)
 
     def consumer_ids(self, channel: Channel, group: str) -> tuple[str, ...]:
-        """GET_CONSUMER_LIST_BY_GROUP."""
+        """Answer GET_CONSUMER_LIST_BY_GROUP."""
         known = self._members.get(group)
         if known is None:
             response = self._consumers.get_consumer_list_by_group(group)
@@ -152,7 +152,7 @@ class Broker:
     def lock_batch_mq(
         self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> frozenset[MessageQueue]:
-        """LOCK_BATCH_MQ."""
+        """Answer LOCK_BATCH_MQ."""
         granted = self.locks.try_lock_batch(group, queues, client_id, self.clock.now())
         for queue in granted:
             self.world.truth.locks(self.world.true_ms, group, client_id, queue)
@@ -160,7 +160,7 @@ class Broker:
         return frozenset(granted)
 
     def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
-        """UNLOCK_BATCH_MQ."""
+        """Answer UNLOCK_BATCH_MQ."""
         self.locks.unlock_batch(group, queues, client_id)
         for queue in queues:
             if queue not in self.locks.mq_lock_table.get(group, ()):
@@ -168,7 +168,7 @@ class Broker:
         self.hook.unlock_batch_mq(channel, group, client_id, queues)
 
     def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue) -> int:
-        """QUERY_CONSUMER_OFFSET; what a queue ever got is still there, and in memory."""
+        """Answer QUERY_CONSUMER_OFFSET; all messages of a queue are still stored, and in memory."""
         self.pulls.catch_up_with(group, queue)
         response = self._consumers.query_consumer_offset(group, queue, min_offset=0, zero_in_memory=True)
         self.hook.query_consumer_offset(channel, group, queue, response.code)
@@ -179,7 +179,7 @@ class Broker:
     def update_consumer_offsets(
         self, channel: Channel, group: str, offsets: Iterable[tuple[MessageQueue, int]]
     ) -> None:
-        """UPDATE_CONSUMER_OFFSET, of each queue in turn; one that changes nothing is passed over if nobody listens."""
+        """Answer UPDATE_CONSUMER_OFFSET for each queue; skip unchanged offsets if the hook does not report them."""
         for queue, offset in offsets:
             self.pulls.catch_up_with(group, queue)
             stored = self.offsets.query_offset(group, queue.topic, queue.queue_id)
@@ -190,15 +190,15 @@ class Broker:
             self.hook.update_consumer_offset(channel, group, queue, offset, response.code)
 
     def max_offset(self, _: Channel, queue: MessageQueue) -> int:
-        """GET_MAX_OFFSET."""
+        """Answer GET_MAX_OFFSET."""
         return self._log(queue).max_offset(self.world.scheduler.now)
 
     def search_offset(self, _: Channel, queue: MessageQueue, timestamp: int) -> int:
-        """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time, by this broker's clock."""
+        """Answer SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time (broker's clock, ms)."""
         return self._log(queue).max_offset(self.clock.true_time(timestamp) - 1)
 
     def send_message_back(self, _: Channel, group: str, reconsume_times: int, delay_level: int) -> None:
-        """CONSUMER_SEND_MSG_BACK: the message comes again, by the retry topic; what has had its tries is dropped."""
+        """Answer CONSUMER_SEND_MSG_BACK: deliver again by the retry topic, or drop after the last attempt."""
         queue = MessageQueue(f"{RETRY_TOPIC_PREFIX}{group}", self.name, 0)
         log = self.logs.get(queue)
         if isinstance(log, RetryLog) and delay_level >= 0 and reconsume_times < len(RETRY_DELAYS):
@@ -217,7 +217,7 @@ class Broker:
         if boot != self._boots or not self.up:
             return
         outcome = self.manager.scan_not_active_channel(self.clock.now())
-        self._tell(outcome.events)
+        self._notify(outcome.events)
         for name in outcome.closing:
             channel = self.channels[name]
             self.world.network.close_at_broker(channel)
@@ -234,12 +234,12 @@ class Broker:
             self.world.network.close_at_broker(channel)
             self.channel_closed(channel)
 
-    def _tell(self, events: Iterable[AnyConsumerGroupEvent]) -> None:
-        """Pass on what happened to a group to those of its members whom the message reaches."""
+    def _notify(self, events: Iterable[AnyConsumerGroupEvent]) -> None:
+        """Notify the members of changed groups, except where the notification is lost."""
         for event in events:
             if not isinstance(event, Register):
                 self._members.pop(event.group, None)
-        for told in self._listener.handle(events):
-            channel = self.channels.get(told.channel)
+        for notification in self._listener.handle(events):
+            channel = self.channels.get(notification.channel)
             if channel is not None and not (self.notify_loss and self.world.random.chance(self.notify_loss)):
                 self.world.network.down(channel, channel.client.notified)

@@ -1,7 +1,7 @@
-"""A client process: one push consumer of the model, its timers and its threads (MQClientInstance).
+"""A simulated client process: one push consumer of the model, its timers and its threads (MQClientInstance).
 
-Everything that the consumer does is `rebalance_model.client`'s; this gives it a clock, threads and a network, and
-starts each timer with RocketMQ's own delay and period.
+`rebalance_model.client` does the consumer's work; this module provides a clock, threads and a network, and starts each
+timer with RocketMQ's own delay and period.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.client.queue_locks import LOCK_INITIAL_DELAY, LOCK_INTERVAL
 from rebalance_model.client.rebalance_service import RebalanceService
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.simulation import client_answers
+from rebalance_model.simulation import client_responses
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections
 from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
@@ -43,7 +43,7 @@ NAME_SERVER_LATENCY = 1 * MS
 
 
 class OwnedQueues(dict[MessageQueue, ProcessQueue]):
-    """A process queue table that tells the truth of its changes."""
+    """A process queue table that records its changes in the truth."""
 
     def __init__(self, world: World, who: tuple[str, str]) -> None:
         super().__init__()
@@ -57,27 +57,27 @@ class OwnedQueues(dict[MessageQueue, ProcessQueue]):
         super().__setitem__(queue, process_queue)
 
     def pop(self, queue: MessageQueue, *default: None) -> ProcessQueue:  # type: ignore[override]  # the form in use
-        """Take a queue out."""
+        """Remove a queue."""
         self._sorted = None
         if queue in self:
             self._world.truth.disowns(self._world.true_ms, *self._who, queue)
         return super().pop(queue, *default)
 
     def in_order(self) -> list[MessageQueue]:
-        """The queues as a collector sorts them."""
+        """Return the queues in the order in which a collector sorts them."""
         if self._sorted is None:
             self._sorted = sorted(self, key=queue_order)
         return self._sorted
 
     def lose(self) -> None:
-        """The process ends."""
+        """Remove all queues when the process ends."""
         for queue in list(self):
             self.pop(queue)
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client is made."""
+    """Settings of one client process."""
 
     name: str
     config: ConsumerConfig
@@ -91,7 +91,7 @@ class ClientSettings:
 
 
 class Client:
-    """One run of a client process, from its start to its end. Implements `Host` and `ClientEnd`."""
+    """One run of a client process. Implements `Host` and `ClientEnd`."""
 
     def __init__(self, settings: ClientSettings, brokers: dict[str, Broker], world: World) -> None:
         self.name = settings.name
@@ -118,19 +118,19 @@ class Client:
         self.resting: dict[MessageQueue, QuietQueue] = {}
         self.waiting: dict[MessageQueue, QuietQueue] = {}
         """The queues whose pull waits at its broker, or did so last."""
-        self._properties = client_answers.properties(config)
+        self._properties = client_responses.properties(config)
         self.left_out = 0, 0
         """When the last two commits of the timer were left to the queues at rest."""
         self._rebalancing = RebalanceService(self.start_time)
         self._wakeup: Promise[None] = Promise()
         self._timer = 0
         self._paced = False
-        """The thread waits for the second to be over, and rebalances then: a wakeup would change nothing."""
+        """The thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
 
     # The process
 
     def start(self) -> None:
-        """Begin (DefaultMQPushConsumerImpl.start)."""
+        """Start the consumer (DefaultMQPushConsumerImpl.start)."""
         now, now_us = self.clock.now(), self._world.scheduler.now
         for topic, expression in {**self.settings.subscriptions, self.consumer.config.retry_topic: SUB_ALL}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
@@ -147,93 +147,96 @@ class Client:
         self.process.spawn(self._begin())
 
     def shutdown(self) -> None:
-        """End cleanly (DefaultMQPushConsumerImpl.shutdown)."""
+        """Stop cleanly (DefaultMQPushConsumerImpl.shutdown)."""
         self.wake()
         self.process.run(lambda: self.process.spawn(self._end()))
 
     def kill(self) -> None:
-        """End at once."""
+        """End the process at once."""
         self.wake()
         self.process.kill()
         self._connections.close()
         self.owned.lose()
 
     def freeze(self) -> None:
-        """Stand still, as in a long garbage collection."""
+        """Stop the process, as in a long garbage collection."""
         self.wake()
         self.process.freeze()
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue a frozen process."""
         self._connections.torn()
         self.process.thaw()
 
     def hang(self, queue_id: int) -> None:
-        """Its listener blocks."""
+        """Let the listener block."""
         self.wake()
         self.behaviour.hang(queue_id)
 
     def poison(self, queue_id: int) -> None:
-        """Its listener refuses one message."""
+        """Let the listener refuse one message."""
         self.wake()
         self.behaviour.poison(queue_id)
 
     def behave(self) -> None:
-        """Its listener is well again."""
+        """Let the listener work normally again."""
         self.behaviour.behave()
 
-    # Its queues at rest
+    # Queues at rest
 
     def wake(self) -> None:
-        """Something happens that may matter to them."""
+        """Simulate the queues at rest from now on, before an event that may concern them."""
         for quiet in list(self.resting.values()):
             quiet.wake()
 
     def catch_up(self) -> None:
-        """Somebody looks at them."""
+        """Bring the queues at rest to the present, before their state is read."""
         for quiet in list(self.resting.values()):
             quiet.catch_up()
 
-    # What brokers ask and tell
+    # Requests and notifications of brokers
 
     def notified(self) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED."""
+        """Handle NOTIFY_CONSUMER_IDS_CHANGED."""
         self.rebalance_later(0)
 
-    def running_info(self, tell: Callable[[client_answers.RunningInfo], None]) -> None:
-        """GET_CONSUMER_RUNNING_INFO; memory has the offset of every queue: it is learnt before the queue is taken."""
+    def running_info(self, reply: Callable[[client_responses.RunningInfo], None]) -> None:
+        """Answer GET_CONSUMER_RUNNING_INFO.
+
+        Memory has the offset of every queue, because it is read before the queue is added.
+        """
         self.catch_up()
         config = self.consumer.config
         offsets = self.consumer.offset_store.clone_offset_table(None)
-        tell(
-            client_answers.RunningInfo(
+        reply(
+            client_responses.RunningInfo(
                 orderly=config.orderly,
                 strategy=config.strategy.java_class,
                 start_time=self.start_time,
                 properties=self._properties,
-                subscriptions=client_answers.subscriptions(self.consumer.subscription_inner),
-                queues=tuple(client_answers.row(mq, self.owned[mq], offsets[mq]) for mq in self.owned.in_order()),
+                subscriptions=client_responses.subscriptions(self.consumer.subscription_inner),
+                queues=tuple(client_responses.row(mq, self.owned[mq], offsets[mq]) for mq in self.owned.in_order()),
             )
         )
 
-    # Its own connections
+    # Connections
 
     def connected(self, broker: str) -> None:
-        """A new connection tells its broker of the client at once, and who is back rebalances."""
+        """Send a heartbeat on a new connection, then rebalance."""
         self.process.after(0, lambda: self.process.spawn(self._come_back(broker)))
 
     def announce(self, broker: Broker, channel: Channel) -> None:
-        """The heartbeat of a connection that is then forgotten."""
+        """Send the heartbeat of a connection that the client then abandons."""
         self.brokers.announce(broker, channel)
 
     # Host
 
     def now(self) -> int:
-        """The client's own clock."""
+        """Return the client's clock; epoch milliseconds."""
         return self.clock.now()
 
     async def released(self, lock: ConsumeLock, timeout: int | None) -> None:
-        """Wait for a lock."""
+        """Wait for a lock, or for the timeout (milliseconds)."""
         free: Promise[None] = Promise()
         lock.waiting.append(partial(free.resolve, None))
         if timeout is not None:
@@ -241,18 +244,18 @@ class Client:
         await free
 
     def later(self, delay: int, task: Task) -> None:
-        """A task on another thread."""
+        """Run a task on another thread after a delay (milliseconds)."""
         self.process.after(delay * MS, lambda: self.process.spawn(task()))
 
     def pull_later(self, request: PullRequest, delay: int) -> None:
-        """The pull service."""
+        """Pass a request to the pull service after a delay (milliseconds)."""
         self.process.after(delay * MS, lambda: self.process.spawn(self._pull(request)))
 
     def pop_later(self, request: PopRequest, delay: int) -> None:
-        """Never asked for: only brokers give queues to be popped."""
+        """Do nothing: only brokers assign queues to be popped, and no simulated broker does."""
 
     def rebalance_later(self, delay: int) -> None:
-        """Wake the rebalance thread."""
+        """Wake the rebalance thread after a delay (milliseconds)."""
         if delay:
             self.process.after(delay * MS, partial(self.rebalance_later, 0))
         elif not self._paced:
@@ -262,7 +265,7 @@ class Client:
     def message_queue_changed(
         self, topic: str, mq_all: AbstractSet[MessageQueue] | None, mq_divided: AbstractSet[MessageQueue]
     ) -> None:
-        """No user listens."""
+        """Do nothing: the simulation has no MessageQueueListener."""
 
     # Threads and timers
 
@@ -286,7 +289,7 @@ class Client:
         self.process.spawn(self._at_fixed_rate(timer, task))
 
     async def _at_fixed_rate(self, timer: tuple[int, int], task: Callable[[], Awaitable[None]]) -> None:
-        """ScheduledExecutorService.scheduleAtFixedRate: what could not run in time is made up for, in a burst."""
+        """Run a task at a fixed rate; late runs follow in a burst (ScheduledExecutorService.scheduleAtFixedRate)."""
         first, period = timer
         due = self._world.scheduler.now + first * MS
         while True:
@@ -295,7 +298,7 @@ class Client:
             due += period * MS
 
     async def _rebalance_thread(self) -> None:
-        """RebalanceService.run."""
+        """Run the rebalance thread (RebalanceService.run)."""
         service = self._rebalancing
         while True:
             while service.due > self.clock.now():
@@ -306,7 +309,7 @@ class Client:
                 service.done(self.clock.now(), balanced=balanced)
 
     def _wakeup_or(self, due: int) -> Promise[None]:
-        """Wait for a wakeup, or a time. One timer for each time: many wakeups come while it is waited for."""
+        """Wait for a wakeup or a time (microseconds); wakeups before that time share one timer."""
         self._wakeup = Promise()
         if due != self._timer:
             self._timer = due
@@ -317,7 +320,7 @@ class Client:
         self._wakeup.resolve(None)
 
     async def _update_routes(self) -> None:
-        """Ask the name server for the topics' routes (updateTopicRouteInfoFromNameServer)."""
+        """Request the topics' routes from the name server (updateTopicRouteInfoFromNameServer)."""
         await self.process.sleep_until(self._world.scheduler.now + NAME_SERVER_LATENCY)
         if self.settings.cut_from_name_server():
             return
@@ -340,7 +343,7 @@ class Client:
             self.process.after(0, quiet.settle)
 
     def _persist_at(self, due: int, period: int) -> None:
-        """At a fixed rate, too. Where all queues are at rest, their commits are theirs to compute (`quiet_queue`)."""
+        """Commit at a fixed rate; if all queues are at rest, they compute the commits later (`quiet_queue`)."""
 
         def persist() -> None:
             if len(self.resting) == len(self.owned):
@@ -352,7 +355,7 @@ class Client:
         self._world.scheduler.at(due, partial(self.process.run, persist))
 
     async def _pull(self, request: PullRequest) -> None:
-        """One round of the pull service (PullMessageService)."""
+        """Run one round of the pull service (PullMessageService)."""
         pull = await pull_message(self.consumer, request)
         if not isinstance(pull, Pull):
             return

@@ -1,4 +1,4 @@
-"""A cluster as a scenario describes it, and its time."""
+"""The simulated cluster that a scenario describes, and its time."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from rebalance_model.simulation.message_log import MessageLog, SteadyLog
 from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.network import Network
 from rebalance_model.simulation.poll_collector import PollCollector
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import ConsumerSpec, GroupSpec, Scenario, ScenarioError, TopicSpec
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock, Scheduler
 from rebalance_model.simulation.shared_strategy import SharedStrategy
@@ -25,12 +25,12 @@ from rebalance_model.simulation.world import World
 START = 1_800_000_000_000
 """When every scenario begins; epoch milliseconds."""
 BROKERS_FIRST = 2 * SECOND
-"""Consumers and collectors start so long after the brokers."""
+"""The delay of consumers and collectors after the brokers; microseconds."""
 NAME_SERVER = "name server"
 
 
 class Cluster:
-    """Runs a scenario. What is done to it meanwhile is `story`'s."""
+    """A cluster that runs a scenario; `story` applies the scenario's steps to it."""
 
     def __init__(self, scenario: Scenario, seed: int, sink: Sink, *, hook: bool = True, poll: bool = True) -> None:
         scheduler, random = Scheduler(START * MS), SplitMix64(seed)
@@ -59,21 +59,21 @@ class Cluster:
 
     @property
     def seconds(self) -> float:
-        """How long the scenario has run."""
+        """Seconds since the start of the scenario."""
         return self.world.scheduler.now / SECOND - START / 1000
 
     def run_until(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time to `seconds` after the start."""
         self.world.scheduler.run_until(START * MS + round(seconds * SECOND))
         for client in self.clients.values():
             client.catch_up()
 
     def at(self, seconds: float, call: Callable[[], object]) -> None:
-        """Do something when its time comes."""
+        """Call a function at `seconds` after the start."""
         self.world.scheduler.at(START * MS + round(seconds * SECOND), call)
 
     def end(self) -> None:
-        """Stop the collectors cleanly, those in the brokers too: each sends its last tick."""
+        """Stop the collectors cleanly, the hooks in the brokers included: each sends its last tick."""
         if self.collector is not None:
             self.collector.end()
         for broker in self.brokers.values():
@@ -81,7 +81,7 @@ class Cluster:
                 broker.hook.stopped()
 
     def owners(self, group: str) -> dict[MessageQueue, list[str]]:
-        """Who really has which queue, by the consumers' names; the retry topic is left out."""
+        """Return the true owners of each queue, as consumer names; the retry topic is left out."""
         owners: dict[MessageQueue, list[str]] = {}
         for name, client in sorted(self.clients.items()):
             for queue in client.owned if client.consumer.config.group == group else ():
@@ -89,19 +89,19 @@ class Cluster:
         return {queue: owners[queue] for queue in sorted(owners, key=queue_order) if not queue.is_retry}
 
     def start_client(self, name: str, group: GroupSpec, spec: ConsumerSpec | None = None) -> None:
-        """Start a consumer of a group; as the group's are, if nothing else is said.
+        """Start a consumer of a group, with the group's settings unless others are given.
 
         Raises:
             ScenarioError: it runs already.
         """
-        if name in self.clients and self.clients[name].process.life is not Life.DEAD:
+        if name in self.clients and self.clients[name].process.state is not ProcessState.DEAD:
             raise ScenarioError(f"{name} runs already at {self.seconds:.0f} s")
         self._start(self._settings(name, group, spec or group))
 
     def start_again(self, name: str) -> None:
-        """Start a consumer that has ended, as it was."""
+        """Start a consumer that has ended, with its former settings."""
         old = self.clients[name].settings
-        if self.clients[name].process.life is Life.DEAD:  # else it could not even be ended
+        if self.clients[name].process.state is ProcessState.DEAD:  # else it could not even be ended
             self._start(old)
 
     def _start(self, settings: ClientSettings) -> None:
@@ -109,18 +109,18 @@ class Cluster:
         client.start()
 
     def client(self, name: str) -> Client:
-        """A consumer that runs, frozen or not.
+        """Return a consumer that runs, frozen or not.
 
         Raises:
             ScenarioError: there is none of that name.
         """
         client = self.clients.get(name)
-        if client is None or client.process.life is Life.DEAD:
+        if client is None or client.process.state is ProcessState.DEAD:
             raise ScenarioError(f"no consumer {name} runs at {self.seconds:.0f} s")
         return client
 
     def broker(self, name: str) -> Broker:
-        """A broker that is up.
+        """Return a broker that is up.
 
         Raises:
             ScenarioError: it is down.
@@ -130,16 +130,16 @@ class Cluster:
         return self.brokers[name]
 
     def start_collector(self) -> None:
-        """Start a poll collector that asks its first round now."""
+        """Start a poll collector; its first round begins now."""
         self.collector = self._poll()
 
     def set_queues(self, topic: str, queues: int) -> None:
-        """Give a topic so many queues on each broker."""
+        """Set a topic's number of queues on each broker."""
         for place, broker in enumerate(self.brokers.values()):
             broker.add_queues(topic, queues, partial(self._log, self.topics[topic], place))
 
     def _log(self, topic: TopicSpec, place: int, queue_id: int) -> MessageLog:
-        """The messages of a new queue: it gets its share of the topic's, at its turn."""
+        """Return the messages of a new queue: its share of the topic's rate, in turn with the other queues."""
         if not topic.messages_per_second:
             return SteadyLog(0, None)
         period = round(SECOND * topic.queues * len(self.brokers) / topic.messages_per_second)

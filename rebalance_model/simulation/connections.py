@@ -1,7 +1,7 @@
-"""A client's connections to its brokers, and its questions over them (NettyRemotingClient).
+"""A client's connections to its brokers, and its requests over them (NettyRemotingClient).
 
-A question that is not answered in time closes its connection (closeSocketIfTimeout), and every new connection tells
-the broker of the client at once (MQClientInstance's ChannelEventListener).
+A request that is not answered in time closes its connection (closeSocketIfTimeout), and on every new connection the
+client sends a heartbeat at once (MQClientInstance's ChannelEventListener).
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ CONNECT_TIMEOUT = 3_000 * MS
 
 
 class ConnectingClient(ClientEnd, Protocol):
-    """Whose connections they are."""
+    """The client that owns the connections."""
 
     def connected(self, broker: str) -> None:
-        """There is a new connection to a broker."""
+        """Handle a new connection to a broker."""
 
     def announce(self, broker: Broker, channel: Channel) -> None:
-        """A heartbeat, at the broker."""
+        """Send a heartbeat at the broker."""
 
 
 class Connections:
@@ -42,46 +42,47 @@ class Connections:
         self._torn: set[str] = set()
 
     def ask(self, broker: str, question: Question[T], timeout: int) -> Promise[T]:
-        """Ask a broker; BrokerError after the timeout (milliseconds), or as soon as there can be no answer."""
+        """Send a request; reject with BrokerError after `timeout` milliseconds, or once no answer can come."""
         promise: Promise[T] = Promise()
         channel = self._channel_for(broker, promise)
         if channel is not None:
             deadline = self._world.scheduler.now + timeout * MS
-            if not self._world.network.up(channel, partial(self._answer, channel, question, promise, deadline)):
+            answer = partial(question, self._brokers[broker], channel)
+            if not self._world.network.up(channel, partial(self._answer, channel, answer, promise, deadline)):
                 self._give_up_at(deadline, channel, promise)
         return promise
 
     def send(self, broker: str, question: Question[None]) -> None:
-        """Tell a broker something, one-way."""
+        """Send a one-way request."""
         channel = self._channel(broker)
         if channel is not None:
-            self._world.network.up(channel, partial(question, channel.broker, channel))
+            self._world.network.up(channel, partial(question, self._brokers[broker], channel))
 
     def pull(self, broker: str, begin: Callable[[Broker, Channel, "Outcome[T]"], None]) -> Promise[T]:
-        """Ask a broker that answers when it likes, by calling what it is given."""
+        """Send a request that the broker answers later through a callback."""
         promise: Promise[T] = Promise()
         channel = self._channel_for(broker, promise)
         if channel is not None:
             outcome = partial(self._reply, channel, promise)
-            self._world.network.up(channel, partial(begin, channel.broker, channel, outcome))
+            self._world.network.up(channel, partial(begin, self._brokers[broker], channel, outcome))
         return promise
 
     def torn(self) -> None:
-        """The process was frozen: what its broker has closed meanwhile is connected anew by many threads at once.
+        """Mark connections that brokers closed while the process was frozen: several threads then reconnect at once.
 
         One of them wins; the channel of another one is left over, registered by its own first heartbeat and never used
-        again. So the client stands twice on that broker until the scan removes it (seen on a real 5.4.0, each time).
+        again. So the broker lists the client twice until the scan removes the channel (seen each time on a real 5.4.0).
         """
         self._torn = {name for name, channel in self._channels.items() if not channel.open_at_broker}
 
     def close(self) -> None:
-        """Close all, as a clean end or the kernel of a killed process does."""
+        """Close all connections, as a clean end or the kernel of a killed process does."""
         for channel in self._channels.values():
             self._world.network.close_at_client(channel)
         self._channels.clear()
 
     def _channel_for(self, broker: str, promise: Promise[T]) -> Channel | None:
-        """The connection over which an answer is waited for; None where none can be made, so none will come."""
+        """Return the connection on which an answer is awaited; None if none can be made, so no answer will come."""
         channel = self._channel(broker)
         if channel is None:
             self._fail_to_connect(broker, promise)
@@ -90,7 +91,7 @@ class Connections:
         return channel
 
     def _channel(self, broker: str) -> Channel | None:
-        """An open connection; None where none can be made."""
+        """Return an open connection; None if none can be made."""
         channel = self._channels.get(broker)
         if channel is not None and channel.open_at_client:
             return channel
@@ -106,22 +107,22 @@ class Connections:
         return channel
 
     def _fail_to_connect(self, broker: str, promise: Promise[T]) -> None:
-        """Refused at once, or no answer to the SYN."""
+        """Reject a request at once if the connection is refused, or after the timeout if the network is cut."""
         cut = self._world.network.is_cut(self._client.name, broker)
         error = BrokerError(f"connect to {broker} failed")
         self._client.process.after(CONNECT_TIMEOUT if cut else LATENCY_MAX, partial(promise.reject, error))
 
-    def _answer(self, channel: Channel, question: Question[T], promise: Promise[T], deadline: int) -> None:
-        """At the broker."""
+    def _answer(self, channel: Channel, question: Callable[[], T], promise: Promise[T], deadline: int) -> None:
+        """Compute the answer at the broker, and send it."""
         try:
-            outcome: Call = partial(promise.resolve, question(channel.broker, channel))
+            outcome: Call = partial(promise.resolve, question())
         except BrokerError as error:
             outcome = partial(promise.reject, error)
         if not self._world.network.down(channel, partial(_settle, channel, promise, outcome)):
             self._give_up_at(deadline, channel, promise)
 
     def _reply(self, channel: Channel, promise: Promise[T], answer: T | BrokerError) -> None:
-        """At the broker."""
+        """Send a later answer from the broker."""
         outcome: Call = (
             partial(promise.reject, answer) if isinstance(answer, BrokerError) else partial(promise.resolve, answer)
         )

@@ -1,4 +1,4 @@
-"""Stamps events as a source does: one sequence for each key, and a time that never falls."""
+"""Stamp events as a source does: one sequence for each key, and a time that never falls."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Sink = Callable[[AnyEvent], None]
 
 
 class Stamp(TypedDict):
-    """The fields that every event has."""
+    """The fields of every event."""
 
     time: int
     cluster: str
@@ -23,13 +23,13 @@ class Stamp(TypedDict):
 
 
 class GroupStamp(Stamp):
-    """... and every event of a group."""
+    """The fields of every event of a group."""
 
     group: str
 
 
 class Emitter:
-    """One incarnation of a source. What is stamped is to be emitted at once."""
+    """One incarnation of a source; a stamped event must be emitted before the next stamp."""
 
     def __init__(self, instance: str, clock: Clock, sink: Sink) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class Emitter:
         self.emit = sink
 
     def stamp(self, broker: str = "") -> Stamp:
-        """A broadcast's."""
+        """Return the stamp of a broadcast."""
         return Stamp(
             time=self._clock.now(),
             cluster=CLUSTER,
@@ -49,7 +49,7 @@ class Emitter:
         )
 
     def group_stamp(self, group: str, broker: str = "") -> GroupStamp:
-        """That of a group's event."""
+        """Return the stamp of a group's event."""
         return GroupStamp(
             time=self._clock.now(),
             cluster=CLUSTER,

@@ -1,4 +1,4 @@
-"""What a hook in the broker makes of its calls: the exact events, and pulls summed by second (design.md, 3)."""
+"""The hook's collector in the simulation: one event for each call, but pulls summed by second (`observe.events`)."""
 
 from collections.abc import Collection
 from functools import partial
@@ -25,10 +25,9 @@ from rebalance_model.observe.events import (
     UnregisterClient,
     UpdateConsumerOffset,
 )
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client_answers import subscriptions
+from rebalance_model.simulation.client_responses import subscriptions
 from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
-from rebalance_model.simulation.hook import BrokerHook
+from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.scheduler import SECOND, Clock
 
@@ -49,7 +48,7 @@ class _Sum(msgspec.Struct):
 
 
 class HookCollector(BrokerHook):
-    """The hook of one broker; each boot of the broker is an incarnation of its own."""
+    """The hook of one broker; each boot of the broker is a separate incarnation."""
 
     wants_pulls: ClassVar[bool] = True
 
@@ -62,7 +61,7 @@ class HookCollector(BrokerHook):
         self._lost: list[int] = []
         """When what did not get onto the disk was stamped."""
 
-    def booted(self, broker: Broker) -> None:
+    def booted(self, broker: HookedBroker) -> None:
         """Begin an incarnation."""
         self._broker = broker.name
         self._logs = broker.logs
@@ -77,20 +76,20 @@ class HookCollector(BrokerHook):
         broker.world.scheduler.after(SECOND, partial(self._tick, broker, broker.boot_time))
 
     def stopped(self) -> None:
-        """End the incarnation with everything that it has."""
+        """End the incarnation; send pending sums and a last tick."""
         self._send_tick(end=True)
 
     def disk(self, *, full: bool) -> None:
-        """While the disk is full, what is to be written is lost, numbers included; the tick after that says so."""
+        """Set whether the disk is full: events are then lost with their sequence numbers; a later event reports it."""
         self._disk_full = full
 
     def get_broker_runtime_info(self, collector: str, asked: int) -> None:
-        """A collector's question: what its clock showed, and what this one shows."""
+        """Report the collector's clock from its request, and this broker's clock."""
         stamp = self._emitter.stamp(self._broker)
         self._emitter.emit(ClockSeen(**stamp, collector=collector, asked=asked, seen=stamp["time"]))
 
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
-        """One event for each group."""
+        """Report a heartbeat: one event for each group."""
         for data in heartbeat.consumer_data_set:
             self._emitter.emit(
                 HeartBeat(
@@ -109,11 +108,11 @@ class HookCollector(BrokerHook):
             )
 
     def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:
-        """A member leaves."""
+        """Report that a member leaves."""
         self._emitter.emit(UnregisterClient(**self._stamp(group), client_id=client_id, channel=channel.name))
 
     def get_consumer_list_by_group(self, channel: Channel, group: str, response: Response) -> None:
-        """A member rebalances."""
+        """Report that a member rebalances."""
         self._emitter.emit(
             GetConsumerListByGroup(
                 **self._stamp(group),
@@ -132,7 +131,7 @@ class HookCollector(BrokerHook):
         requested: Collection[MessageQueue],
         granted: Collection[MessageQueue],
     ) -> None:
-        """A member asks for locks."""
+        """Report a lock request."""
         self._close_sums(group, requested)
         self._emitter.emit(
             LockBatchMq(
@@ -145,7 +144,7 @@ class HookCollector(BrokerHook):
         )
 
     def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
-        """A member gives locks back."""
+        """Report an unlock request."""
         self._close_sums(group, queues)
         self._emitter.emit(
             UnlockBatchMq(
@@ -157,7 +156,7 @@ class HookCollector(BrokerHook):
         )
 
     def update_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, offset: int, code: int) -> None:
-        """A member commits."""
+        """Report a commit."""
         self._close_sums(group, (queue,))
         self._emitter.emit(
             UpdateConsumerOffset(
@@ -172,7 +171,7 @@ class HookCollector(BrokerHook):
         )
 
     def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, code: int) -> None:
-        """A member makes a process queue."""
+        """Report that a member creates a process queue."""
         self._close_sums(group, (queue,))
         self._emitter.emit(
             QueryConsumerOffset(
@@ -181,7 +180,7 @@ class HookCollector(BrokerHook):
         )
 
     def pull_message(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
-        """A pull, added to its second's sum."""
+        """Add a pull to the sum of its second."""
         now = self._clock.now()
         sums = self._sums.setdefault(queue, {})
         known = sums.get((group, channel.name, code))
@@ -192,14 +191,14 @@ class HookCollector(BrokerHook):
         known.count += 1
         known.broker_offset = self._newest(queue, pull.offset)
 
-    def _tick(self, broker: Broker, boot_time: int) -> None:
+    def _tick(self, broker: HookedBroker, boot_time: int) -> None:
         if not broker.up or broker.boot_time != boot_time:
             return
         self._send_tick()
         broker.world.scheduler.after(SECOND, partial(self._tick, broker, boot_time))
 
     def _send_tick(self, *, end: bool = False) -> None:
-        """Send a tick, and before it all that it promises to have been sent."""
+        """Send the pending sums and losses, then a tick."""
         for queue in list(self._sums):
             for group in {key[0]: None for key in self._sums[queue]}:
                 self._close_sums(group, (queue,))
@@ -209,8 +208,8 @@ class HookCollector(BrokerHook):
     def _newest(self, queue: MessageQueue, offset: int) -> int:
         """Return the queue's newest offset if a send since the boot has shown it, else -1.
 
-        What is sent back to a retry topic is stored by the broker itself, and an offset beyond the newest one that is
-        known shows that others store there, too.
+        The broker itself stores messages in a retry topic, so no send shows them; an offset beyond the newest known one
+        shows that others store there, too.
         """
         if not self._sees_sends or queue.is_retry or queue not in self._logs:
             return -1
@@ -235,7 +234,7 @@ class HookCollector(BrokerHook):
         return self._emitter.group_stamp(group, self._broker)
 
     def _close_sums(self, group: str, queues: Collection[MessageQueue]) -> None:
-        """Emit what a group has pulled of these queues, so that what follows comes after it."""
+        """Emit the sums of a group's pulls of these queues, so that later events follow them."""
         for queue in queues:
             sums = self._sums.get(queue, {})
             for key in [key for key in sums if key[0] == group]:

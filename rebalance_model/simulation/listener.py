@@ -1,4 +1,4 @@
-"""The user's code in a simulated consumer, and how it can misbehave."""
+"""The user's listener in a simulated consumer, and its faults."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ Consumed = Callable[[MessageQueue, range, tuple[int, int]], None]
 
 
 class Behaviour:
-    """What the listener does with messages: takes its time, hangs, or refuses one of them."""
+    """How the listener handles messages: it takes time, hangs, or refuses one of them."""
 
     def __init__(self, process: Process, work: int, consumed: Consumed, done: Callable[[MessageQueue], None]) -> None:
         self.work = work
@@ -22,7 +22,7 @@ class Behaviour:
         self._process = process
         self._done = done
         self.consumed = consumed
-        """Told of the messages that were accepted, and when the first and the last of them were; epoch milliseconds."""
+        """Called with accepted messages and the times of the first and the last of them (epoch milliseconds)."""
         self._hangs: int | None = None
         self._poisons: int | None = None
         self._poisoned: tuple[MessageQueue, int] | None = None
@@ -30,26 +30,26 @@ class Behaviour:
 
     @property
     def well(self) -> bool:
-        """Whether it consumes whatever comes."""
+        """Whether it consumes every message."""
         return self._hangs is None and self._poisons is None
 
     def hang(self, queue_id: int) -> None:
-        """Block from the next message on, of one queue or (`ANY`) of all."""
+        """Block from the next message on, of one queue or of all (`ANY`)."""
         self._hangs = queue_id
 
     def poison(self, queue_id: int) -> None:
-        """Refuse the next message, of one queue or (`ANY`) of all, whenever it comes."""
+        """Refuse the next message, of one queue or of all (`ANY`)."""
         self._poisons = queue_id
 
     def behave(self) -> None:
-        """Be well again, at once also where it hangs."""
+        """Work normally again; release blocked calls."""
         self._hangs = self._poisons = self._poisoned = None
         hung, self._hung = self._hung, []
         for promise in hung:
             self._process.run(partial(promise.resolve, None))
 
     async def accepts(self, messages: Sequence[Message], queue: MessageQueue) -> bool:
-        """Whether the messages are consumed; comes back when they are."""
+        """Return whether the messages are consumed, once the listener has finished."""
         if self._hangs in (ANY, queue.queue_id) and not queue.is_retry:
             promise: Promise[None] = Promise()
             self._hung.append(promise)
@@ -71,25 +71,25 @@ ANY = -1
 
 
 class OrderedListener:
-    """A refused message blocks its queue: it is offered again and again."""
+    """An ordered listener: a refused message blocks its queue and is offered again and again."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
 
     async def consume_message(self, messages: Sequence[Message], context: OrderlyContext) -> OrderlyStatus:
-        """MessageListenerOrderly.consumeMessage."""
+        """Consume a batch (MessageListenerOrderly.consumeMessage)."""
         if await self._behaviour.accepts(messages, context.message_queue):
             return OrderlyStatus.SUCCESS
         return OrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
 class ConcurrentListener:
-    """A refused message goes to the retry topic; the queue moves on."""
+    """A concurrent listener: a refused message goes to the retry topic; the queue continues."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
 
     async def consume_message(self, messages: Sequence[Message], context: ConcurrentlyContext) -> ConcurrentlyStatus:
-        """MessageListenerConcurrently.consumeMessage."""
+        """Consume a batch (MessageListenerConcurrently.consumeMessage)."""
         accepted = await self._behaviour.accepts(messages, context.message_queue)
         return ConcurrentlyStatus.CONSUME_SUCCESS if accepted else ConcurrentlyStatus.RECONSUME_LATER

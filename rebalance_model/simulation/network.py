@@ -1,21 +1,18 @@
-"""Connections between clients and brokers, what they carry, and what cuts them.
+"""Connections between clients and brokers: delay, cuts and closing.
 
-A message on its way when a cut begins still arrives; what is sent during the cut waits in the sender's kernel until
-it heals, a goodbye included.
+A message on its way when a cut begins still arrives; a message sent during the cut, a FIN included, waits in the
+sender's kernel until the cut is healed.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rebalance_model.client.host import BrokerError
-from rebalance_model.simulation.process import Life, Process
+from rebalance_model.simulation.client_responses import RunningInfo
+from rebalance_model.simulation.process import Process, ProcessState
 from rebalance_model.simulation.scheduler import MS, Call, Scheduler
 from rebalance_model.simulation.splitmix import SplitMix64
-
-if TYPE_CHECKING:
-    from rebalance_model.simulation.broker import Broker
-    from rebalance_model.simulation.client_answers import RunningInfo
 
 LATENCY_MIN = 100
 """Microseconds, one way."""
@@ -24,25 +21,37 @@ FIRST_PORT = 40_000
 
 
 class ClientEnd(Protocol):
-    """What a broker asks and tells a client."""
+    """The part of a client that brokers and the network call."""
 
     name: str
     process: Process
 
     def notified(self) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED."""
+        """Handle NOTIFY_CONSUMER_IDS_CHANGED."""
 
     def wake(self) -> None:
-        """Something happens that may matter to its queues at rest (`quiet_queue`)."""
+        """Simulate the client's queues at rest from now on (`quiet_queue`)."""
 
-    def running_info(self, tell: Callable[["RunningInfo"], None]) -> None:
-        """GET_CONSUMER_RUNNING_INFO; the answer comes when it is known."""
+    def running_info(self, reply: Callable[[RunningInfo], None]) -> None:
+        """Answer GET_CONSUMER_RUNNING_INFO through the callback, when the client runs."""
+
+
+class BrokerEnd(Protocol):
+    """The part of a broker that the network calls."""
+
+    name: str
+
+    def accept(self, channel: "Channel") -> None:
+        """Take a new connection, or close it."""
+
+    def channel_closed(self, channel: "Channel") -> None:
+        """Forget a connection that has ended."""
 
 
 class Channel:
-    """One connection of a client to a broker. Either end may think it open when the other doesn't."""
+    """One connection of a client to a broker; the two ends may differ on whether it is open."""
 
-    def __init__(self, name: str, client: ClientEnd, broker: "Broker", latency: int) -> None:
+    def __init__(self, name: str, client: ClientEnd, broker: BrokerEnd, latency: int) -> None:
         self.name = name
         """The client's address, as the broker sees it."""
         self.client = client
@@ -53,11 +62,11 @@ class Channel:
         self.last_io = 0
         """When the broker last read from it or wrote to it."""
         self.unanswered: dict[object, Callable[[Exception], None]] = {}
-        """What the client waits for, and how to tell it that nothing will come."""
+        """The requests that wait for an answer, each with the function that makes it fail."""
         self.stalled: list[Call] = []
 
     def lost(self) -> None:
-        """The client sees that it is closed: nothing more comes, so what it waits for fails."""
+        """Close the client's end, and fail the requests that wait for an answer."""
         self.open_at_client = False
         unanswered, self.unanswered = self.unanswered, {}
         for reject in unanswered.values():
@@ -65,7 +74,7 @@ class Channel:
 
 
 class Network:
-    """Carries calls between the ends of channels."""
+    """Delivers calls between the ends of channels."""
 
     def __init__(self, scheduler: Scheduler, random: SplitMix64) -> None:
         self._scheduler = scheduler
@@ -74,8 +83,8 @@ class Network:
         self._cuts: set[tuple[str, str]] = set()
         self._channels: dict[tuple[str, str], list[Channel]] = {}
 
-    def connect(self, client: ClientEnd, broker: "Broker") -> Channel:
-        """A new connection; that the broker takes it has been seen to."""
+    def connect(self, client: ClientEnd, broker: BrokerEnd) -> Channel:
+        """Open a connection; the caller has checked that the broker is up and not cut off."""
         self._ports += 1
         latency = self._random.between(LATENCY_MIN, LATENCY_MAX)
         channel = Channel(f"127.0.0.1:{self._ports}", client, broker, latency)
@@ -86,13 +95,13 @@ class Network:
         return channel
 
     def cut(self, client: str, broker: str) -> None:
-        """Let nothing through between the two."""
+        """Let nothing pass between a client and a broker."""
         for channel in self._channels.get((client, broker), ()):
             channel.client.wake()
         self._cuts.add((client, broker))
 
     def heal(self, client: str, broker: str) -> None:
-        """Let everything through again, what waited first."""
+        """Let everything pass again, delayed messages first."""
         self._cuts.discard((client, broker))
         for channel in self._channels.get((client, broker), ()):
             stalled, channel.stalled = channel.stalled, []
@@ -100,29 +109,29 @@ class Network:
                 self._scheduler.after(channel.latency, call)
 
     def is_cut(self, client: str, broker: str) -> bool:
-        """Whether nothing gets through between the two."""
+        """Return whether nothing passes between a client and a broker."""
         return (client, broker) in self._cuts
 
     def up(self, channel: Channel, call: Call) -> bool:
-        """Run a call at the broker if the connection is still there when it arrives; False: a cut holds it up."""
+        """Run a call at the broker on arrival, if the connection is still open; return False if a cut delays it."""
         return self._send(channel, partial(self._at_broker, channel, call))
 
     def down(self, channel: Channel, call: Call) -> bool:
-        """Run a call in the client's process, likewise."""
+        """Run a call in the client's process on arrival, likewise."""
         if not channel.open_at_broker:
             return True
         channel.last_io = self._scheduler.now
         return self._send(channel, partial(self._at_client, channel, call))
 
     def close_at_client(self, channel: Channel) -> None:
-        """The client, or the kernel of one that died, says goodbye."""
+        """Close a connection from the client's side, as the client or the kernel of a dead one does."""
         if channel.open_at_client:
             channel.client.wake()
             channel.lost()
             self.up(channel, partial(channel.broker.channel_closed, channel))
 
     def close_at_broker(self, channel: Channel) -> None:
-        """The broker closes a connection."""
+        """Close a connection from the broker's side."""
         channel.client.wake()
         self.down(channel, channel.lost)
         channel.open_at_broker = False
@@ -141,7 +150,7 @@ class Network:
 
     def _at_client(self, channel: Channel, call: Call) -> None:
         process = channel.client.process
-        if process.life is not Life.RUNNING:
+        if process.state is not ProcessState.RUNNING:
             process.run(partial(self._at_client, channel, call))
         elif channel.open_at_client:
             call()

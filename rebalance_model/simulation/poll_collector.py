@@ -1,4 +1,4 @@
-"""The poll collector in virtual time: the questions, the order and the stamps of `streaming.collector.poll`."""
+"""The poll collector in virtual time, with the requests, order and stamps of `streaming.collect.poll`."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ from rebalance_model.observe.events import (
     Tick,
     TopicRoute,
 )
-from rebalance_model.simulation import broker_answers, client_answers
+from rebalance_model.simulation import broker_responses, client_responses
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.network import Channel
@@ -28,7 +28,7 @@ from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
 
 T = TypeVar("T")
-ClientAnswer = client_answers.RunningInfo | RpcError
+ClientAnswer = client_responses.RunningInfo | RpcError
 
 INTERVAL = 10 * SECOND
 LATENCY = MS
@@ -41,21 +41,21 @@ PARALLELISM = 16
 
 
 class Gate:
-    """Lets so many through at once, the others in the order in which they came."""
+    """A semaphore that admits waiting tasks in the order in which they came."""
 
     def __init__(self, places: int) -> None:
         self._places = places
         self._waiting: deque[Promise[None]] = deque()
 
     def enter(self) -> Promise[None]:
-        """Wait for a place."""
+        """Wait for a free place."""
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
         self._admit()
         return promise
 
     def leave(self) -> None:
-        """Make room for the next one."""
+        """Free a place for the next task."""
         self._places += 1
         self._admit()
 
@@ -66,7 +66,7 @@ class Gate:
 
 
 class PollCollector:
-    """One run of the collector: asks every broker and every member every 10 s, and ticks every second."""
+    """One run of the collector: queries every broker and every member every 10 s, and ticks every second."""
 
     def __init__(self, world: World, brokers: Collection[Broker], groups: Collection[str], sink: Sink) -> None:
         self._world = world
@@ -91,7 +91,7 @@ class PollCollector:
         self._process.kill()
 
     def end(self) -> None:
-        """End as at an interrupt: with a last tick, and without the answers that are under way."""
+        """End as on an interrupt: send a last tick, and drop pending answers."""
         self._emitter.emit(Tick(**self._emitter.stamp(), end=True))
         self._process.kill()
 
@@ -139,7 +139,7 @@ class PollCollector:
         return self._emitter.group_stamp(group, broker.name)
 
     async def _routes(self, current: "_Round", group: str, topics: Sequence[str]) -> None:
-        """Ask for the routes of these topics, once a round and group; wait for those that the group never had."""
+        """Request the routes of these topics once per round and group; wait for those that the group never had."""
         wanted = [(group, topic) for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
         new = [key for key in wanted if key not in current.routes]
         current.routes.update(new)
@@ -198,7 +198,7 @@ class PollCollector:
         self._emitter.emit(event)
 
     async def _ask(self, broker: Broker, question: Callable[[], T]) -> T | RpcError:
-        """A broker's answer, as of when the question reaches it."""
+        """Return a broker's answer as of the arrival of the request; an error if it is down."""
         await self._process.sleep_until(self._world.scheduler.now + LATENCY)
         answer = question() if broker.up else RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused")
         await self._process.sleep_until(self._world.scheduler.now + LATENCY)
@@ -206,14 +206,14 @@ class PollCollector:
 
     def _ask_through(
         self, broker: Broker, group: str, listed: Connection
-    ) -> Promise["client_answers.RunningInfo | RpcError"]:
-        """A client's answer, passed on by its broker, which waits for it only so long."""
+    ) -> Promise["client_responses.RunningInfo | RpcError"]:
+        """Return a client's answer, forwarded by its broker, which waits for it for a limited time."""
         promise: Promise[ClientAnswer] = Promise()
         self._process.after(LATENCY, partial(self._pass_on, broker, group, listed, promise))
         return promise
 
     def _pass_on(self, broker: Broker, group: str, listed: Connection, promise: Promise[ClientAnswer]) -> None:
-        """At the broker."""
+        """Forward a request from the broker to the client."""
 
         def back(answer: ClientAnswer) -> None:
             self._process.after(LATENCY, partial(promise.resolve, answer))
@@ -233,7 +233,7 @@ class PollCollector:
             self._ask_at(broker.channels[member.channel], back)
 
     def _time_out(self) -> None:
-        """Answer for the clients that have not; most have long since, so there is one timer, for who is asked first."""
+        """Answer for clients that did not; one timer, for the oldest request, since most clients answer early."""
         now, asked = self._world.scheduler.now, self._asked
         while asked and (asked[0][-1].done or asked[0][0] <= now):
             _, group, client_id, promise = asked.popleft()
@@ -244,14 +244,14 @@ class PollCollector:
             self._process.after(asked[0][0] - now, self._time_out)
 
     def _ask_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
-        def tell(info: client_answers.RunningInfo) -> None:
+        def reply(info: client_responses.RunningInfo) -> None:
             self._world.network.up(channel, partial(back, info))
 
-        self._world.network.down(channel, partial(channel.client.running_info, tell))
+        self._world.network.down(channel, partial(channel.client.running_info, reply))
 
 
 class _Round:
-    """What one round has asked so far."""
+    """The requests that one round has sent so far."""
 
     def __init__(self) -> None:
         self.routes: set[tuple[str, str]] = set()
@@ -259,26 +259,26 @@ class _Round:
 
 
 class _When(TypedDict):
-    """When a question was asked and answered, by the collector's clock."""
+    """When a request was sent and answered, by the collector's clock; epoch milliseconds."""
 
     asked: int
     answered: int
 
 
 class _Answers:
-    """What a broker says of a group (203, 208, 303), all of it at one moment."""
+    """A broker's answers about a group (203, 208, 303), all taken at one moment."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         info = broker.manager.consumer_table.get(group)
         self.info = info
-        self.connections = broker_answers.connections(broker, group)
-        self.subscriptions = () if info is None else client_answers.subscriptions(info.subscription_table)
-        self.stats = broker_answers.consume_stats(broker, group)
+        self.connections = broker_responses.connections(broker, group)
+        self.subscriptions = () if info is None else client_responses.subscriptions(info.subscription_table)
+        self.stats = broker_responses.consume_stats(broker, group)
         topics = dict.fromkeys(row.mq.topic for row in self.stats)
-        self.time_spans = {topic: broker_answers.consume_time_span(broker, group, topic) for topic in topics}
+        self.time_spans = {topic: broker_responses.consume_time_span(broker, group, topic) for topic in topics}
 
     def connection(self, stamp: GroupStamp, when: _When) -> ConsumerConnection:
-        """The group's members."""
+        """Return the event of the group's members."""
         info = self.info
         return ConsumerConnection(
             **stamp,

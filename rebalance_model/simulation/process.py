@@ -1,4 +1,4 @@
-"""Processes in virtual time: coroutines that can be frozen, and killed, between any two of their steps."""
+"""Processes in virtual time: coroutines that can be frozen or killed between any two steps."""
 
 from collections.abc import Awaitable, Generator
 from enum import Enum, auto
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """A value that comes later, or an error. The first outcome counts."""
+    """A value or an error that comes later. Only the first outcome counts."""
 
     __slots__ = ("_error", "_then", "_value", "done")
 
@@ -22,19 +22,19 @@ class Promise(Generic[T]):
         self._then: Call | None = None
 
     def resolve(self, value: T) -> None:
-        """Here it is."""
+        """Set the value."""
         if not self.done:
             self._value = value
             self._finish()
 
     def reject(self, error: Exception) -> None:
-        """It won't come."""
+        """Set the error."""
         if not self.done:
             self._error = error
             self._finish()
 
     def then(self, call: Call) -> None:
-        """Run this when there is an outcome; one may wait."""
+        """Run a call when there is an outcome; only one call may wait."""
         self._then = call
 
     def __await__(self) -> Generator["Promise[T]", None, T]:
@@ -46,13 +46,13 @@ class Promise(Generic[T]):
 
     def _finish(self) -> None:
         self.done = True
-        then, self._then = self._then, None  # or who waits and what is waited for would hold each other for ever
+        then, self._then = self._then, None  # or the waiting call and the promise would keep each other alive
         if then is not None:
             then()
 
 
-class Life(Enum):
-    """What an operating system makes of a process."""
+class ProcessState(Enum):
+    """The state of a process in the operating system."""
 
     RUNNING = auto()
     FROZEN = auto()
@@ -61,18 +61,18 @@ class Life(Enum):
 
 
 class Process:
-    """Runs coroutines, and whatever else is to run in it, as long as it lives."""
+    """Runs coroutines and calls while the process is alive. Times and delays are microseconds."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.life = Life.RUNNING
+        self.state = ProcessState.RUNNING
         self._waiting: list[Call] = []
 
     def run(self, call: Call) -> None:
-        """Run a call; of a frozen process when it goes on, of a dead one never."""
-        if self.life is Life.RUNNING:
+        """Run a call: at once if running, after `thaw` if frozen, never if dead."""
+        if self.state is ProcessState.RUNNING:
             call()
-        elif self.life is Life.FROZEN:
+        elif self.state is ProcessState.FROZEN:
             self._waiting.append(call)
 
     def after(self, delay: int, call: Call) -> None:
@@ -80,7 +80,7 @@ class Process:
         self.scheduler.after(delay, partial(self.run, call))
 
     def spawn(self, task: Awaitable[None]) -> None:
-        """Run a coroutine up to its first wait, and on whenever that is over."""
+        """Run a coroutine to its first wait, and resume it after each wait."""
         self._step(task.__await__())
 
     def sleep_until(self, time: int) -> Promise[None]:
@@ -90,19 +90,19 @@ class Process:
         return promise
 
     def freeze(self) -> None:
-        """Stop."""
-        self.life = Life.FROZEN
+        """Stop the process (SIGSTOP)."""
+        self.state = ProcessState.FROZEN
 
     def thaw(self) -> None:
-        """Go on, with all that has come in meanwhile."""
-        self.life = Life.RUNNING
+        """Continue the process, and run the calls that arrived meanwhile."""
+        self.state = ProcessState.RUNNING
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             self.scheduler.after(0, partial(self.run, call))
 
     def kill(self) -> None:
-        """End, in the middle of whatever it was doing."""
-        self.life = Life.DEAD
+        """End the process at once, between two steps of its coroutines."""
+        self.state = ProcessState.DEAD
         self._waiting.clear()
 
     def _step(self, running: Generator[Promise[object], None, None]) -> None:

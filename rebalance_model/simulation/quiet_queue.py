@@ -1,42 +1,59 @@
-"""A queue where nothing happens but the next message: computed when somebody looks, instead of simulated.
+"""A queue on which only regular messages happen: computed on demand instead of simulated.
 
-A well consumer waits at the broker with nothing cached. A message comes, is sent to it, consumed and counted, while
-the next pull goes up and waits again; or none comes, and every 15 to 20 s a pull is answered without one. As long as
-each message is done with before the next one comes, each of these rounds is known in advance to the microsecond. So
-such a queue rests: no event is scheduled for it, and `catch_up` brings the real objects (process queue, pull request,
-offset stores) to where the rounds would have brought them. Somebody who looks in the middle of a round has it played
-by the real parts, in the past; whatever could make a difference wakes the queue first.
+A healthy consumer's pull waits at the broker, and nothing is cached. A message arrives, is sent to the consumer,
+consumed and counted, while the next pull goes up and waits again; or none arrives, and every 15 to 20 s a pull is
+answered without one. As long as each message is consumed before the next one arrives, each of these rounds is known in
+advance to the microsecond. So such a queue rests: no event is scheduled for it, and `catch_up` brings the real objects
+(process queue, pull request, offset stores) to where the rounds would have brought them. If their state is read in the
+middle of a round, the real parts simulate that round in the past; an event that could change the rounds wakes the queue
+first.
 
-A cluster with `World.every_step` set lets no queue rest, and comes to the same bytes: a test holds the two together.
+A cluster with `World.every_step` set lets no queue rest and yields the same bytes, which a test checks.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.client.pull_request import PullRequest
-from rebalance_model.entities import INT64_MAX
+from rebalance_model.entities import INT64_MAX, MessageQueue
+from rebalance_model.simulation.listener import Behaviour
 from rebalance_model.simulation.message_log import SteadyLog
-from rebalance_model.simulation.process import Life
-from rebalance_model.simulation.scheduler import MS, SECOND
-
-if TYPE_CHECKING:
-    from rebalance_model.simulation.client import Client
-    from rebalance_model.simulation.pull_hold import Held, PullHold
+from rebalance_model.simulation.process import Process, ProcessState
+from rebalance_model.simulation.pull_hold import Held, PullHold
+from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 
 NEVER = INT64_MAX
 OFTEN = 15 * SECOND
 """Messages that come at least so often leave no time for a pull without one."""
 
 
-class QuietQueue:
-    """The rounds of one pull request while it rests."""
+class PullingClient(Protocol):
+    """The parts of a client that its queues at rest read, and where they register themselves."""
 
-    _pulls: "PullHold"
-    _pull: "Held"
+    process: Process
+    clock: Clock
+    consumer: Consumer
+    behaviour: Behaviour
+    every_step: bool
+    waiting: dict[MessageQueue, "QuietQueue"]
+    resting: dict[MessageQueue, "QuietQueue"]
+    left_out: tuple[int, int]
+    """When the last two commits of the timer were left to the queues at rest; microseconds of true time."""
+
+    def now(self) -> int:
+        """Return the client's clock; epoch milliseconds."""
+
+
+class QuietQueue:
+    """The rounds of one pull request while its queue rests."""
+
+    _pulls: PullHold
+    _pull: Held
     """The pull that waits at the broker, or did so last."""
 
-    def __init__(self, client: "Client", request: PullRequest) -> None:
+    def __init__(self, client: PullingClient, request: PullRequest) -> None:
         self._client = client
         self._request = request
         self._scheduler = client.process.scheduler
@@ -44,8 +61,8 @@ class QuietQueue:
         self.queue = request.message_queue
         self._resting = False
 
-    def rest(self, pulls: "PullHold", held: "Held") -> bool:
-        """Begin to rest with a pull that waits; False: this queue has to be simulated."""
+    def rest(self, pulls: PullHold, held: Held) -> bool:
+        """Begin to rest with a pull that waits; return False if this queue must be simulated."""
         self._pulls, self._pull = pulls, held
         self._client.waiting[self.queue] = self
         self._log = pulls.log(self.queue)
@@ -61,7 +78,7 @@ class QuietQueue:
         return self._resting
 
     def settle(self) -> None:
-        """A message has been consumed: if the next pull is waiting already, the queue may rest now."""
+        """Rest after a message was consumed, if the next pull waits already."""
         waiting = self._pull
         if not waiting.ended and not self._resting:
             waiting.ended = self.rest(self._pulls, replace(waiting))
@@ -69,7 +86,7 @@ class QuietQueue:
                 self._pull = waiting
 
     def catch_up(self) -> None:
-        """Bring everything to where it is now."""
+        """Bring all objects to the present."""
         now = self._scheduler.now
         moved = False
         while self._next <= now and self._resting:
@@ -94,14 +111,14 @@ class QuietQueue:
             self._pulls.simulate(self._pull)
 
     def _may_rest(self) -> bool:
-        """Whether the queue is idle, all is well, and each message is done with before the next one comes."""
+        """Return whether queue and client are idle and healthy, and messages are consumed before the next arrives."""
         client, process_queue = self._client, self._request.process_queue
         consumer, now = client.consumer, client.now()
         return (
             not client.every_step
             and self._pulls.may_rest(self._pull, self.queue)
             and self._pull.channel.open_at_client
-            and client.process.life is Life.RUNNING
+            and client.process.state is ProcessState.RUNNING
             and client.behaviour.well
             and consumer.running
             and consumer.config.pull_interval == 0
@@ -122,7 +139,7 @@ class QuietQueue:
         return self._log.arrival(self._pull.offset) is None
 
     def _stop(self, found: int) -> None:
-        """End the rest; a commit that is on its way arrives. A message that was found may be done with already."""
+        """End the rest; schedule commits under way. The message found at `found` may have been consumed already."""
         self._resting = False
         del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
         for sent in self._client.left_out:
@@ -131,7 +148,7 @@ class QuietQueue:
                 self._pulls.commit_later(sent, self._pull, counted)
 
     def _tell_broker(self, *, moved: bool) -> None:
-        """What the broker has of it all by now: the last commit counts, a pull's or the timer's.
+        """Store at the broker what it has received by now: the last commit counts, a pull's or the timer's.
 
         The client leaves its timer's commits to its queues at rest (`Client.left_out`).
         """
@@ -149,14 +166,14 @@ class QuietQueue:
             self._pulls.note(self._pull)
 
     def _counted_at(self, sent: int) -> int:
-        """What the client had counted when it sent a commit, if that was after the last message but one.
+        """Return the client's offset when it sent a commit, if that was after the last message but one.
 
-        In the microsecond in which a message is done with, the timer comes first: it was set before the message came.
+        In the microsecond in which a message is consumed, the timer comes first: it was set before the message came.
         """
         return self._pull.offset - (sent <= self._done)
 
     def _wait(self, since: int) -> None:
-        """A pull has arrived, and waits."""
+        """Record a pull that arrives and waits; compute when it is answered."""
         pull = self._pull
         pull.since = pull.channel.last_io = since
         time_up = self._pulls.time_up(since)
@@ -168,7 +185,7 @@ class QuietQueue:
             self._next, self._ends = time_up, time_up + 2 * self._latency
 
     def _take_messages(self, now: int) -> None:
-        """All rounds with a message that have ended; where messages are rare, pulls without one come between them."""
+        """Apply all rounds with a message that have ended; with rare messages, pulls without one come between."""
         client, process_queue = self._client, self._request.process_queue
         first = last = self._pull.offset
         found = self._arrives
@@ -187,7 +204,7 @@ class QuietQueue:
         self._next_pull(found, last + 1, last)  # it goes up while the message is consumed, and so does not count it
 
     def _ask_again(self) -> None:
-        """A pull was answered without a message."""
+        """Apply a round in which a pull was answered without a message."""
         self._done = 0
         self._next_pull(self._next, self._pull.offset, self._pull.offset)
 

@@ -33,14 +33,14 @@ class RestingClient(Protocol):
     """A client whose queues may rest (`quiet_queue`)."""
 
     def wake(self) -> None:
-        """Something happens to them."""
+        """Simulate the client's queues at rest from now on."""
 
     def catch_up(self) -> None:
-        """Somebody looks at them."""
+        """Bring the client's queues at rest to the present."""
 
 
 class RemoteBrokers:
-    """Questions of one client; `consumer` is set before the first of them."""
+    """The requests of one client; `consumer` is set before the first of them."""
 
     consumer: Consumer
 
@@ -54,7 +54,7 @@ class RemoteBrokers:
         self._commits: dict[str, list[tuple[MessageQueue, int]]] | None = None
 
     async def find_consumer_id_list(self, topic: str, group: str) -> Sequence[str]:
-        """GET_CONSUMER_LIST_BY_GROUP of one random broker of the topic."""
+        """Send GET_CONSUMER_LIST_BY_GROUP to one random broker of the topic."""
         brokers = self.brokers_of(topic)
         if not brokers:
             raise BrokerError(f"no broker has {topic}")
@@ -70,39 +70,39 @@ class RemoteBrokers:
     async def query_assignment(
         self, topic: str, group: str, strategy_name: str, message_model: MessageModel
     ) -> Sequence[MessageQueueAssignment] | None:
-        """QUERY_ASSIGNMENT: no consumer of the simulation leaves its share to the broker."""
+        """Refuse QUERY_ASSIGNMENT: no simulated consumer lets the broker compute its assignment."""
         del topic, group, strategy_name, message_model
         raise BrokerError("the simulated broker computes no shares")
 
     async def lock_batch_mq(
         self, broker: str, group: str, queues: AbstractSet[MessageQueue]
     ) -> AbstractSet[MessageQueue]:
-        """LOCK_BATCH_MQ."""
+        """Send LOCK_BATCH_MQ."""
         asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
         return await self._connections.ask(
             broker, lambda b, channel: b.lock_batch_mq(channel, group, self._client_id, asked), LOCK_TIMEOUT
         )
 
     async def unlock_batch_mq(self, broker: str, group: str, queues: AbstractSet[MessageQueue]) -> None:
-        """UNLOCK_BATCH_MQ."""
+        """Send UNLOCK_BATCH_MQ."""
         asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
         await self._connections.ask(
             broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, asked), LOCK_TIMEOUT
         )
 
     def unlock_batch_mq_one_way(self, broker: str, group: str, queues: AbstractSet[MessageQueue]) -> None:
-        """UNLOCK_BATCH_MQ."""
+        """Send UNLOCK_BATCH_MQ one-way."""
         asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
         self._connections.send(broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, asked))
 
     async def query_consumer_offset(self, group: str, queue: MessageQueue) -> int:
-        """QUERY_CONSUMER_OFFSET."""
+        """Send QUERY_CONSUMER_OFFSET."""
         return await self._connections.ask(
             queue.broker, lambda b, channel: b.query_consumer_offset(channel, group, queue), OFFSET_TIMEOUT
         )
 
     def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """UPDATE_CONSUMER_OFFSET."""
+        """Send UPDATE_CONSUMER_OFFSET, or collect it for `persist_all`."""
         if self._commits is None:
             self._connections.send(
                 queue.broker, lambda b, channel: b.update_consumer_offsets(channel, group, [(queue, offset)])
@@ -111,7 +111,7 @@ class RemoteBrokers:
             self._commits.setdefault(queue.broker, []).append((queue, offset))
 
     def persist_all(self) -> None:
-        """The timer's commits: those for one broker follow each other on its connection, so they travel as one."""
+        """Send the timer's commits: those for one broker follow each other on its connection and are sent as one."""
         self._client.catch_up()
         self._commits = {}
         self.consumer.persist_consumer_offset()
@@ -121,21 +121,21 @@ class RemoteBrokers:
             self._connections.send(broker, partial(_commit, group, offsets))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """GET_MAX_OFFSET."""
+        """Send GET_MAX_OFFSET."""
         return await self._connections.ask(queue.broker, lambda b, channel: b.max_offset(channel, queue), API_TIMEOUT)
 
     async def search_offset(self, queue: MessageQueue, timestamp: int) -> int:
-        """SEARCH_OFFSET_BY_TIMESTAMP."""
+        """Send SEARCH_OFFSET_BY_TIMESTAMP."""
         return await self._connections.ask(
             queue.broker, lambda b, channel: b.search_offset(channel, queue, timestamp), API_TIMEOUT
         )
 
     async def send_heartbeat_to_all_brokers(self) -> None:
-        """HEART_BEAT to each broker of the client's topics, unless a heartbeat is under way (lockHeartbeat)."""
+        """Send HEART_BEAT to each broker of the client's topics, unless one is in progress (lockHeartbeat)."""
         await self.send_heartbeats(self.known_brokers())
 
     async def send_heartbeats(self, brokers: Sequence[str]) -> bool:
-        """HEART_BEAT to these; whether it was sent at all."""
+        """Send HEART_BEAT to these brokers; return False if another heartbeat is in progress."""
         if self._heartbeating:
             return False
         self._heartbeating = True
@@ -151,11 +151,11 @@ class RemoteBrokers:
         return True
 
     def announce(self, broker: Broker, channel: Channel) -> None:
-        """A HEART_BEAT that nobody waits for; at the broker."""
+        """Deliver a HEART_BEAT at the broker; the client does not wait for the answer."""
         broker.heart_beat(channel, self._heartbeat(), LANGUAGE, VERSION)
 
     async def unregister(self) -> None:
-        """UNREGISTER_CLIENT at each broker of the client's topics."""
+        """Send UNREGISTER_CLIENT to each broker of the client's topics."""
         group = self.consumer.config.group
         for broker in self.known_brokers():
             try:
@@ -166,7 +166,7 @@ class RemoteBrokers:
                 continue
 
     async def send_message_back(self, group: str, queue: MessageQueue, message: Message, delay_level: int) -> None:
-        """CONSUMER_SEND_MSG_BACK."""
+        """Send CONSUMER_SEND_MSG_BACK."""
         await self._connections.ask(
             queue.broker,
             lambda b, channel: b.send_message_back(channel, group, message.reconsume_times, delay_level),
@@ -174,11 +174,11 @@ class RemoteBrokers:
         )
 
     async def send_to_retry_topic(self, group: str, queue: MessageQueue, message: Message) -> None:
-        """SEND_MESSAGE to the retry topic, which does the same."""
+        """Send a message to the retry topic; here the same as `send_message_back`."""
         await self.send_message_back(group, queue, message, 0)
 
     async def pull(self, quiet: QuietQueue, pull: Pull) -> PullResult:
-        """PULL_MESSAGE."""
+        """Send PULL_MESSAGE."""
 
         def begin(broker: Broker, channel: Channel, outcome: Outcome[PullResult]) -> None:
             broker.pulls.pull(channel, self.consumer.config.group, quiet, pull, outcome)
@@ -186,12 +186,12 @@ class RemoteBrokers:
         return await self._connections.pull(quiet.queue.broker, begin)
 
     def known_brokers(self) -> list[str]:
-        """The brokers of all topics that are subscribed."""
+        """Return the brokers of all subscribed topics."""
         topics = self.consumer.subscription_inner
         return list(dict.fromkeys(name for topic in topics for name in self.brokers_of(topic)))
 
     def brokers_of(self, topic: str) -> list[str]:
-        """The brokers of a topic by its route, in its order."""
+        """Return the brokers of a topic, in the order of its route."""
         route = self.consumer.topic_subscribe_info_table.get(topic)
         return route.brokers if isinstance(route, Route) else []
 

@@ -1,4 +1,4 @@
-"""A scenario: a cluster, and the story of what happens to it. Times are seconds from the start."""
+"""A scenario: a cluster, and the steps that are applied to it. Times are seconds from the start."""
 
 from typing import Annotated, Literal
 
@@ -36,7 +36,7 @@ class TopicSpec(_Part, frozen=True, kw_only=True):
 
 
 class ConsumerSpec(_Part, frozen=True, kw_only=True):
-    """How consumers are made; a step of the story may make one that differs."""
+    """Settings of consumers; a join step may override them."""
 
     ordered: bool = False
     topics: tuple[Name, ...] = ()
@@ -60,29 +60,29 @@ class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
     called: str = ""
     """By default the group's name."""
     start_within: Positive = 1
-    """The consumers start one after the other within so long."""
+    """The consumers start one after the other within this time; seconds."""
 
 
 class Step(_Part, frozen=True, kw_only=True, tag_field="do"):
-    """Something that is done to the cluster."""
+    """A step that is applied to the cluster."""
 
     at: Seconds
 
     @property
     def subject(self) -> str:
-        """What it is done to."""
+        """The consumer, topic, broker or group that the step concerns; empty: the cluster."""
         return ""
 
 
 class Lasting(Step, frozen=True, kw_only=True):
-    """Something that is undone again."""
+    """A step that is undone after a time."""
 
     lasts: Positive | None = None
     """None: to the end."""
 
 
 class Join(Lasting, frozen=True, kw_only=True, tag="join"):
-    """A new consumer; one that lasts leaves cleanly."""
+    """A new consumer; if it `lasts`, it leaves cleanly afterwards."""
 
     who: Name
     group: Name
@@ -103,7 +103,7 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
 
 
 class Client(Lasting, frozen=True, kw_only=True):
-    """Something that is done to a consumer."""
+    """A step that concerns a consumer."""
 
     who: Name
 
@@ -114,38 +114,38 @@ class Client(Lasting, frozen=True, kw_only=True):
 
 
 class Leave(Client, frozen=True, kw_only=True, tag="leave"):
-    """It shuts down cleanly; then it is started again."""
+    """Shut a consumer down cleanly; undone: start it again."""
 
 
 class Kill(Client, frozen=True, kw_only=True, tag="kill"):
-    """SIGKILL; then it is started again."""
+    """Kill a consumer (SIGKILL); undone: start it again."""
 
 
 class Freeze(Client, frozen=True, kw_only=True, tag="freeze"):
-    """SIGSTOP, then SIGCONT."""
+    """Freeze a consumer (SIGSTOP); undone: SIGCONT."""
 
 
 class Hang(Client, frozen=True, kw_only=True, tag="hang"):
-    """Its listener blocks."""
+    """Let a consumer's listener block."""
 
     queue: Natural | None = None
     """None: on every queue."""
 
 
 class Poison(Client, frozen=True, kw_only=True, tag="poison"):
-    """Its listener refuses one message, again and again."""
+    """Let a consumer's listener refuse one message, again and again."""
 
     queue: Natural | None = None
 
 
 class Partition(Client, frozen=True, kw_only=True, tag="partition"):
-    """Nothing gets through between it and a broker, or the ``name server``; or all of them and the name server."""
+    """Cut a consumer off from a broker or the ``name server``; empty: from all of them."""
 
     broker: str = ""
 
 
 class AddQueues(Lasting, frozen=True, kw_only=True, tag="add-queues"):
-    """A topic grows on every broker; then it shrinks again."""
+    """Add queues to a topic on every broker; undone: remove them."""
 
     topic: Name
     queues: Count
@@ -157,7 +157,7 @@ class AddQueues(Lasting, frozen=True, kw_only=True, tag="add-queues"):
 
 
 class StopBroker(Lasting, frozen=True, kw_only=True, tag="stop-broker"):
-    """A broker shuts down; then it boots."""
+    """Shut a broker down; undone: boot it."""
 
     broker: Name
 
@@ -168,13 +168,13 @@ class StopBroker(Lasting, frozen=True, kw_only=True, tag="stop-broker"):
 
 
 class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notifications"):
-    """Brokers' messages to members get lost."""
+    """Lose a share of the brokers' notifications to members."""
 
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1
 
 
 class HookFull(Lasting, frozen=True, kw_only=True, tag="hook-full"):
-    """The disk that a broker's hook writes to is full: what the hook sees is lost."""
+    """Fill the disk that a broker's hook writes to: its events are lost."""
 
     broker: Name
 
@@ -185,11 +185,11 @@ class HookFull(Lasting, frozen=True, kw_only=True, tag="hook-full"):
 
 
 class CollectorAway(Lasting, frozen=True, kw_only=True, tag="collector-away"):
-    """The poll collector is killed; then it is started again."""
+    """Kill the poll collector; undone: start it again."""
 
 
 class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
-    """The consumers of a group are restarted cleanly, one after the other."""
+    """Restart the consumers of a group cleanly, one after the other."""
 
     group: Name
     every: Positive = 30
@@ -219,11 +219,11 @@ AnyStep = (
 
 
 class ScenarioError(ValueError):
-    """A scenario that can't be: says what is wrong with it."""
+    """An invalid scenario or step; the message names the mistake."""
 
 
 class Scenario(_Part, frozen=True, kw_only=True):
-    """The whole file."""
+    """A whole scenario file."""
 
     title: str
     minutes: Positive
@@ -233,13 +233,13 @@ class Scenario(_Part, frozen=True, kw_only=True):
     story: tuple[AnyStep, ...] = ()
 
 
-def read(told: object) -> Scenario:
-    """A scenario of what a file's parser gives.
+def read(content: object) -> Scenario:
+    """Convert the content of a scenario file, as its parser returns it.
 
     Raises:
         ScenarioError: a field is missing, unknown or of the wrong type.
     """
     try:
-        return msgspec.convert(told, Scenario)
+        return msgspec.convert(content, Scenario)
     except msgspec.ValidationError as error:
         raise ScenarioError(str(error)) from None

@@ -1,21 +1,21 @@
-"""The one clock of a simulated cluster, and what is to happen when.
+"""The clock and the event queue of a simulated cluster.
 
-Times are microseconds of true time; every machine's own clock is a millisecond reading of it, with an offset. Finer
-than a millisecond, so that things that happen in one millisecond have an order that does not depend on how they were
-put in.
+Times are microseconds of true time; every machine's own clock is a millisecond reading of it, with an offset. Times are
+finer than a millisecond so that events in one millisecond have an order that does not depend on the order in which they
+were scheduled.
 """
 
 import heapq
 from collections.abc import Callable
 
 Call = Callable[[], object]
-"""What it returns is nobody's business."""
+"""A call; its result is ignored."""
 MS = 1_000
 SECOND = 1_000_000
 
 
 class Scheduler:
-    """Runs calls in the order of their times; of equal times, in the order in which they were put in."""
+    """Runs calls in the order of their times; calls of equal times in the order in which they were scheduled."""
 
     def __init__(self, now: int) -> None:
         self.now = now
@@ -25,7 +25,7 @@ class Scheduler:
         self._count = 0
 
     def at(self, time: int, call: Call) -> None:
-        """Run a call at a time; one that has passed counts as now."""
+        """Run a call at a time; a time in the past counts as now."""
         self.put(time if time > self.now else self.now, self.now, call)
 
     def after(self, delay: int, call: Call) -> None:
@@ -34,24 +34,24 @@ class Scheduler:
         heapq.heappush(self._due, (self.now + delay, self.now, self._count, call))
 
     def put(self, time: int, since: int, call: Call) -> None:
-        """Run a call at a time, as if it had been put in at an earlier one: what was computed meanwhile goes on."""
+        """Run a call at a time, ordered as if it had been scheduled at the earlier time `since`."""
         self._count += 1
         heapq.heappush(self._due, (time, since, self._count, call))
 
     def run_until(self, end: int) -> None:
-        """Let time pass."""
+        """Advance the time to `end`, and run the calls up to then."""
         self._run((end + 1,))
         self.now = self._since = end
 
     def has_run(self, time: int, since: int) -> bool:
-        """Whether a call that was put in for a time had its turn before what runs now."""
+        """Return whether a call scheduled at `since` for `time` would have run before the current call."""
         return (time, since) < (self.now, self._since)
 
     def alone(self, time: int, since: int, call: Call) -> None:
-        """Make up for what a part did by itself since a time that has passed.
+        """Run a call in the past, for a part whose events were computed instead of scheduled.
 
-        The call, and what it leads to up to now, runs with the clock set back; what is still to come then is put in
-        with the rest. Only for what nobody else could have noticed.
+        The call, and the calls that it causes up to now, run with the clock set back; later ones are scheduled with the
+        rest. Only valid if no other part could have observed the difference.
         """
         now, others = (self.now, self._since), self._due
         self._due = []
@@ -70,20 +70,20 @@ class Scheduler:
 
 
 class Clock:
-    """The clock of one machine: milliseconds, as wrong as it is set."""
+    """The clock of one machine: milliseconds, with a fixed offset from true time."""
 
     def __init__(self, scheduler: Scheduler, offset: int = 0) -> None:
         self._scheduler = scheduler
         self.offset = offset * MS
 
     def now(self) -> int:
-        """What the machine believes; epoch milliseconds."""
+        """Return the machine's time; epoch milliseconds."""
         return self.at(self._scheduler.now)
 
     def at(self, time: int) -> int:
-        """What it shows at a true time."""
+        """Return the machine's time (epoch milliseconds) at a true time (microseconds)."""
         return (time + self.offset) // MS
 
     def true_time(self, stamp: int) -> int:
-        """When this clock shows a stamp first; microseconds of true time."""
+        """Return the first true time (microseconds) at which this clock shows `stamp`."""
         return stamp * MS - self.offset

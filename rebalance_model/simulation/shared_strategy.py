@@ -1,4 +1,4 @@
-"""One computation of a division for all the clients that make it."""
+"""Compute a division once for all clients that need it."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _KEPT = 256
 
 
 class SharedStrategy(AllocateStrategy):
-    """A strategy that remembers: clients that see the same queues and members, the same objects, divide them once.
+    """A strategy with a cache: clients with the same queue and member objects share one division.
 
     So a thousand clients that rebalance every 20 s pay for a division only when something has changed.
     """
@@ -24,11 +24,11 @@ class SharedStrategy(AllocateStrategy):
 
     @property
     def name(self) -> str:
-        """That of the strategy."""
+        """Return the name of the wrapped strategy."""
         return self._strategy.name
 
     def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
-        """The division; what it is known by is kept with it, so that no other object can have its identity."""
+        """Return the division; the cache keeps its key objects alive, so no other object can take their identity."""
         key = group, id(mq_all), id(cid_all)
         known = self._divisions.get(key)
         if known is None:

@@ -1,4 +1,4 @@
-"""Where the simulation's chance comes from: SplitMix64 (Steele, Lea, Flood, 2014), since the core imports no random."""
+"""The simulation's random numbers: SplitMix64 (Steele, Lea, Flood, 2014), since the core must not import `random`."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -10,13 +10,13 @@ _GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
 
 class SplitMix64:
-    """A sequence of 64-bit numbers that the seed decides; the same on every machine and version of Python."""
+    """A sequence of 64-bit numbers determined by the seed, the same on every machine and Python version."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
 
     def next(self) -> int:
-        """The next number, 0 to 2**64 - 1."""
+        """Return the next number, 0 to 2**64 - 1."""
         self._state = (self._state + _GOLDEN_GAMMA) & _MASK
         mixed = self._state
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -24,13 +24,13 @@ class SplitMix64:
         return mixed ^ (mixed >> 31)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+        """Return an integer from `low` to `high`, both included."""
         return low + self.next() % (high - low + 1)
 
     def chance(self, share: float) -> bool:
-        """True in that share of the cases, 0 to 1."""
+        """Return True with probability `share`, 0 to 1."""
         return self.next() < share * 2**64
 
     def choice(self, among: Sequence[T]) -> T:
-        """One of them."""
+        """Return a random element."""
         return among[self.next() % len(among)]

@@ -1,4 +1,4 @@
-"""What a scenario's story does to its cluster, step by step; each is in the truth with its start and its end."""
+"""Apply a scenario's steps to its cluster; the truth records each with its start and end."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ import msgspec
 
 from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
 from rebalance_model.simulation.listener import ANY
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import (
     AddQueues,
     AnyStep,
@@ -32,7 +32,7 @@ Undo = Callable[[], object]
 
 
 def check(scenario: Scenario) -> None:
-    """See that a story speaks of what is there.
+    """Check that a scenario's steps name only its own groups, topics and brokers.
 
     Raises:
         ScenarioError: it names a group, topic or broker that the scenario has not.
@@ -61,14 +61,14 @@ def check(scenario: Scenario) -> None:
             raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(known - {''}))}")
 
 
-def tell(cluster: Cluster) -> None:
-    """Put the story's steps into the cluster's time."""
+def schedule(cluster: Cluster) -> None:
+    """Schedule the scenario's steps."""
     for step in cluster.scenario.story:
         cluster.at(step.at, partial(do, cluster, step))
 
 
 def do(cluster: Cluster, step: AnyStep) -> Undo:
-    """Do a step now; what it returns undoes it, by itself when its time is over.
+    """Apply a step now; return the function that undoes it, which is called automatically when the step's time is over.
 
     Raises:
         ScenarioError: it can't be done to the cluster as it is.
@@ -177,7 +177,7 @@ def _send_collector_away(cluster: Cluster) -> Undo:
 
 
 def _roll_out(cluster: Cluster, step: Rollout) -> Undo:
-    clients = [client for client in cluster.clients.values() if client.process.life is not Life.DEAD]
+    clients = [client for client in cluster.clients.values() if client.process.state is not ProcessState.DEAD]
     members = [client.name for client in clients if client.consumer.config.group == step.group]
     for number, name in enumerate(members):
         leave = Leave(at=0, who=name, lasts=step.down)

@@ -1,4 +1,4 @@
-"""What really happened, beside what the collectors saw. Times are epoch milliseconds of true time."""
+"""What really happened in the simulated cluster, unlike telemetry. Times are epoch milliseconds of true time."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from rebalance_model.entities import MessageQueue
 
 
 class Record(msgspec.Struct, kw_only=True, tag_field="record"):
-    """Something that lasted; `end` is None where it still does at the scenario's end."""
+    """A condition with its duration; `end` is None if it still holds at the scenario's end."""
 
     begin: int
     end: int | None = None
 
 
 class Owned(Record, kw_only=True, tag="OWNED"):
-    """A client had a process queue of the queue."""
+    """A client had a process queue of this queue."""
 
     group: str
     client_id: str
@@ -39,7 +39,7 @@ class Consumed(Record, kw_only=True, tag="CONSUMED"):
 
 
 class Fault(Record, kw_only=True, tag="FAULT"):
-    """Something that the story did to the cluster."""
+    """A step of the scenario that was applied to the cluster."""
 
     kind: str
     subject: str
@@ -49,7 +49,7 @@ AnyRecord = Owned | Locked | Consumed | Fault
 
 
 class Truth:
-    """Takes down what happens."""
+    """Records what happens."""
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
@@ -59,13 +59,13 @@ class Truth:
         self._consumed: dict[tuple[str, str, MessageQueue], Consumed] = {}
 
     def owns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
-        """A client takes a queue."""
+        """Record that a client adds a queue."""
         owned = Owned(begin=now, group=group, client_id=client_id, queue=queue)
         self._owned.setdefault((group, client_id, queue), []).append(owned)
         self.records.append(owned)
 
     def disowns(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
-        """A client gives a queue up, or dies."""
+        """Record that a client drops a queue, or ends."""
         owned = self._owned[group, client_id, queue]
         owned.pop(0).end = now
         if not owned:
@@ -73,7 +73,7 @@ class Truth:
         self._consumed.pop((group, client_id, queue), None)
 
     def owners(self, group: str) -> dict[MessageQueue, list[str]]:
-        """Who has which queue now."""
+        """Return the current owners of each queue."""
         owners: dict[MessageQueue, list[str]] = {}
         for (of_group, client_id, queue), owned in self._owned.items():
             if of_group == group:
@@ -81,7 +81,7 @@ class Truth:
         return owners
 
     def locks(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
-        """A broker has granted a lock, or renewed it."""
+        """Record that a broker has granted or renewed a lock."""
         known = self._locked.get((group, queue))
         if known is None or known.client_id != client_id:
             self.unlocks(now, group, queue)
@@ -89,18 +89,18 @@ class Truth:
             self.records.append(known)
 
     def unlocks(self, now: int, group: str, queue: MessageQueue) -> None:
-        """A broker has no such lock any more."""
+        """Record that a broker has removed a lock."""
         known = self._locked.pop((group, queue), None)
         if known is not None:
             known.end = now
 
     def unlocks_all(self, now: int, broker: str) -> None:
-        """A broker has lost its locks."""
+        """Record that a broker has lost its locks."""
         for group, queue in [key for key in self._locked if key[1].broker == broker]:
             self.unlocks(now, group, queue)
 
     def consumes(self, who: tuple[str, str], queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
-        """A client of a group has accepted messages, the first and the last of them at these times."""
+        """Record messages that a client of a group has accepted, with the times of the first and the last."""
         begin, end = times
         known = self._consumed.get((*who, queue))
         if known is None or known.last_offset + 1 != offsets.start:
@@ -113,7 +113,7 @@ class Truth:
         known.last_offset, known.end = offsets.stop - 1, end
 
     def fault(self, now: int, kind: str, subject: str) -> Fault:
-        """The story does something; whoever undoes it sets the end."""
+        """Record a step of the scenario; the function that undoes it sets the end."""
         fault = Fault(begin=now, kind=kind, subject=subject)
         self.records.append(fault)
         return fault

@@ -1,4 +1,4 @@
-"""What everything in a simulated cluster shares."""
+"""The objects that all parts of a simulated cluster share."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from rebalance_model.simulation.truth import Truth
 
 @dataclass(slots=True)
 class World:
-    """One clock, one generator, one network, one name server, one truth."""
+    """The clock, random numbers, network, name server and truth of a simulated cluster."""
 
     scheduler: Scheduler
     random: SplitMix64

@@ -1,4 +1,4 @@
-"""`rebalance-watch alert`: tells people what is wrong, and that it is over."""
+"""`rebalance-watch alert`: send alerts when incidents open and resolve."""
 
 import getpass
 import secrets
@@ -13,16 +13,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from schemas.rows import AlertControl
+from streaming.base.errors import UserError
+from streaming.base.settings import load_settings
+from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import visible
-from streaming.errors import UserError
-from streaming.settings import load_settings
-from streaming.times import duration_ms, now_ms, written
 
-app = typer.Typer(help="Tell people what is wrong, and when it is over.")
-silence_app = typer.Typer(help="Silences: nobody is told of what they cover while they last.", no_args_is_help=True)
+app = typer.Typer(help="Send alerts when incidents open and resolve.")
+silence_app = typer.Typer(
+    help="Silences: suppress alerts of matching incidents for a limited time.", no_args_is_help=True
+)
 app.add_typer(silence_app, name="silence")
 
-Output = Annotated[Literal["table", "json"], typer.Option("--format", help="How to print it.")]
+Output = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -33,27 +35,27 @@ def _run_if_nothing_else(context: typer.Context) -> None:
 
 @app.command()
 def run() -> None:
-    """Follow the incidents and send alerts, until Ctrl-C; started again it goes on where it was, and loses nothing.
+    """Follow the incidents and send alerts until Ctrl-C; a restart resumes at the saved position.
 
-    Routes and channels are in the file that alerts.file names; conf/alerts.toml shows by example how they look.
+    Routes and channels are defined in the file named by alerts.file; conf/alerts.toml is an example.
     """
-    from streaming.alerting.channels import open_channel
-    from streaming.alerting.config import load_alerts
-    from streaming.alerting.ledger import claimed
-    from streaming.alerting.reach import asking
-    from streaming.alerting.render import Texts
-    from streaming.alerting.run import Alerting
+    from streaming.serve.alerting.channels import open_channel
+    from streaming.serve.alerting.config import load_alerts
+    from streaming.serve.alerting.ledger import claimed
+    from streaming.serve.alerting.reach import asking
+    from streaming.serve.alerting.render import Texts
+    from streaming.serve.alerting.run import Alerting
 
     settings = load_settings()
     config = load_alerts(settings.alerts.file)
     if not config.routes:
-        raise UserError("No route leads anywhere: write routes and channels as conf/alerts.toml shows, and name the "
+        raise UserError("No routes are configured: define routes and channels as in conf/alerts.toml, and name the "
                         "file in alerts.file.")  # fmt: skip
     console = Console(stderr=True, highlight=False)
     texts = Texts(config.templates, settings.web.address, asking(settings.runtime.tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     if not settings.runtime.tables.is_dir():
-        raise UserError(f"There are no tables in {settings.runtime.tables}: start `rebalance-watch run` first, or name "
+        raise UserError(f"There are no tables in {settings.runtime.tables}: start `rebalance-watch run` first, or set "
                         "another root with --root.")  # fmt: skip
     with claimed(settings.runtime.root):
         alerting = Alerting(
@@ -67,7 +69,7 @@ def run() -> None:
         )
 
         def stop(number: int, _frame: object) -> None:
-            signal.signal(number, signal.SIG_DFL)  # again: at once, whatever is under way; nothing is lost by that
+            signal.signal(number, signal.SIG_DFL)  # a second signal ends at once; the ledger loses nothing
             alerting.stop()
 
         signal.signal(signal.SIGINT, stop)
@@ -75,23 +77,23 @@ def run() -> None:
         console.print(f"following the incidents in {settings.runtime.tables}; channels: {', '.join(channels)}",
                       soft_wrap=True)  # fmt: skip
         alerting.run()
-    console.print("ended")
+    console.print("stopped")
 
 
 @app.command()
-def test(channel: Annotated[str, typer.Argument(help="Its name in [channels].")]) -> None:
-    """Send a sample alert to one channel, now; whatever routes, silences and limits say."""
-    from streaming.alerting.alert import Delivery
-    from streaming.alerting.channels import open_channel
-    from streaming.alerting.channels.channel import ChannelError
-    from streaming.alerting.config import load_alerts
-    from streaming.alerting.render import Texts, sample
+def test(channel: Annotated[str, typer.Argument(help="Name of the channel in [channels].")]) -> None:
+    """Send a sample alert to one channel now, regardless of routes, silences and limits."""
+    from streaming.serve.alerting.alert import Delivery
+    from streaming.serve.alerting.channels import open_channel
+    from streaming.serve.alerting.channels.channel import ChannelError
+    from streaming.serve.alerting.config import load_alerts
+    from streaming.serve.alerting.render import Texts, sample
 
     settings = load_settings()
     config = load_alerts(settings.alerts.file)
     if channel not in config.channels:
-        there = ", ".join(config.channels) or "none at all"
-        raise UserError(f"There is no channel {channel}: the alerts file has {there}.")
+        defined = ", ".join(config.channels) or "none"
+        raise UserError(f"Unknown channel {channel}: the alerts file defines {defined}.")
     now = now_ms()
     alert = sample(now)
     message = Texts(config.templates, settings.web.address).message(
@@ -101,94 +103,96 @@ def test(channel: Annotated[str, typer.Argument(help="Its name in [channels].")]
     try:
         opened.send(message, now)
     except ChannelError as error:
-        raise UserError(f"The channel {channel} did not take it: {error}.") from None
+        raise UserError(f"Channel {channel} did not accept the sample alert: {error}.") from None
     finally:
         opened.close()
-    typer.echo(visible(f"{channel} has taken it: {message.title}"))
+    typer.echo(visible(f"delivered to {channel}: {message.title}"))
 
 
 @app.command()
 def status(*, output: Output = "table") -> None:
-    """What each channel was told, what waits and why, what is silenced; exit code 3 if alerts don't reach somebody."""
-    from streaming.alerting.config import load_alerts
-    from streaming.alerting.status import status as ask
+    """Show the state of each channel, the open incidents and silences; exit code 3 if alerts are not delivered."""
+    from streaming.serve.alerting.config import load_alerts
+    from streaming.serve.alerting.status import status as ask
 
     settings = load_settings()
-    told = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now_ms())
+    found = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now_ms())
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(told)).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         console = Console(highlight=False)
-        runs = "runs" if told.running else "[red]does not run[/]"
-        behind = "unknown, it never ran" if told.behind is None else told.behind
-        console.print(f"the alert process {runs}; commits of incidents that it has not looked at: {behind}")
+        state = "running" if found.running else "[red]not running[/]"
+        behind = "unknown (never started)" if found.behind is None else found.behind
+        console.print(f"alert process: {state}; unprocessed incident commits: {behind}")
         console.print()
-        _print(console, ("channel", "kind", "waiting", "last sent", "failing since", "attempts", "why"), [
-            (one.channel, one.kind or "not in the file", str(one.waiting), _time(one.last_sent),
-             _time(one.failing_since), str(one.attempts), one.error) for one in told.channels
+        _print(console, ("channel", "kind", "pending", "last sent", "failing since", "attempts", "error"), [
+            (one.channel, one.kind or "not configured", str(one.waiting), _time(one.last_sent),
+             _time(one.failing_since), str(one.attempts), one.error) for one in found.channels
         ])  # fmt: skip
-        _print(console, ("open incident", "since", "severity", "code", "where", "told to", ""), [
+        _print(console, ("open incident", "opened", "severity", "code", "subject", "notified", ""), [
             (one.incident_id, _time(one.opened_at), one.severity, one.code, f"{one.group} {one.subject}".strip(),
-             ", ".join(one.told) or "nobody",
-             "acknowledged" if one.acknowledged else "silenced" if one.silenced else "") for one in told.incidents
+             ", ".join(one.told) or "none",
+             "acknowledged" if one.acknowledged else "silenced" if one.silenced else "") for one in found.incidents
         ])  # fmt: skip
-        _print_silences(console, told.silences)
-    if not told.healthy:
+        _print_silences(console, found.silences)
+    if not found.healthy:
         raise typer.Exit(3)
 
 
 @app.command()
 def ack(
-    incident: Annotated[
-        str, typer.Argument(metavar="ID", help="The incident's id, or a beginning that fits no other.")
-    ],
+    incident: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or a unique prefix of it.")],
     *,
-    reason: Annotated[str, typer.Option(help="For those who look later.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, kept for reference.")] = "",
 ) -> None:
-    """Say that an incident is known: no more reminders of it. When it gets worse and when it is over is told."""
-    from streaming.alerting.ledger import tell
-    from streaming.alerting.status import open_incident
+    """Acknowledge an incident: stops its reminders. Escalation and resolution are still sent."""
+    from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.alerting.status import open_incident
 
     tables = load_settings().runtime.tables
     found = open_incident(tables, incident)
-    tell(tables, AlertControl(time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None,
-                              code=None, until=None, reason=reason, author=_author()))  # fmt: skip
+    write_control(tables, AlertControl(
+        time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
+        reason=reason, author=_author(),
+    ))  # fmt: skip
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
 
 @silence_app.command()
 def add(
     *,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Of these groups: a name or glob.")] = None,
-    code: Annotated[str | None, typer.Option(help="Of these codes: a name or glob.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Of these clusters: a name or glob.")] = None,
-    span: Annotated[str, typer.Option("--for", help="How long: 90s, 30m, 2h or 1d.")],
-    reason: Annotated[str, typer.Option(help="For those who look later.")],
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Consumer groups: a name or glob.")] = None,
+    code: Annotated[str | None, typer.Option(help="Incident codes: a name or glob.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Clusters: a name or glob.")] = None,
+    span: Annotated[str, typer.Option("--for", help="Duration: 90s, 30m, 2h or 1d.")],
+    reason: Annotated[str, typer.Option(help="Reason, kept for reference.")],
 ) -> None:
-    """Tell nobody of these incidents for a while. What is open when it ends is told then."""
+    """Suppress alerts of matching incidents for a time. Those still open at its end are sent then."""
     from fnmatch import fnmatchcase
 
-    from streaming.alerting.config import CODES
-    from streaming.alerting.ledger import tell
+    from streaming.serve.alerting.config import CODES
+    from streaming.serve.alerting.ledger import write_control
 
     if group is None and code is None and cluster is None:
-        raise UserError("That would silence everything: name a --group, --code or --cluster ('*' if you mean it).")
+        raise UserError("This would silence everything: set --group, --code or --cluster ('*' to confirm).")
     if code is not None and not any(fnmatchcase(one, code) for one in CODES):
-        raise UserError(f"No incident has a code like {code!r}: the README lists them.")
+        raise UserError(f"No incident code matches {code!r}: see the list in the README.")
     now, name = now_ms(), secrets.token_hex(4)
     if not (lasts := duration_ms(span)):
-        raise UserError("A silence needs an end that lies ahead: give a span with --for.")
-    tell(load_settings().runtime.tables, AlertControl(
+        raise UserError("A silence needs a duration above zero: set it with --for.")
+    write_control(load_settings().runtime.tables, AlertControl(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
         reason=reason, author=_author(),
     ))  # fmt: skip
-    typer.echo(f"silence {name} until {written(now + lasts)}; `rebalance-watch alert silence end {name}` ends it")
+    typer.echo(
+        f"silence {name} active until {written(now + lasts)}; end it with `rebalance-watch alert silence end {name}`"
+    )
 
 
 @silence_app.command(name="list")
 def list_silences(*, output: Output = "table") -> None:
-    """The silences that hold now."""
-    from streaming.alerting.status import controls
+    """List the active silences."""
+    from streaming.serve.alerting.status import controls
 
     active = controls(load_settings().runtime.tables).active(now_ms())
     if output == "json":
@@ -198,21 +202,23 @@ def list_silences(*, output: Output = "table") -> None:
 
 
 @silence_app.command()
-def end(name: Annotated[str, typer.Argument(metavar="ID", help="The silence's id.")]) -> None:
+def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silence.")]) -> None:
     """End a silence now."""
-    from streaming.alerting.ledger import tell
-    from streaming.alerting.status import controls
+    from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.alerting.status import controls
 
     tables, now = load_settings().runtime.tables, now_ms()
     found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
     if found is None:
-        raise UserError(f"No silence {name} holds now: `rebalance-watch alert silence list` shows those that do.")
-    tell(tables, msgspec.structs.replace(found, time=now, control="END", author=_author()))
+        raise UserError(
+            f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."
+        )
+    write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=_author()))
     typer.echo(f"ended: silence {name}")
 
 
 def _print_silences(console: Console, silences: Sequence[AlertControl]) -> None:
-    heads = ("silence", "until", "group", "code", "cluster", "by", "reason")
+    heads = ("silence", "until", "group", "code", "cluster", "author", "reason")
     rows = [
         (one.control_id, _time(one.until), *(part or "*" for part in (one.group, one.code, one.cluster)), one.author,
          one.reason)

@@ -1,4 +1,4 @@
-"""`rebalance-watch allocate`: what would become of a group's queues, were clients to go or come."""
+"""`rebalance-watch allocate`: predict the allocation of a group's queues after clients join or leave."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -23,51 +23,52 @@ from streaming.cli.options import (
     named,
 )
 from streaming.cli.output import present, section
-from streaming.queries import words
-from streaming.queries.answers import Plan, Share
+from streaming.queries import labels
+from streaming.queries.results import Plan, Share
 
 if TYPE_CHECKING:
-    from streaming.read_model import ReadModel
+    from streaming.tables import ReadModel
 
 _CLIENTS = 40
-"""Of more, only those whose queues change are listed."""
+"""Above this number of clients, only those whose queues change are listed."""
 _BROKERS, _SPANS = 4, 8
-"""So many are named of a client's queues; JSON has all."""
+"""Maximum brokers, and ranges of queue ids a broker, printed of a client's queues; JSON has all."""
 
 
 def allocate(  # noqa: PLR0913  a command line
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,
-    leave: Annotated[list[str] | None, typer.Option(help="A client that goes; may be given again.")] = None,
+    leave: Annotated[list[str] | None, typer.Option(help="Client that leaves; repeatable.")] = None,
     join: Annotated[
-        list[str] | None, typer.Option(help="A client that comes, by name, or how many: 2; may be given again.")
+        list[str] | None, typer.Option(help="Client that joins, or the number of new clients, such as 2; repeatable.")
     ] = None,
     clients: Annotated[
-        str | None, typer.Option("--clients", "-i", help="These clients, a,b,c, instead of the members, as allocateMQ.")
+        str | None,
+        typer.Option("--clients", "-i", help="Clients a,b,c instead of the current members, as in mqadmin allocateMQ."),
     ] = None,
     topic: TopicOption = None,
-    strategy: Annotated[str | None, typer.Option(help="Client by client for this strategy, such as AVG.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Strategy to show client by client, such as AVG.")] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     output: FormatOption = "table",
 ) -> None:
-    """What if: who gets which queue, and how many move, under each strategy, if these clients go or come."""
-    from streaming.queries.groups import last_told
-    from streaming.queries.subject import subject
+    """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
+    from streaming.queries.group_at import find_group
+    from streaming.queries.groups import last_group_state
     from streaming.queries.what_if import STRATEGIES, coming, what_if
 
     name = named(group, group_option)
     if strategy is not None and strategy.upper() not in STRATEGIES:
-        raise typer.BadParameter(f"There is no strategy {strategy} to plan with: {', '.join(STRATEGIES)}.")
+        raise typer.BadParameter(f"Unsupported strategy {strategy}. Use one of {', '.join(STRATEGIES)}.")
     given = None if clients is None else [client.strip() for client in clients.split(",") if client.strip()]
     joined: list[str] = []
     own = ""
 
     def ask(model: "ReadModel") -> list[Plan]:
         nonlocal own, joined
-        now = last_told(model, subject(model, name, cluster, instant(at)))
-        own, joined = words.strategy_name(now.strategy), coming(now.members if given is None else given, join or ())
+        now = last_group_state(model, find_group(model, name, cluster, instant(at)))
+        own, joined = labels.strategy_name(now.strategy), coming(now.members if given is None else given, join or ())
         return what_if(
             model,
             name,
@@ -87,10 +88,10 @@ def allocate(  # noqa: PLR0913  a command line
         ]
         notes = []
         if any(one.isdecimal() for one in join or ()):
-            notes.append("Clients are sorted by their names, so those decide who gets what; the new ones are made up.")
+            notes.append("The allocation depends on the order of client names; those of the new clients are assumed.")
         if own not in STRATEGIES:
-            notes.append(f"Its own is not among these: {own}.")
-        head = Text(f"{name} {', '.join(change) or 'as it is'}", style="bold")
+            notes.append(f"The group's own strategy is not simulated: {own}.")
+        head = Text(f"{name} {', '.join(change) or 'unchanged'}", style="bold")
         return Lines(head, *map(Text, notes), *_draw(plans, strategy, own))
 
     present(ask, draw, Plan, Output(output))
@@ -98,30 +99,31 @@ def allocate(  # noqa: PLR0913  a command line
 
 def _draw(plans: Sequence[Plan], strategy: str | None, own: str) -> Iterator[RenderableType]:
     for topic, of_topic in groupby(plans, lambda plan: plan.topic):
-        told = list(of_topic)
-        yield from section(f"{topic}: {told[0].queues:,} queues", _summary(told, own))
-        detailed = next((plan for plan in told if plan.strategy == (strategy or told[0].strategy).upper()), told[0])
+        same_topic = list(of_topic)
+        yield from section(f"{topic}: {same_topic[0].queues:,} queues", _summary(same_topic, own))
+        first = same_topic[0]
+        detailed = next((plan for plan in same_topic if plan.strategy == (strategy or first.strategy).upper()), first)
         if not detailed.refused:
-            yield from section(f"{topic} by {detailed.strategy}, client by client", _clients(detailed.shares))
+            yield from section(f"{topic} with {detailed.strategy}, by client", _clients(detailed.shares))
 
 
 def _summary(plans: Sequence[Plan], own: str) -> Grid:
     table = Grid(
-        [Column("strategy"), Column("move", right=True), Column("fewest", right=True), Column("queues a client then")]
+        [Column("strategy"), Column("moved", right=True), Column("minimum", right=True), Column("queues per client")]
     )
     for plan in plans:
-        name = f"{plan.strategy} (its own)" if plan.strategy == own else plan.strategy
+        name = f"{plan.strategy} (current)" if plan.strategy == own else plan.strategy
         if plan.refused:
-            table.add(name, words.NOT_KNOWN, words.NOT_KNOWN, Cell(f"refuses: {plan.refused}", "yellow"))
+            table.add(name, labels.NOT_KNOWN, labels.NOT_KNOWN, Cell(f"not possible: {plan.refused}", "yellow"))
             continue
         sizes = [share.then for share in plan.shares if share.then or not share.loses]
         span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
         idle = sizes.count(0)
         table.add(
             name,
-            words.number(plan.queues_moved),
-            words.number(plan.queues_moved_min),
-            f"{span}; {idle} without any" if idle else span,
+            labels.number(plan.queues_moved),
+            labels.number(plan.queues_moved_min),
+            f"{span}; {idle} idle" if idle else span,
         )
     return table
 
@@ -130,25 +132,28 @@ def _clients(shares: Sequence[Share]) -> RenderableType:
     changed = [share for share in shares if share.gains or share.loses]
     shown = shares if len(shares) <= _CLIENTS else changed
     table = Grid(
-        [Column("client"), Column("now", right=True), Column("then", right=True), Column("gets"), Column("gives")]
+        [Column("client"), Column("before", right=True), Column("after", right=True), Column("gains"), Column("loses")]
     )
     for share in shown:
         table.add(
-            share.client_id, words.number(share.now), words.number(share.then), *map(_named, (share.gains, share.loses))
+            share.client_id,
+            labels.number(share.now),
+            labels.number(share.then),
+            *map(_named, (share.gains, share.loses)),
         )
     if len(shown) < len(shares):
-        return Lines(table, Text(f"{len(shares) - len(shown):,} clients keep what they have", style="dim"))
+        return Lines(table, Text(f"{len(shares) - len(shown):,} clients keep their queues", style="dim"))
     return table
 
 
 def _named(queues: Sequence[str]) -> str:
-    """Neighbours together, as ``broker-a:0-3``; the topic is said above."""
+    """Return queues as ranges of ids by broker, such as ``broker-a:0-3``; the heading has the topic."""
     brokers: dict[str, list[int]] = defaultdict(list)
     for queue in queues:
         broker, _, queue_id = queue.partition("@")[2].rpartition(":")
         brokers[broker].append(int(queue_id))
     named = [f"{broker}:{_spans(ids)}" for broker, ids in brokers.items()]
-    more = f" and of {len(named) - _BROKERS:,} brokers more" if len(named) > _BROKERS else ""
+    more = f" and {len(named) - _BROKERS:,} more brokers" if len(named) > _BROKERS else ""
     return f"{', '.join(named[:_BROKERS])}{more}"
 
 

@@ -1,4 +1,4 @@
-"""`rebalance-watch backtest`: what another policy would have told."""
+"""`rebalance-watch backtest`: compare past incidents with those of another policy."""
 
 import csv
 import sys
@@ -11,32 +11,32 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streaming.errors import UserError
-from streaming.settings import load_policy, load_settings
-from streaming.times import duration_ms, instant_ms, now_ms
+from streaming.base.errors import UserError
+from streaming.base.settings import load_policy, load_settings
+from streaming.base.times import duration_ms, instant_ms, now_ms
 
 if TYPE_CHECKING:
-    from streaming.backtest import Life, Result
+    from streaming.pipeline.backtest import IncidentPeriod, Result
 
-_SAYS = {"OPENED": "would have opened", "NOT_OPENED": "would not have opened", "MOVED": "would be another"}
+_SAYS = {"OPENED": "additional", "NOT_OPENED": "missing", "MOVED": "changed"}
 
 
 def backtest(  # noqa: PLR0913  a command line
     *,
-    since: Annotated[str, typer.Option(help="From when: 2026-11-21T15:00 (UTC), epoch, 2h, '10 minutes ago'.")],
-    until: Annotated[str | None, typer.Option(help="Up to when; the archive's end if it isn't given.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="The thresholds to try instead of conf/policy.toml.")] = None,
-    group: Annotated[str, typer.Option(help="Only these groups: a name or glob.")] = "*",
-    warm_up: Annotated[str, typer.Option(help="How long before --since it begins to look.")] = "1h",
-    output: Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="How to print it.")] = "table",
+    since: Annotated[str, typer.Option(help="Start: 2026-11-21T15:00 (UTC), epoch, 2h, '10 minutes ago'.")],
+    until: Annotated[str | None, typer.Option(help="End; default: the end of the archive.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file to test instead of conf/policy.toml.")] = None,
+    group: Annotated[str, typer.Option(help="Consumer groups: a name or glob.")] = "*",
+    warm_up: Annotated[str, typer.Option(help="Telemetry read before --since to build up state.")] = "1h",
+    output: Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
-    """Fold the archived telemetry under another policy, and print which incidents that changes.
+    """Process the archived telemetry with another policy and print which incidents change.
 
-    Compares with the incidents that were told (table anomalies); nothing of the tables is changed.
+    The result is compared with the recorded incidents (table anomalies). The tables are not modified.
     """
-    from streaming.backtest import Span, last_time
-    from streaming.backtest import backtest as run
-    from streaming.read_model import ReadModel
+    from streaming.pipeline.backtest import Span, last_time
+    from streaming.pipeline.backtest import backtest as run
+    from streaming.tables import ReadModel
 
     thresholds, now = load_policy(policy), now_ms()
     console = Console(stderr=True, highlight=False)
@@ -44,8 +44,8 @@ def backtest(  # noqa: PLR0913  a command line
         begin = instant_ms(since, now)
         end = instant_ms(until, now) if until is not None else last_time(model)
         if end is None or end < begin:
-            raise UserError("There is no telemetry between --since and --until: choose a time within the archive.")
-        with console.status("folding the archived telemetry"):
+            raise UserError("No telemetry between --since and --until: choose a period within the archive.")
+        with console.status("processing the archived telemetry"):
             result = run(model, thresholds, Span(begin, end, duration_ms(warm_up), group))
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
@@ -58,34 +58,36 @@ def backtest(  # noqa: PLR0913  a command line
 
 
 def _write_csv(result: "Result") -> None:
-    from streaming.backtest import Difference, Life
+    from streaming.pipeline.backtest import Difference, IncidentPeriod
 
     lives = ("was", "would_be")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     names = [name for name in Difference.__struct_fields__ if name not in lives]
-    writer.writerow([*names, *(f"{life}_{name}" for life in lives for name in Life.__struct_fields__)])
+    writer.writerow([*names, *(f"{life}_{name}" for life in lives for name in IncidentPeriod.__struct_fields__)])
     for one in result.differences:
-        told = [getattr(life, name, None) for life in (one.was, one.would_be) for name in Life.__struct_fields__]
-        writer.writerow([*(getattr(one, name) for name in names), *told])
+        values = [
+            getattr(life, name, None) for life in (one.was, one.would_be) for name in IncidentPeriod.__struct_fields__
+        ]
+        writer.writerow([*(getattr(one, name) for name in names), *values])
 
 
 def _print_table(result: "Result") -> None:
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False)
-    for name in ("what", "group", "incident", "where", "as it was", "as it would be"):
+    for name in ("difference", "group", "incident", "subject", "recorded", "with this policy"):
         table.add_column(name, overflow="fold")
     for one in result.differences:
         table.add_row(_SAYS[one.change], one.group, one.code, one.subject, _life(one.was), _life(one.would_be))
     if result.differences:
         console.print(table, "")
     console.print(
-        f"{len(result.differences)} incidents would differ, {result.same} would be the same, "
+        f"{len(result.differences)} incidents differ, {result.same} are the same, "
         f"from {_clock(result.since)} to {_clock(result.until)} ({result.rows:,} rows)",
         soft_wrap=True,
     )
 
 
-def _life(life: "Life | None") -> str:
+def _life(life: "IncidentPeriod | None") -> str:
     if life is None:
         return "-"
     ended = _clock(life.resolved_at) if life.resolved_at is not None else "still open"

@@ -1,4 +1,4 @@
-"""`rebalance-watch collect`: telemetry of a real cluster into the log, or into a recording."""
+"""`rebalance-watch collect`: write the telemetry of a cluster to the log or to a recording."""
 
 import asyncio
 import os
@@ -9,37 +9,34 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
 
-import structlog
 import typer
 
-from streaming.settings import load_settings
+from streaming.base.settings import load_settings
 
 app = typer.Typer(help="Collect the telemetry of a RocketMQ cluster.", no_args_is_help=True)
 
 
 SpoolOption = Annotated[
     list[Path] | None,
-    typer.Option("--spool", help="Ship the broker hooks' spools below this folder, too; may be given more than once."),
+    typer.Option("--spool", help="Also ship the broker hooks' spools under this folder; repeatable."),
 ]
 
 
 @app.command()
 def poll(
     *,
-    once: Annotated[bool, typer.Option("--once", help="One round, then end.")] = False,
-    rounds: Annotated[int | None, typer.Option(min=1, help="So many rounds, then end.")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="Record into this .jsonl or .jsonl.gz file instead of the log.")
-    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop after one round.")] = False,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Stop after this number of rounds.")] = None,
+    to: Annotated[Path | None, typer.Option(help="Record to this .jsonl or .jsonl.gz file instead of the log.")] = None,
     spools: SpoolOption = None,
 ) -> None:
-    """Ask every broker and every consumer what they see, every collector.interval_ms; only read-only questions.
+    """Poll every broker and consumer each collector.interval_ms, with read-only requests.
 
-    Events go to the log that source.kind names (Kafka or files). Ctrl-C ends it; what was answered until then is kept.
+    Events go to the log selected by source.kind (Kafka or files). Ctrl-C stops it; responses received so far are kept.
     """
-    from streaming.collector.collect import collect
-    from streaming.collector.poll import Summary
-    from streaming.collector.shipper import LogOutlet, RecordingOutlet, Shipper
+    from streaming.collect.collector import collect
+    from streaming.collect.poll import Summary
+    from streaming.collect.shipper import LogOutlet, RecordingOutlet, Shipper
     from streaming.log.kafka import DELIVERY_MS
     from streaming.log.open import open_publisher
     from streaming.log.recording import Recorder
@@ -70,21 +67,23 @@ def poll(
 
 @app.command()
 def spool(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Where the broker hooks write.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that the broker hooks write to.")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Ship what is there, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Ship the existing files, then stop.")] = False,
 ) -> None:
-    """Ship the spools of broker hooks into the log, as they grow; what is safely sent is deleted.
+    """Ship the spools of broker hooks to the log as they grow; files that are safely sent are deleted.
 
-    One process takes the spools of many brokers. While Kafka is away it waits; started again, it goes on where it was.
+    One process can ship the spools of many brokers. It waits while Kafka is unavailable, and resumes after a restart.
     """
-    from streaming.collector.shipper import ship
+    from streaming.collect.shipper import ship
 
     _log()
     ship(load_settings(), folders, _interruption(), once=once)
 
 
 def _log() -> Any:
+    import structlog
+
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -97,23 +96,23 @@ def _log() -> Any:
 
 
 def _interruption() -> Event:
-    """Set by the first SIGINT or SIGTERM; the second one ends the process at once.
+    """Return an event set by the first SIGINT or SIGTERM; the second signal ends the process at once.
 
     The handler only lets Python write the signal's number into a pipe: waking the event inside of it would run in the
     middle of whatever the main thread is doing, the event's own lock included. (Blocking the signals and waiting for
     them is no way either: a library's thread that began before, and does not block them, would end the process.)
     """
     interruption = Event()
-    told, tells = os.pipe()
-    os.set_blocking(tells, False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
 
     def wait() -> None:
-        os.read(told, 1)
+        os.read(reader, 1)
         interruption.set()
-        [number] = os.read(told, 1)
+        [number] = os.read(reader, 1)
         os._exit(128 + number)
 
-    signal.set_wakeup_fd(tells)
+    signal.set_wakeup_fd(writer)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     Thread(target=wait, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`rebalance-watch doctor`: what is present, missing or wrong, and how to mend it."""
+"""`rebalance-watch doctor`: check the installation and say how to fix it."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streaming.settings import load_settings
+from streaming.base.settings import load_settings
 
 if TYPE_CHECKING:
-    from streaming.doctor import Check
+    from streaming.cli.checks import Check
 
 
 class Format(StrEnum):
-    """How the answer is written."""
+    """The output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,16 +28,16 @@ _COLOURS = {"ok": "green", "missing": "yellow", "wrong": "red"}
 
 def doctor(
     *,
-    servers: Annotated[bool, typer.Option("--servers", help="Ask Kafka and the name servers too.")] = False,
-    fetch: Annotated[bool, typer.Option("--fetch", help="First fetch what can be: Java and every jar set.")] = False,
+    servers: Annotated[bool, typer.Option("--servers", help="Also check Kafka and the name servers.")] = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help="First download Java and every jar set.")] = False,
     lock_jars: Annotated[
-        bool, typer.Option("--lock-jars", help="Fetch the jars anew, write conf/jars.sha256 from them, and end.")
+        bool, typer.Option("--lock-jars", help="Download the jars again, write conf/jars.sha256 and exit.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TABLE,
+    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TABLE,
 ) -> None:
-    """Check what `run` needs; exit code 3 if it could not start as things are."""
-    from streaming import jars
-    from streaming.doctor import examine, healthy
+    """Check the requirements of `run`; exit code 3 if it cannot start."""
+    from streaming.base import jars
+    from streaming.cli.checks import examine, healthy
 
     settings = load_settings()
     if lock_jars:
@@ -57,8 +57,8 @@ def doctor(
 
 def _table(checks: list["Check"]) -> Table:
     table = Table(box=None, header_style="bold")
-    for heading in ("part", "state", "found", "how to mend it"):
-        table.add_column(heading, overflow="fold")  # a path that is cut short helps nobody
+    for heading in ("part", "state", "found", "how to fix"):
+        table.add_column(heading, overflow="fold")  # a truncated path is useless
     for check in checks:
         state = f"[{_COLOURS[check.state]}]{check.state}[/]"
         table.add_row(check.part, state, escape(check.found), escape(check.mend))

@@ -1,7 +1,7 @@
-"""A table for the terminal, of any length.
+"""Render tables of any length on the terminal.
 
 rich's own Table takes seconds for the 4,096 queues of a large group (9 s at nine columns on the machine where the rest
-is measured; this one 0.1 s). It lays out every cell by itself; here a cell is one line of plain text with one style,
+is measured; this one 0.1 s). It lays out every cell separately; here a cell is one line of plain text with one style,
 and only what is too wide is folded.
 """
 
@@ -16,9 +16,9 @@ from rich.style import Style
 
 _GAP = 2
 _NARROWEST = 8
-"""No column is folded to less, or to less than its title."""
+"""The minimum width of a folded column, if its title is not longer; characters."""
 _COMFORTABLE = 32
-"""Spare columns stay as long as the others can have so much of what they want."""
+"""Optional columns stay while the other columns can have this width or all that they need; characters."""
 _PART = re.compile(r"[^_@:.-]*[_@:.-]|[^_@:.-]+")
 
 
@@ -30,7 +30,7 @@ class Cell:
     style: str = ""
 
     def __post_init__(self) -> None:
-        """A cell is one line, whatever it tells of."""
+        """Make the text one visible line."""
         if not self.text.isprintable():
             object.__setattr__(self, "text", visible(self.text))
 
@@ -39,29 +39,29 @@ class Cell:
 
 
 def visible(text: str) -> str:
-    """The text with whatever can't be seen written as Python writes it: escapes, line ends."""
+    """Return the text with non-printable characters (escapes, line ends) as Python escape sequences."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column, by its title."""
+    """A column with its title."""
 
     title: str
     right: bool = False
-    """Numbers are."""
+    """Whether the column is right-aligned, as numbers are."""
     spare: bool = False
-    """It is left out where all of it is unknown; and where the terminal is too narrow for all, the last such first."""
+    """Whether the column is omitted if it has no known value, or if the terminal is too narrow (the last one first)."""
 
     @property
     def nothing(self) -> tuple[str, ...]:
-        """A column of these alone says nothing."""
+        """The cells that carry no information in this column."""
         return ("", "-") if self.spare else ("",)
 
 
 @dataclass
 class Grid:
-    """Rows under titles, as wide as they are; folded where the terminal is narrower. An empty column is left out."""
+    """Rows under titles, folded if the terminal is too narrow. An empty column is omitted."""
 
     columns: Sequence[Column]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
@@ -71,11 +71,11 @@ class Grid:
         self.rows.append(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
 
     def fits(self, width: int) -> bool:
-        """Whether every column has a place in so many cells."""
+        """Return whether every column fits in a width, in characters."""
         return _total(self._widths(width)) <= width
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines, as rich asks for them."""
+        """Yield the lines as segments of rich."""
         widths = self._widths(options.max_width)
         titles = tuple(Cell(column.title, "bold") for column in self.columns)
         styles: dict[str, Style | None] = {"": None}
@@ -88,7 +88,7 @@ class Grid:
                 yield Segment.line()
 
     def _widths(self, most: int) -> dict[int, int]:
-        """The width of each column that is shown, by its place."""
+        """Return the width of each visible column by its index."""
         natural = {
             place: max([cell_len(column.title), *(cell_len(row[place].text) for row in self.rows)])
             for place, column in enumerate(self.columns)
@@ -100,9 +100,9 @@ class Grid:
         return self._folded(natural, most)
 
     def _folded(self, widths: dict[int, int], most: int) -> dict[int, int]:
-        """The widest are made narrower until all fit: first between words, then within names.
+        """Narrow the widest columns until all fit: first at word boundaries, then within names.
 
-        Where even that is not enough, the terminal folds what is too wide.
+        If that is not enough, the terminal folds the lines.
         """
         if _total(widths) <= most:
             return widths
@@ -140,7 +140,7 @@ class Grid:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Between words where that is enough, else within names, as long as there is no other way where they have parts."""
+    """Fold a text at word boundaries if possible, else within names, preferably after a separator."""
     if cell_len(text) <= width:
         return [text]
     lines: list[str] = []

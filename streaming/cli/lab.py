@@ -1,4 +1,4 @@
-"""`rebalance-watch lab`: a real cluster on this machine, and faults to put on it."""
+"""`rebalance-watch lab`: run a real cluster on this machine and inject faults."""
 
 import shlex
 from itertools import groupby
@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from streaming.errors import UnhealthyError
-from streaming.settings import load_settings
+from streaming.base.errors import UnhealthyError
+from streaming.base.settings import load_settings
 
 if TYPE_CHECKING:
     from streaming.lab.lab import Lab, MemberStatus
 
-app = typer.Typer(help="A real RocketMQ cluster, Kafka and consumers on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Run a RocketMQ cluster, Kafka and consumers on this machine.", no_args_is_help=True)
 
 _COLOURS = {"running": "green", "frozen": "yellow", "down": "red"}
 
@@ -25,26 +25,26 @@ _COLOURS = {"running": "green", "frozen": "yellow", "down": "red"}
 @app.command()
 def up(
     *,
-    kafka: Annotated[bool | None, typer.Option(help="With a Kafka node; lab.kafka if not given.")] = None,
-    hook: Annotated[bool | None, typer.Option(help="With the broker hook; lab.hook if not given.")] = None,
+    kafka: Annotated[bool | None, typer.Option(help="Start a Kafka node; default: lab.kafka.")] = None,
+    hook: Annotated[bool | None, typer.Option(help="Install the broker hook; default: lab.hook.")] = None,
 ) -> None:
-    """Start the lab, or what is missing of it."""
+    """Start the processes of the lab that are not running."""
     from streaming.lab.lab import Lab
 
     console = Console(stderr=True)
-    with console.status("lab: looking") as shown:
+    with console.status("lab: checking") as shown:
         lab = Lab.up(load_settings(), kafka=kafka, hook=hook, say=lambda what: shown.update(f"lab: starting {what}"))
     members = lab.status()
     running = sum(member.state != "down" for member in members)
-    console.print(f"The lab is up: {running} of {len(members)} processes run.", highlight=False)
+    console.print(f"The lab is up: {running} of {len(members)} processes are running.", highlight=False)
     _print_addresses(console, lab)
 
 
 @app.command()
 def status(
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print it.")] = "table",
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
-    """Show every process; exit code 3 if one is down."""
+    """Show every process; exit code 3 if any is down."""
     from streaming.lab.lab import Lab
 
     lab = Lab(load_settings())
@@ -58,25 +58,25 @@ def status(
         console.print(_table(members))
         _print_addresses(console, lab)
     if down := [member.name for member in members if member.state == "down"]:
-        raise UnhealthyError(f"Down: {', '.join(down)}; cure the fault, or run `rebalance-watch lab up`.")
+        raise UnhealthyError(f"Down: {', '.join(down)}; cure the fault or run `rebalance-watch lab up`.")
 
 
 @app.command()
 def down() -> None:
-    """End every process of the lab; its logs stay until the next `up`."""
+    """Stop every process of the lab; the logs are kept until the next `up`."""
     from streaming.lab.lab import Lab
 
     lab = Lab.find(load_settings())
     if lab is None:
-        typer.echo("No lab is up.")
+        typer.echo("The lab is not running.")
         return
     lab.down()
-    typer.echo("The lab is down.")
+    typer.echo("The lab is stopped.")
 
 
 @app.command()
 def env() -> None:
-    """Print what points the collector and the job at the lab: eval "$(rebalance-watch lab env)"."""
+    """Print the environment variables that connect collector and job to the lab: eval "$(rebalance-watch lab env)"."""
     from streaming.lab.lab import Lab
 
     lab = Lab(load_settings())
@@ -89,9 +89,9 @@ def env() -> None:
 
 
 @app.command()
-def record(folder: Annotated[Path, typer.Argument(help="Where the recording and the fault log go.")]) -> None:
-    """Record the demo's capture: 26 minutes of a lab of its own, with every fault at its time."""
-    from streaming.lab.story import record as play
+def record(folder: Annotated[Path, typer.Argument(help="Folder for the recording and the fault log.")]) -> None:
+    """Record the demo's capture: 26 minutes of a separate lab with a schedule of all faults."""
+    from streaming.lab.capture import record as play
 
     console = Console(stderr=True)
     play(load_settings(), folder, lambda what: console.print(what, highlight=False))
@@ -99,20 +99,18 @@ def record(folder: Annotated[Path, typer.Argument(help="Where the recording and 
 
 @app.command()
 def fault(
-    name: Annotated[str | None, typer.Argument(help="Which; none: list them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Fault to inject; omit to list all faults.")] = None,
     *,
-    cure: Annotated[bool, typer.Option("--cure", help="Take it off again.")] = False,
+    cure: Annotated[bool, typer.Option("--cure", help="Cure the fault.")] = False,
     client: Annotated[
         str | None,
-        typer.Option("--client", "--broker", help="Whom; by default the first healthy consumer, the last broker."),
+        typer.Option("--client", "--broker", help="Target; default: the first healthy consumer, or the last broker."),
     ] = None,
-    queue: Annotated[
-        str | None, typer.Option(metavar="[BROKER:]NUMBER", help="hang, poison: only on this queue.")
-    ] = None,
-    count: Annotated[int | None, typer.Option(min=1, max=64, help="add-queues: how many.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="[BROKER:]NUMBER", help="hang, poison: only this queue.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, max=64, help="add-queues: number of queues.")] = None,
 ) -> None:
-    """Put a fault on the cluster, or cure it; both are logged with what should be seen."""
-    from streaming.lab.deeds import NEW_QUEUES
+    """Inject a fault into the lab or cure it; both are logged with the expected observation."""
+    from streaming.lab.fault_actions import NEW_QUEUES
     from streaming.lab.faults import CURES
     from streaming.lab.lab import Lab
 
@@ -132,7 +130,7 @@ def fault(
 def _place(queue: str | None) -> tuple[str | None, int | None]:
     broker, _, number = (queue or "").rpartition(":")
     if queue is not None and not number.isdecimal():
-        raise typer.BadParameter(f"{queue!r} is no queue: say 3, or broker-a:3.", param_hint="--queue")
+        raise typer.BadParameter(f"Invalid queue {queue!r}. Use 3 or broker-a:3.", param_hint="--queue")
     return broker or None, int(number) if number else None
 
 

@@ -1,4 +1,4 @@
-"""The command `rebalance-watch`: collects the commands and turns errors into one sentence."""
+"""The command `rebalance-watch`: registers the commands and prints errors as one sentence."""
 
 import os
 import sys
@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from streaming.base.errors import UnhealthyError, UserError
+from streaming.base.settings import CONFIG_VARIABLE
 from streaming.cli import (
     alert,
     allocate,
@@ -32,12 +34,10 @@ from streaming.cli import (
     who_owned,
 )
 from streaming.cli.grid import visible
-from streaming.errors import UnhealthyError, UserError
-from streaming.settings import CONFIG_VARIABLE
 
 app = typer.Typer(
     name="rebalance-watch",
-    help="Who owns every RocketMQ queue, why it moved, and which ordered queue is stuck.",
+    help="Show who owns every RocketMQ queue, why it moved, and which ordered queues are stuck.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -66,8 +66,8 @@ app.command("who-owned")(who_owned.who_owned)
 
 @app.callback()
 def _options(
-    config: Annotated[Path | None, typer.Option(help="A settings file over conf/default.toml.")] = None,
-    root: Annotated[Path | None, typer.Option(help="The runtime root (runtime.root).")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file that overrides conf/default.toml.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Runtime root; default: runtime.root.")] = None,
 ) -> None:
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config)

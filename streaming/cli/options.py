@@ -1,37 +1,35 @@
-"""The options that the questions have in common."""
+"""Options that several commands share."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
 
-from streaming.times import instant_ms, now_ms
+from streaming.base.times import instant_ms, now_ms
 
 Format = Literal["table", "json", "csv"]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Again and again, until Ctrl-C.")]
-EveryOption = Annotated[float, typer.Option("--every", min=0.5, help="With --watch: after how many seconds.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
+EveryOption = Annotated[float, typer.Option("--every", min=0.5, help="With --watch: refresh interval in seconds.")]
 ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", "-c", help="The cluster; needed where two have the group.")
+    str | None, typer.Option("--cluster", "-c", help="Cluster; required if the group exists in several.")
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="As it was then: 2026-11-21T15:00 (UTC), epoch, 2h, '10 minutes ago', 'yesterday 9:00'."),
+    typer.Option("--at", help="Show state at this time: 2026-11-21T15:00 (UTC), epoch, 2h, 'yesterday 9:00'."),
 ]
-SinceOption = Annotated[
-    str | None, typer.Option("--since", help="From when: a time as for --at elsewhere, such as 2h or 2026-11-21T15:00.")
-]
-UntilOption = Annotated[str | None, typer.Option("--until", help="Up to when; now if it isn't given.")]
-CheckOption = Annotated[bool, typer.Option("--check", help="End with exit code 3 where anything shown is not OK.")]
-RetryOption = Annotated[bool, typer.Option("--retry", help="The group's retry topic, too.")]
+SinceOption = Annotated[str | None, typer.Option("--since", help="Start time, such as 2h (ago) or 2026-11-21T15:00.")]
+UntilOption = Annotated[str | None, typer.Option("--until", help="End time; default: now.")]
+CheckOption = Annotated[bool, typer.Option("--check", help="Exit with code 3 if anything shown is not OK.")]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Include the group's retry topic.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.")]
-GroupArgument = Annotated[str | None, typer.Argument(help="The consumer group.", show_default=False)]
-GroupOption = Annotated[str | None, typer.Option("--group", "-g", help="The same, as mqadmin has it.")]
+GroupArgument = Annotated[str | None, typer.Argument(help="Consumer group.", show_default=False)]
+GroupOption = Annotated[str | None, typer.Option("--group", "-g", help="Consumer group, as in mqadmin.")]
 
 
 @dataclass(frozen=True)
 class Output:
-    """How the user wants it."""
+    """The output that the user chose; ``every`` is in seconds."""
 
     format: Format = "table"
     watch: bool = False
@@ -39,16 +37,20 @@ class Output:
 
 
 def instant(text: str | None) -> int | None:
-    """A time that may not be given; None is now.
+    """Convert an optional time to epoch milliseconds; None is now.
 
     Raises:
-        UserError: it is no time.
+        UserError: the text is no valid time.
     """
     return None if text is None else instant_ms(text, now_ms())
 
 
 def named(argument: str | None, option: str | None, what: str = "group") -> str:
-    """What is given as argument or, as in mqadmin, as option."""
+    """Return the name given as an argument or, as in mqadmin, as an option.
+
+    Raises:
+        BadParameter: neither or both are given.
+    """
     if (argument is None) == (option is None):
-        raise typer.BadParameter(f"Name one {what}: as argument, or with -{what[0]}.")
+        raise typer.BadParameter(f"Specify one {what}, as an argument or with -{what[0]}.")
     return argument or option or ""

@@ -1,4 +1,4 @@
-"""How an answer is printed: as a table, as JSON or as CSV, once or again and again."""
+"""Print results as a table, JSON or CSV, once or repeatedly."""
 
 import csv
 import os
@@ -15,45 +15,43 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
+from streaming.base.errors import UserError
+from streaming.base.settings import load_settings
+from streaming.base.times import now_ms
 from streaming.cli.grid import Cell, visible
 from streaming.cli.options import Format, Output
-from streaming.errors import UserError
-from streaming.queries.answers import Answer, as_json
-from streaming.queries.words import moment
-from streaming.settings import load_settings
-from streaming.times import now_ms
+from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
+from streaming.queries.labels import moment
+from streaming.queries.results import QueryResult, as_json
 
 if TYPE_CHECKING:
-    from streaming.read_model import ReadModel  # imported when asked: DuckDB takes half a second
-
-HEALTH = {"OK": "green", "WARN": "yellow", "BAD": "bold red", "UNKNOWN": "italic magenta"}
-SEVERITY = {"critical": "bold red", "warning": "yellow", "info": "blue"}
+    from streaming.tables import ReadModel  # imported when used: DuckDB takes half a second
 
 T = TypeVar("T")
 
 _PIPED_WIDTH = 10_000
-"""What goes into a file or a pipe is not folded."""
+"""The width of output to a file or pipe, which is not folded; characters."""
 
 
 def screen() -> Console:
-    """Where tables go: on a terminal coloured and folded, elsewhere neither, but for COLUMNS, which says how wide."""
+    """Return the console for tables: coloured and folded on a terminal only; COLUMNS sets the width."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(highlight=False, width=_PIPED_WIDTH if piped else None)
 
 
 @contextmanager
 def tables() -> Iterator["ReadModel"]:
-    """The read model over the tables of this runtime root.
+    """Open the read model over the tables of the runtime root.
 
     Raises:
-        UserError: there are none.
+        UserError: there are no tables.
     """
-    from streaming.read_model import ReadModel
+    from streaming.tables import ReadModel
 
     folder = load_settings().runtime.tables
     demo = folder.parent / "demo"
     if not folder.is_dir() and (demo / folder.name).is_dir():
-        raise UserError(f"There are no tables in {folder}; those of the demo are asked with --root {demo}.")
+        raise UserError(f"There are no tables in {folder}. To query those of the demo, use --root {demo}.")
     with _interruption() as check, ReadModel(folder) as model:
         check()
         yield model
@@ -62,22 +60,22 @@ def tables() -> Iterator["ReadModel"]:
 def present(
     ask: Callable[["ReadModel"], T],
     draw: Callable[[T, int], RenderableType],
-    rows: type[Answer],
+    rows: type[QueryResult],
     output: Output,
     *,
     current: bool = False,
 ) -> T:
-    """Ask, and print the answer; with ``--watch`` again and again.
+    """Run a query and print the result, with ``--watch`` repeatedly.
 
     Args:
-        ask: the question.
-        draw: the answer as a table, given it and the time now.
-        rows: the type of the answer's rows: the columns of CSV, also where there is no row.
-        output: what the user wants.
-        current: whether the answer is of now: where telemetry has stopped, that is said.
+        ask: the query.
+        draw: renders the result as a table; its second argument is the time now, in epoch milliseconds.
+        rows: the type of the result's rows, which gives the columns of CSV even without a row.
+        output: what the user chose.
+        current: whether the result is the current state; if telemetry has stopped, a warning is printed.
 
     Returns:
-        The answer.
+        The last result.
     """
     with tables() as model:
         if current:
@@ -100,12 +98,12 @@ def _say_if_silent(model: "ReadModel") -> None:
 
 @dataclass(frozen=True)
 class Visible:
-    """What others have named (clients, groups, expressions), without power over the terminal."""
+    """Output that contains foreign names (clients, groups, expressions), with control characters made visible."""
 
     body: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What the body renders to, piece by piece."""
+        """Yield the segments of the body with control characters made visible."""
         for segment in console.render(self.body, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -114,16 +112,16 @@ class Visible:
 
 
 def print_table(body: RenderableType, console: Console) -> None:
-    """Onto a terminal or elsewhere; what is too wide even so, the terminal folds."""
+    """Print a table; lines that are still too wide are folded by the terminal."""
     console.print(Visible(body), crop=False)
 
 
 def section(title: str, body: RenderableType) -> list[RenderableType]:
-    """A part of a longer answer."""
+    """Return a titled part of a longer output."""
     return [Text(f"\n{title}", style="bold underline"), body]
 
 
-def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Answer], wanted: Format) -> None:
+def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[QueryResult], wanted: Format) -> None:
     if wanted == "json":
         print_json(answer)
     elif wanted == "csv":
@@ -134,19 +132,19 @@ def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Answe
     sys.stdout.flush()
 
 
-def _rows(answer: object) -> Sequence[Answer]:
+def _rows(answer: object) -> Sequence[QueryResult]:
     if answer is None:
         return []
-    return [answer] if isinstance(answer, Answer) else list(answer)  # type: ignore[call-overload]  # a sequence of them
+    return [answer] if isinstance(answer, QueryResult) else list(answer)  # type: ignore[call-overload]  # a sequence of them
 
 
 def print_json(answer: object) -> None:
-    """As the REST API sends it; for a person's eyes indented."""
+    """Print a result as JSON, in the format of the REST API; indented on a terminal."""
     sys.stdout.write(as_json(answer, indent=2 if sys.stdout.isatty() else None).decode() + "\n")
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A header and the rows: what is not known is empty, what has parts is JSON."""
+    """Write a header and rows as CSV: unknown values are empty, nested ones are JSON."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
     writer.writerows([_plain(value) for value in row] for row in rows)
@@ -160,10 +158,10 @@ def _watch(
     model: "ReadModel",
     ask: Callable[["ReadModel"], T],
     draw: Callable[[T, int], RenderableType],
-    rows: type[Answer],
+    rows: type[QueryResult],
     output: Output,
 ) -> None:
-    """Until Ctrl-C, which ends the command with exit code 130."""
+    """Print the result repeatedly until Ctrl-C, which ends the command with exit code 130."""
     with _interruption() as check:
         if output.format != "table" or not sys.stdout.isatty():
             while True:
@@ -172,7 +170,7 @@ def _watch(
         with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
                 now = now_ms()
-                head = Text(f"{moment(now, now)} UTC, every {output.every:g} s; Ctrl-C ends it\n", style="dim")
+                head = Text(f"{moment(now, now)} UTC, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
                 live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
                 _rest(model, output.every, check)
 
@@ -186,10 +184,10 @@ def _rest(model: "ReadModel", seconds: float, check: Callable[[], None]) -> None
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], None]]:
-    """Gives a function that raises KeyboardInterrupt if there was a Ctrl-C.
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed.
 
-    The Ctrl-C itself raises it, too. But it may come while a library calls back from C, and be lost there, or become
-    an error of that library's.
+    Ctrl-C itself raises it as well. But it may occur during a library's callback from C and be lost there, or be
+    converted to an error of that library.
     """
     interrupted = False
 
@@ -212,11 +210,11 @@ def _interruption() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def health(status: str, reason: str = "") -> Cell:
-    """OK, WARN, BAD or UNKNOWN, each to be told apart without colour, too."""
-    return Cell(f"{status} {reason}".rstrip(), HEALTH[status])
+def health(status: Health, reason: str = "") -> Cell:
+    """Return a health status (OK, WARN, BAD or UNKNOWN) and its reason as a cell."""
+    return Cell(f"{status} {reason}".rstrip(), HEALTH[status].style)
 
 
-def severity(name: str, text: str | None = None) -> Cell:
-    """A severity, or something that has it."""
-    return Cell(name if text is None else text, SEVERITY[name])
+def severity(name: Severity, text: str | None = None) -> Cell:
+    """Return a severity, or a text in its style, as a cell."""
+    return Cell(name if text is None else text, SEVERITY[name].style)

@@ -1,4 +1,4 @@
-"""`rebalance-watch rebuild`: tables and state anew from the archive, with what came too late in its place."""
+"""`rebalance-watch rebuild`: derive tables and state again from the archive, with late telemetry in its place."""
 
 import time
 from pathlib import Path
@@ -8,36 +8,36 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from streaming.errors import UserError
-from streaming.settings import Settings, load_settings
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from streaming.rebuild.folder import Folder, Ready
+    from streaming.pipeline.rebuild.folder import Folder, Ready
 
 _LOOK_SECONDS = 0.2
 
 
 def rebuild(
     *,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Put back what was before the last rebuild; stop the job before.")
-    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Revert the last rebuild; stop the job first.")] = False,
 ) -> None:
-    """Fold the archive again in the order of time, and put what comes out in the place of the tables' rows.
+    """Process the archive again in time order and replace the rows of the derived tables.
 
-    What a source that was late had left out (TELEMETRY_GAP LATE) is then in its place. The job may run: it stands still
-    for some seconds at the end, and goes on from the new state. The archive and the alerts stay.
+    This adds telemetry that arrived too late (TELEMETRY_GAP LATE). The job may be running: it pauses for some seconds
+    at the end and continues from the new state. The archive and the alerts are kept.
     """
-    from streaming import job
-    from streaming.rebuild.folder import Folder
-    from streaming.rebuild.take_over import undo as put_back
+    from streaming.pipeline import job
+    from streaming.pipeline.rebuild.folder import Folder
+    from streaming.pipeline.rebuild.take_over import undo as put_back
 
     settings, console = load_settings(), Console(stderr=True, highlight=False)
     checkpoints, tables = settings.runtime.checkpoints, settings.runtime.tables
     if undo:
         with job.claimed_as_is(settings):
             put_back(checkpoints, tables)
-        console.print("The tables and the state are those of before the rebuild; the job reads the log on from there.")
+        console.print(
+            "Tables and state from before the rebuild are restored; the job continues to read the log from there."
+        )
         return
     if not checkpoints.is_dir():
         raise UserError(f"There are no checkpoints in {checkpoints}: start `rebalance-watch run` first.")
@@ -50,31 +50,32 @@ def rebuild(
                 _wait(settings, folder, ready)
         finally:
             folder.withdraw()
-    console.print("rebuilt; `rebalance-watch rebuild --undo` puts back what was, until the next rebuild")
+    console.print("rebuilt; to revert it, run `rebalance-watch rebuild --undo` before the next rebuild")
 
 
 def _built(checkpoints: Path, tables: Path, console: Console) -> "Ready":
-    from streaming.rebuild.build import build
+    from streaming.pipeline.rebuild.build import build
 
-    columns = TextColumn("folding the archive"), BarColumn(), MofNCompleteColumn()
+    columns = TextColumn("processing the archive"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("")
         return build(checkpoints, tables, lambda done, total: progress.update(task, completed=done, total=total))
 
 
 def _wait(settings: Settings, folder: "Folder", ready: "Ready") -> None:
-    """Wait until the job has made the swap; where no job runs, make it here.
+    """Wait until the job has swapped in the rebuild; if no job runs, swap it in here.
 
     Raises:
-        UserError: it was not made.
+        UserError: the swap failed.
     """
-    from checkpoints.generation import is_claimed, read_manifest
-    from streaming import job
+    from checkpoints.generation import is_claimed
+    from checkpoints.manifest import read_manifest
+    from streaming.pipeline import job
 
     checkpoints = settings.runtime.checkpoints
     while (manifest := read_manifest(checkpoints)) is None or manifest.seed != ready.rebuild_id:
         if (why := folder.failure(ready.rebuild_id)) is not None:
-            raise UserError(f"The rebuild was not swapped in, and everything is as it was: {why}")
+            raise UserError(f"The rebuild was not swapped in; nothing was changed: {why}")
         if not is_claimed(checkpoints):
             with job.claimed_as_is(settings):
                 continue

@@ -1,4 +1,4 @@
-"""`rebalance-watch replay`: a recording into the log."""
+"""`rebalance-watch replay`: append a recording to the log."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,19 +7,19 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from streaming.settings import load_settings
+from streaming.base.settings import load_settings
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A recording: one event a line, .jsonl or .jsonl.gz.")],
+    file: Annotated[Path, typer.Argument(help="Recording with one event per line, .jsonl or .jsonl.gz.")],
     to: Annotated[
-        Literal["files", "kafka"] | None, typer.Option(help="Which log; source.kind if it isn't given.")
+        Literal["files", "kafka"] | None, typer.Option(help="Log to append to; default: source.kind.")
     ] = None,
 ) -> None:
-    """Append a recording to the log, each row in the partition that the collector would have chosen.
+    """Append a recording to the log, with each row in the partition that the collector would choose.
 
-    The order is kept and nothing is left out: a line that is no event goes to partition 0, for the job to reject. What
-    is appended is a last tick for each source that did not send one, so that the job waits for none of them.
+    Order and content are kept: a line that is not an event goes to partition 0, where the job rejects it. A last tick
+    is added for each source that did not send one, so that the job does not wait for it.
     """
     from streaming.log.open import open_publisher
     from streaming.log.recording import replayed_rows
@@ -36,4 +36,4 @@ def replay(
             lines += 1
             rows += len(line)
     where = settings.log_path if kind == "files" else f"topic {settings.source.topic}"
-    console.print(f"{lines} lines, {rows} rows into {where}", highlight=False)
+    console.print(f"{lines} lines, {rows} rows appended to {where}", highlight=False)

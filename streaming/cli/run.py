@@ -1,4 +1,4 @@
-"""`rebalance-watch run`: the streaming job."""
+"""`rebalance-watch run`: run the streaming job."""
 
 import signal
 import threading
@@ -8,48 +8,48 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streaming.settings import load_policy, load_settings
+from streaming.base.settings import load_policy, load_settings
 
 
 def run(
     *,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="End when everything in the log is in the tables.")
+        bool, typer.Option("--available-now", help="Stop when the whole log is processed.")
     ] = False,
-    policy: Annotated[Path | None, typer.Option(help="Thresholds instead of conf/policy.toml.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file to use instead of conf/policy.toml.")] = None,
 ) -> None:
-    """Turn the telemetry log into tables, until Ctrl-C; started again it goes on where it ended.
+    """Process the telemetry log into tables until Ctrl-C; a restart resumes at the last checkpoint.
 
-    The log is source.kind (files or Kafka); the tables are under the runtime root.
+    The log is selected by source.kind (files or Kafka); the tables are under the runtime root.
     """
-    from streaming import job
-    from streaming.sources import source_identity
+    from streaming.pipeline import job
+    from streaming.pipeline.sources import source_identity
 
     settings, thresholds = load_settings(), load_policy(policy)
     console = Console(stderr=True, highlight=False)
     stopping = threading.Event()
 
     def stop(_signal: int, _frame: object) -> None:
-        console.print("stopping after the batch that is under way (Ctrl-C again: at once)")
+        console.print("stopping after the current batch (Ctrl-C again to stop at once)")
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         stopping.set()
 
     while True:
         with job.running(settings, thresholds, available_now=available_now) as running:
-            # Only now: Spark's own handler, which it sets at its start, would throw away the batch under way.
+            # Only now: Spark's own handler, which it sets at its start, would discard the batch in progress.
             signal.signal(signal.SIGINT, stop)
             signal.signal(signal.SIGTERM, stop)
             console.print(
-                f"running over the log in {source_identity(settings)}; tables in {settings.runtime.tables}",
+                f"processing the log {source_identity(settings)}; tables: {settings.runtime.tables}",
                 soft_wrap=True,
             )
             for batch in running.batches(stopping):
-                effects = "" if batch.effects is None else f"{batch.effects:,} effects, "
+                effects = "" if batch.effects is None else f"{batch.effects:,} derived rows, "
                 console.print(
                     f"{batch.query} batch {batch.number}: {batch.rows:,} rows, {effects}{batch.milliseconds:,} ms"
                 )
         if stopping.is_set() or not running.is_interrupted():
             break
         console.print("swapping in the rebuild")
-    console.print("ended" if stopping.is_set() else "everything in the log is in the tables")
+    console.print("stopped" if stopping.is_set() else "the whole log is processed")

@@ -1,4 +1,4 @@
-"""`rebalance-watch sql`: a question of one's own."""
+"""`rebalance-watch sql`: run a custom query."""
 
 import sys
 from typing import Annotated
@@ -11,20 +11,20 @@ from rich.text import Text
 from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import FormatOption
 from streaming.cli.output import print_json, print_table, screen, tables, write_csv
-from streaming.queries import words
-from streaming.queries.answers import SqlAnswer
+from streaming.queries import labels
+from streaming.queries.results import SqlResult
 
 
 def sql(
     query: Annotated[str, typer.Argument(help='One SELECT, such as "FROM open_incidents"; - reads it from stdin.')],
     *,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 10_000,
-    timeout: Annotated[float, typer.Option(min=0.1, help="At most so many seconds.")] = 30.0,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 10_000,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Timeout in seconds.")] = 30.0,
     output: FormatOption = "table",
 ) -> None:
-    """A question of your own, in DuckDB's SQL, over tables, views, and functions such as owners_at(time).
+    """Run a SELECT in DuckDB's SQL over tables, views and functions such as owners_at(time).
 
-    SHOW TABLES names tables and views, DESCRIBE one of them its columns. Times are epoch milliseconds.
+    SHOW TABLES lists tables and views; DESCRIBE lists the columns of one. Times are in epoch milliseconds.
     """
     from streaming.queries.sql import sql as ask
 
@@ -39,15 +39,15 @@ def sql(
         print_table(_draw(answer, console.width), console)
     if answer.cut:
         Console(stderr=True, highlight=False).print(
-            f"[yellow]warning:[/] there are more than {limit:,} rows; --limit gives more", soft_wrap=True
+            f"[yellow]warning:[/] there are more than {limit:,} rows; increase --limit", soft_wrap=True
         )
 
 
-def _draw(answer: SqlAnswer, width: int) -> RenderableType:
-    """A line for each row; or a line for each value, where a row has too many for the terminal."""
+def _draw(answer: SqlResult, width: int) -> RenderableType:
+    """Render one line per row, or one line per value if a row is too wide for the terminal."""
     if not answer.rows:
-        return Text("No row.")
-    rows = [[words.NOT_KNOWN if value is None else str(value) for value in row] for row in answer.rows]
+        return Text("No rows.")
+    rows = [[labels.NOT_KNOWN if value is None else str(value) for value in row] for row in answer.rows]
     numbers = [
         all(isinstance(value, int | float | None) for value in column) for column in zip(*answer.rows, strict=True)
     ]

@@ -1,25 +1,25 @@
-"""`rebalance-watch topic`: the Kafka topic that is the log."""
+"""`rebalance-watch topic`: manage the Kafka topic of the telemetry log."""
 
 from typing import Annotated
 
 import typer
 
-from streaming.settings import load_settings
+from streaming.base.settings import load_settings
 
-app = typer.Typer(help="The Kafka topic that the telemetry goes through.", no_args_is_help=True)
+app = typer.Typer(help="Manage the Kafka topic of the telemetry log.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps `create` a word of its own while it is the only one."""
+    """Keep `create` a subcommand while it is the only one."""
 
 
 @app.command()
 def create(
-    replication: Annotated[int, typer.Option(min=1, help="Copies of each partition.")] = 1,
-    retention_hours: Annotated[int, typer.Option(min=1, help="How long Kafka keeps a row.")] = 168,
+    replication: Annotated[int, typer.Option(min=1, help="Replication factor.")] = 1,
+    retention_hours: Annotated[int, typer.Option(min=1, help="Retention in hours.")] = 168,
 ) -> None:
-    """Make the topic of the settings (source.topic, source.partitions), stamped by the broker (LogAppendTime)."""
+    """Create the topic of the settings (source.topic, source.partitions) with broker timestamps (LogAppendTime)."""
     from streaming.log.kafka import create_topic
 
     source = load_settings().source
@@ -30,5 +30,5 @@ def create(
         replication=replication,
         retention_ms=retention_hours * 3_600_000,
     )
-    state = "made" if made else "is already there"
+    state = "created" if made else "already exists"
     typer.echo(f"topic {source.topic} {state}: {source.partitions} partitions at {source.bootstrap_servers}")

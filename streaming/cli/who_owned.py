@@ -1,4 +1,4 @@
-"""`rebalance-watch who-owned`: who had one queue at a time."""
+"""`rebalance-watch who-owned`: show the owner of a queue at a time."""
 
 import re
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import present
-from streaming.queries import words
-from streaming.queries.answers import Interval
+from streaming.queries import labels
+from streaming.queries.results import Interval
 
 if TYPE_CHECKING:
-    from streaming.read_model import ReadModel
+    from streaming.tables import ReadModel
 
 _QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<broker>.+):(?P<queue_id>\d{1,9})", re.ASCII)
 
@@ -32,7 +32,7 @@ _QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<broker>.+):(?P<queue_id>\d{1,9})
 def who_owned(  # noqa: PLR0913  a command line
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP] [TOPIC] BROKER:QUEUE", help="The queue; TOPIC@BROKER:QUEUE is fine, too."),
+        typer.Argument(metavar="[GROUP] [TOPIC] BROKER:QUEUE", help="Queue; TOPIC@BROKER:QUEUE is also accepted."),
     ] = None,
     *,
     group: GroupOption = None,
@@ -41,22 +41,22 @@ def who_owned(  # noqa: PLR0913  a command line
     cluster: ClusterOption = None,
     output: FormatOption = "table",
 ) -> None:
-    """Who owned a queue at a time, since when, until when, and what shows it."""
-    from streaming.queries.groups import last_told
+    """Show the owner of a queue at a time, the start and end of the ownership, and the evidence."""
+    from streaming.queries.group_at import find_group
+    from streaming.queries.groups import last_group_state
     from streaming.queries.ownership import last_owner
     from streaming.queries.ownership import who_owned as ask_owner
-    from streaming.queries.subject import subject
 
     given = list(names or ())
     queue = _QUEUE.fullmatch(given.pop()) if given else None
     if queue is None:
         raise typer.BadParameter(
-            "Name the queue last, as BROKER:QUEUE: rebalance-watch who-owned orders Orders broker-a:0"
+            "Specify the queue last, as BROKER:QUEUE: rebalance-watch who-owned orders Orders broker-a:0"
         )
     wanted_topic = queue["topic"] or topic or (given.pop() if given else None)
     wanted_group = group or (given.pop() if given else None)
     if wanted_group is None or wanted_topic is None or given:
-        raise typer.BadParameter("Name group, topic and queue: rebalance-watch who-owned orders Orders broker-a:0")
+        raise typer.BadParameter("Specify group, topic and queue: rebalance-watch who-owned orders Orders broker-a:0")
     broker, queue_id = queue["broker"], int(queue["queue_id"])
     time = instant(at)
 
@@ -67,31 +67,31 @@ def who_owned(  # noqa: PLR0913  a command line
         nonlocal before, without_owner
         found = ask_owner(model, wanted_group, wanted_topic, broker, queue_id, cluster=cluster, at=time)
         if found is None:
-            of = subject(model, wanted_group, cluster, time)
-            without_owner = last_told(model, of).without_owner
+            of = find_group(model, wanted_group, cluster, time)
+            without_owner = last_group_state(model, of).without_owner
             before = last_owner(model, of, MessageQueue(wanted_topic, broker, queue_id))
         return found
 
     def draw(found: Interval | None, now: int) -> RenderableType:
-        name = words.queue_name(wanted_topic, broker, queue_id)
-        head = f"{name} of {wanted_group}, {'now' if time is None else f'{words.moment(time, now)} UTC'}: "
+        name = labels.queue_name(wanted_topic, broker, queue_id)
+        head = f"{name} of {wanted_group}, {'now' if time is None else f'{labels.moment(time, now)} UTC'}: "
         owner = (
             (without_owner, "yellow" if without_owner == "unassigned" else "")
             if found is None
             else (visible(found.client_id), "bold")
         )
-        last = f"\nbefore: {visible(before.client_id)}" if before is not None else ""
-        return Text.assemble(head, owner, last, *_life(found or before, now))
+        last = f"\nprevious owner: {visible(before.client_id)}" if before is not None else ""
+        return Text.assemble(head, owner, last, *_ownership(found or before, now))
 
     present(ask, draw, Interval, Output(output))
 
 
-def _life(owned: Interval | None, now: int) -> Iterator[str]:
+def _ownership(owned: Interval | None, now: int) -> Iterator[str]:
     if owned is None:
         return
-    yield f"\n  since  {words.moment(owned.from_time, now)}  {words.GAINED.get(owned.evidence, owned.evidence)}"
+    yield f"\n  since  {labels.moment(owned.from_time, now)}  {labels.GAINED.get(owned.evidence, owned.evidence)}"
     if owned.to_time is not None:
-        why = words.LOST.get(owned.end_evidence or "", owned.end_evidence or words.NOT_KNOWN)
-        yield f"\n  until  {words.moment(owned.to_time, now)}  {why}"
+        why = labels.LOST.get(owned.end_evidence or "", owned.end_evidence or labels.NOT_KNOWN)
+        yield f"\n  until  {labels.moment(owned.to_time, now)}  {why}"
     if owned.rebalance_id:
         yield f"\n  by rebalance {owned.rebalance_id}"

@@ -1,1 +1,1 @@
-"""A real RocketMQ cluster, Kafka and consumers on this machine, with faults to inject."""
+"""A real RocketMQ cluster, Kafka and consumers on this machine, with faults to inject; and the demo."""

@@ -1,4 +1,4 @@
-"""The lab's processes as a cluster: start what is missing, tell a client something, hear what it says."""
+"""The lab's processes as a cluster: start missing ones, send orders to clients, and read their reports."""
 
 import sys
 from collections.abc import Callable, Container, Sequence
@@ -7,15 +7,15 @@ from typing import TypeVar
 
 import msgspec
 
-from streaming import jars
-from streaming.broker_hook.build import JAR, build
-from streaming.errors import UserError
-from streaming.java import java_home
+from streaming.base import jars
+from streaming.base.errors import UserError
+from streaming.base.java import java_home
+from streaming.base.settings import LabGroup
+from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import servers
-from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, reports, tell, told
+from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.processes import end, spawn, state, wait_until
 from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
-from streaming.settings import LabGroup
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _LEAVE_SECONDS_MAX = 30.0  # a broker stops some twenty services one by one
 
 
 class Cluster:
-    """Every change is saved at once: what was started is known even if the command is cut short."""
+    """The lab's processes. Every change is saved at once, so it is known even if the command is interrupted."""
 
     def __init__(self, home: Home, state: LabState, jars_root: Path) -> None:
         self.home = home
@@ -37,25 +37,25 @@ class Cluster:
 
     @property
     def name_server(self) -> str:
-        """Address of the name server."""
+        """The address of the name server, host:port."""
         return f"{servers.LOOPBACK}:{self.state.name_server_port}"
 
     @property
     def kafka_bootstrap(self) -> str | None:
-        """Address of Kafka; None: the lab has none."""
+        """The address of Kafka, host:port; None if the lab has none."""
         return f"{servers.LOOPBACK}:{self.state.kafka.broker}" if self.state.kafka else None
 
     def brokers(self) -> dict[str, str]:
-        """Addresses of the brokers that run, by name."""
+        """Return the addresses of the running brokers, by name."""
         return {name: f"{servers.LOOPBACK}:{port}" for name, port in self.state.brokers.items() if self.runs(name)}
 
     def runs(self, name: str) -> bool:
-        """Whether a process is there, frozen or not."""
+        """Return whether a process exists, frozen or not."""
         member = self.state.members.get(name)
         return member is not None and state(member.process) != "down"
 
     def start_servers(self, away: Container[str]) -> None:
-        """Start those servers that do not run, but for brokers that are away on purpose; wait until all can be used."""
+        """Start the servers that do not run, except those that a fault stopped; wait until all are usable."""
         launched = not self.runs(_NAME_SERVER)
         if launched:
             self._launch_name_server()
@@ -72,7 +72,7 @@ class Cluster:
             self._wait(_KAFKA, lambda: servers.kafka_answers(bootstrap))
 
     def start_producer(self, messages_per_second: float) -> None:
-        """Start the producer, which makes the topics, and wait until they are there."""
+        """Start the producer, which creates the topics, and wait until they exist."""
         path = self.home.orders(PRODUCER)
         orders = ProducerOrders(
             name=PRODUCER,
@@ -82,19 +82,19 @@ class Cluster:
             topics=self.state.topics,
             messages_per_second=messages_per_second,
         )
-        tell(path, orders)
+        write_orders(path, orders)
         self._launch(PRODUCER, "producer", [sys.executable, "-m", "streaming.lab.producer", path])
         self.await_report(PRODUCER, lambda said: said.topics == self.state.topics or None)
 
     def start_broker(self, name: str) -> None:
-        """Start a broker that is down, and wait until the name server gives out its queues."""
+        """Start a broker that is down, and wait until the name server lists its queues."""
         self._launch_broker(name)
         self._wait_line(name)
         if self.runs(PRODUCER):
-            self.tell_topics(self.state.topics)
+            self.set_topics(self.state.topics)
 
     def new_consumer(self, name: str, group: LabGroup) -> ConsumerOrders:
-        """What a well-behaved consumer of a group is told."""
+        """Return the orders of a healthy new consumer of a group."""
         return ConsumerOrders(
             name=name,
             jars=self._client_jars(),
@@ -108,7 +108,7 @@ class Cluster:
     def launch_consumer(self, orders: ConsumerOrders) -> None:
         """Start a consumer; wait for it with `await_start`."""
         path = self.home.orders(orders.name)
-        tell(path, orders)
+        write_orders(path, orders)
         command = [sys.executable, "-m", "streaming.lab.consumer", str(path)]
         client_id = f"{servers.LOOPBACK}@{orders.instance}"
         self._launch(orders.name, "consumer", command, group=orders.group, client_id=client_id)
@@ -118,35 +118,35 @@ class Cluster:
         self.await_report(name, lambda said: said.event == "started" or None)
 
     def end(self, name: str, *, cleanly: bool) -> None:
-        """End a process and wait for its end: cleanly is to leave the group and say so, else SIGKILL."""
+        """End a process and wait for its end: cleanly means to leave the group and unregister, else SIGKILL."""
         end(self.state.members[name].process, grace_seconds=_LEAVE_SECONDS_MAX if cleanly else 0)
 
     def forget(self, name: str) -> None:
-        """A client that has left for good."""
+        """Remove a client that has left permanently."""
         del self.state.members[name]
         self.home.save(self.state)
 
     def consumer(self, name: str) -> ConsumerOrders:
-        """What a consumer was told last."""
-        return told(self.home.orders(name), ConsumerOrders)
+        """Return the last orders of a consumer."""
+        return read_orders(self.home.orders(name), ConsumerOrders)
 
-    def tell_consumer(self, orders: ConsumerOrders) -> None:
-        """Tell a consumer how to behave from now on."""
+    def send_orders(self, orders: ConsumerOrders) -> None:
+        """Send new orders to a running consumer."""
         self._mark(orders.name)
-        tell(self.home.orders(orders.name), orders)
+        write_orders(self.home.orders(orders.name), orders)
 
-    def tell_topics(self, topics: dict[str, int]) -> None:
-        """Bring topics to a number of queues on every broker that runs; wait until the name server gives it out.
+    def set_topics(self, topics: dict[str, int]) -> None:
+        """Set the number of queues of topics on every running broker; wait until the name server lists them.
 
         Raises:
-            UserError: there is no producer to do it, no broker to do it on, or it did not come about.
+            UserError: no producer or no broker runs, or the change did not take effect.
         """
         brokers = self.brokers()
         if not brokers or not self.runs(PRODUCER):
-            raise UserError("Topics need a broker and the producer, who changes them: run `rebalance-watch lab up`.")
+            raise UserError("Topics need a broker and the producer, which changes them: run `rebalance-watch lab up`.")
         self._mark(PRODUCER)
         path = self.home.orders(PRODUCER)
-        tell(path, msgspec.structs.replace(told(path, ProducerOrders), topics=topics, brokers=brokers))
+        write_orders(path, msgspec.structs.replace(read_orders(path, ProducerOrders), topics=topics, brokers=brokers))
         self.await_report(PRODUCER, lambda said: said.topics == topics or None)
         self.state.topics = topics
         self.home.save(self.state)
@@ -154,10 +154,10 @@ class Cluster:
     def await_report(
         self, name: str, wanted: Callable[[Report], bool | None], seconds: float = _START_SECONDS_MAX
     ) -> Report:
-        """Wait until a client says the wanted thing, after it was started or told something.
+        """Wait until a client reports a wanted event after its start or its last orders.
 
         Raises:
-            UserError: it ended, or did not say it in time.
+            UserError: it ended, or did not report the event in time.
         """
 
         def said() -> Report | None:
@@ -166,7 +166,7 @@ class Cluster:
         return self._wait(name, said, seconds)
 
     def owned(self, name: str) -> list[Queue]:
-        """The queues that a consumer last said it owns."""
+        """Return the queues that a consumer last reported as its own."""
         queues: list[Queue] = []
         for said in reports(self.home.log(name)):
             if said.event in ("started", "ended"):
@@ -209,7 +209,7 @@ class Cluster:
         self.home.save(self.state)
 
     def _mark(self, name: str) -> None:
-        """What the process says from here on is new."""
+        """Ignore the process's earlier reports from now on."""
         log = self.home.log(name)
         self._log_begins[name] = log.stat().st_size if log.exists() else 0
 
@@ -224,7 +224,7 @@ class Cluster:
         return jars.ensure(conf, self._jars_root)
 
     def _client_jars(self) -> list[str]:
-        """RocketMQ's jars without the servers': the broker's holds a log configuration that a client would take up."""
+        """Return RocketMQ's jars without the servers': a client would use the log configuration in the broker's."""
         return [str(jar) for jar in self._jars("rocketmq") if not jar.name.startswith(_SERVER_JARS)]
 
     def _must_be_free(self, port: int) -> None:

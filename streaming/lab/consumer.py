@@ -1,6 +1,6 @@
-"""One consumer process: a real DefaultMQPushConsumer whose listener can be told to misbehave.
+"""One consumer process: a real DefaultMQPushConsumer whose listener misbehaves on command.
 
-Started by the lab as ``python -m streaming.lab.consumer ORDERS.json`` (`streaming.lab.control`).
+The lab starts it as ``python -m streaming.lab.consumer ORDERS.json`` (`streaming.lab.control`).
 """
 
 import sys
@@ -12,7 +12,7 @@ from threading import Condition
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, Queue, Report, Told, report
+from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, OrdersFile, Queue, Report, report
 from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
 
@@ -22,7 +22,7 @@ _SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own
 
 
 class Behaviour:
-    """What the listener does with a message; asked by many consume threads at once."""
+    """How the listener handles a message; called by many consume threads at once."""
 
     def __init__(self, orders: ConsumerOrders) -> None:
         self._orders = orders
@@ -30,7 +30,7 @@ class Behaviour:
         self._changed = Condition()
 
     def change(self, orders: ConsumerOrders) -> None:
-        """Obey new orders, at once also where a thread hangs."""
+        """Apply new orders, at once also in a thread that hangs."""
         with self._changed:
             self._orders = orders
             if not orders.poison:
@@ -38,7 +38,7 @@ class Behaviour:
             self._changed.notify_all()
 
     def accepts(self, queue: Queue, offset: int) -> bool:
-        """Whether a message is consumed; returns late if the listener hangs."""
+        """Return whether a message is consumed; returns late if the listener hangs."""
         with self._changed:
             if self._touches(queue, hang=True):
                 report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
@@ -64,7 +64,7 @@ def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
 class OrderedListener:
-    """A refused message blocks its queue: RocketMQ offers it again and again."""
+    """An ordered listener: a refused message blocks its queue, and RocketMQ offers it again and again."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -72,7 +72,7 @@ class OrderedListener:
 
     @jpype.JOverride  # type: ignore[untyped-decorator]  # jpype has no types for it
     def consumeMessage(self, messages: Sequence[JavaObject], context: JavaObject) -> JavaObject:  # noqa: N802  Java's name
-        """MessageListenerOrderly.consumeMessage."""
+        """Consume a batch (MessageListenerOrderly.consumeMessage)."""
         if _accepts(self._behaviour, messages, context.getMessageQueue()):
             return self._status.SUCCESS
         context.setSuspendCurrentQueueTimeMillis(_SUSPEND_MS)
@@ -81,7 +81,7 @@ class OrderedListener:
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently", deferred=True)
 class ConcurrentListener:
-    """A refused message goes to the retry topic; the queue moves on."""
+    """A concurrent listener: a refused message goes to the retry topic; the queue continues."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -89,13 +89,13 @@ class ConcurrentListener:
 
     @jpype.JOverride  # type: ignore[untyped-decorator]  # jpype has no types for it
     def consumeMessage(self, messages: Sequence[JavaObject], context: JavaObject) -> JavaObject:  # noqa: N802  Java's name
-        """MessageListenerConcurrently.consumeMessage."""
+        """Consume a batch (MessageListenerConcurrently.consumeMessage)."""
         accepted = _accepts(self._behaviour, messages, context.getMessageQueue())
         return self._status.CONSUME_SUCCESS if accepted else self._status.RECONSUME_LATER
 
 
 def start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
-    """A started DefaultMQPushConsumer. One that was refused its start is of no more use: then another is tried."""
+    """Return a started DefaultMQPushConsumer; one whose start failed is unusable, so another is created."""
     for _ in range(_STARTS_MAX - 1):
         try:
             return _start_consumer(orders, behaviour, relay)
@@ -127,15 +127,15 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) 
 def _channel_active(consumer: JavaObject, address: str) -> None:
     """Let the client send a heartbeat on its new channel and rebalance at once.
 
-    It does so itself where a channel's address is a broker's (MQClientInstance's ChannelEventListener). Through the
-    relay each channel has the relay's address, so it is told the broker's.
+    It does so itself if a channel's address is a broker's (MQClientInstance's ChannelEventListener). Through the relay
+    each channel has the relay's address, so this call passes the broker's.
     """
     client = consumer.getDefaultMQPushConsumerImpl().getmQClientFactory()
     client.getMQClientAPIImpl().getRemotingClient().getChannelEventListener().onChannelActive(address, None)
 
 
 def owned(consumer: JavaObject) -> list[Queue]:
-    """The queues in the client's ProcessQueue table, without the retry topic's."""
+    """Return the queues in the client's ProcessQueue table, without those of the retry topic."""
     table = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
     queues = map(_queue, table.keySet().toArray())
     return sorted(queue for queue in queues if not queue.topic.startswith("%RETRY%"))
@@ -143,16 +143,16 @@ def owned(consumer: JavaObject) -> list[Queue]:
 
 def main(path: Path) -> None:
     """Consume until SIGTERM, then leave the group cleanly."""
-    told = Told(path, ConsumerOrders)
-    asked_to_end = jvm.start_jvm(told.orders.jars, path.parent / told.orders.name)
-    behaviour = Behaviour(told.orders)
+    orders_file = OrdersFile(path, ConsumerOrders)
+    asked_to_end = jvm.start_jvm(orders_file.orders.jars, path.parent / orders_file.orders.name)
+    behaviour = Behaviour(orders_file.orders)
     with Relay() as relay:
-        _obey(relay, told.orders)
-        consumer = start_consumer(told.orders, behaviour, relay)
+        _obey(relay, orders_file.orders)
+        consumer = start_consumer(orders_file.orders, behaviour, relay)
         report(Report("started"))
         known: list[Queue] = []
         while not asked_to_end.wait(LOOK_SECONDS):
-            if (orders := told.news()) is not None:
+            if (orders := orders_file.changed()) is not None:
                 _obey(relay, orders)
                 behaviour.change(orders)
             if (now := owned(consumer)) != known:

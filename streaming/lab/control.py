@@ -1,22 +1,25 @@
-"""What a client process is told and what it reports.
+"""The orders that the lab gives a client process, and the reports that it returns.
 
-It is told through one JSON file that holds all that it shall be; it looks for changes a few times a second. A file
-keeps: it can be read by anyone, and a client that is started again finds it. It reports with JSON lines in its log.
+Orders are one JSON file with the client's whole wanted state, which the client checks for changes a few times a second.
+A file persists: anyone can read it, and a client that is started again finds it. Reports are JSON lines in the client's
+log.
 """
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
+from streaming.base.files import replace_atomically
+from streaming.base.times import now_ms
+
 TAGS = ("new", "paid")
 """The producer's messages have the one or the other."""
 
 LOOK_SECONDS = 0.2
-"""How often a client looks whether it was told something new."""
+"""How often a client checks its orders; seconds."""
 
 
 class Queue(msgspec.Struct, frozen=True, order=True):
@@ -28,7 +31,7 @@ class Queue(msgspec.Struct, frozen=True, order=True):
 
 
 class ConsumerOrders(msgspec.Struct, frozen=True):
-    """A consumer: what it is, and how its listener behaves."""
+    """The wanted state of a consumer: its configuration, and how its listener behaves."""
 
     name: str
     jars: list[str]
@@ -56,7 +59,7 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
 
 
 class ProducerOrders(msgspec.Struct, frozen=True):
-    """The producer, who also sees to it that the topics are there with their number of queues."""
+    """The wanted state of the producer, which also creates the topics with their number of queues."""
 
     name: str
     jars: list[str]
@@ -69,7 +72,7 @@ class ProducerOrders(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, omit_defaults=True):
-    """One thing that a client says."""
+    """One event that a client reports."""
 
     event: str
     time: int = 0
@@ -84,47 +87,45 @@ OrdersT = TypeVar("OrdersT", bound=ConsumerOrders | ProducerOrders)
 _reports = msgspec.json.Decoder(Report)
 
 
-class Told(Generic[OrdersT]):
-    """The client's side of its file."""
+class OrdersFile(Generic[OrdersT]):
+    """The client's view of its orders file."""
 
     def __init__(self, path: Path, kind: type[OrdersT]) -> None:
         self._path = path
         self._kind: type[OrdersT] = kind
         self._stamp = path.stat().st_mtime_ns
-        self.orders: OrdersT = told(path, kind)
+        self.orders: OrdersT = read_orders(path, kind)
 
-    def news(self) -> OrdersT | None:
-        """The orders, if they changed since the last look."""
+    def changed(self) -> OrdersT | None:
+        """Return the orders if they changed since the last call, else None."""
         stamp = self._path.stat().st_mtime_ns
         if stamp == self._stamp:
             return None
         self._stamp = stamp
-        self.orders = told(self._path, self._kind)
+        self.orders = read_orders(self._path, self._kind)
         return self.orders
 
 
-def tell(path: Path, orders: ConsumerOrders | ProducerOrders) -> None:
-    """The lab's side: replace the file as a whole."""
+def write_orders(path: Path, orders: ConsumerOrders | ProducerOrders) -> None:
+    """Replace the orders file of a client (called by the lab)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(orders)))
-    new.replace(path)
+    replace_atomically(path, msgspec.json.format(msgspec.json.encode(orders)), durable=False)
 
 
-def told(path: Path, kind: type[OrdersT]) -> OrdersT:
-    """What a client was told last."""
+def read_orders(path: Path, kind: type[OrdersT]) -> OrdersT:
+    """Read the last orders of a client."""
     return msgspec.json.decode(path.read_bytes(), type=kind)
 
 
 def report(said: Report) -> None:
-    """The client's side: say something."""
-    said.time = time.time_ns() // 1_000_000
+    """Write a report to standard output, stamped with the current time (called by the client)."""
+    said.time = now_ms()
     sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
     sys.stdout.flush()
 
 
 def reports(log: Path, offset: int = 0) -> Iterator[Report]:
-    """The lab's side: all that a client said after a place in its log. The JVM's own lines are passed over."""
+    """Yield the reports of a client after a position in its log; the JVM's own lines are skipped."""
     try:
         with log.open("rb") as file:
             file.seek(offset)

@@ -1,10 +1,10 @@
-"""The faults, each with its cure: what is done to the cluster, and what a watcher should then see."""
+"""The faults with their cures: the effect on the cluster, and what a monitor should then report."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from streaming.lab import deeds
-from streaming.lab.deeds import NEW_QUEUES, OTHER_EXPRESSION, OTHER_STRATEGY, SLOW_PULL_MS
+from streaming.lab import fault_actions
+from streaming.lab.fault_actions import NEW_QUEUES, OTHER_EXPRESSION, OTHER_STRATEGY, SLOW_PULL_MS
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,15 @@ class Fault:
     expect: str
     cure_does: str
     cure_expect: str
-    inject: deeds.Inject
-    cure: deeds.Cure
+    inject: fault_actions.Inject
+    cure: fault_actions.Cure
     takes_away: bool = False
     """While it lasts the process is missing on purpose."""
 
 
 _BACK = (
     "{client} is back without locks and members (a new boot time): clients see its route within 30 s and register with "
-    "their next heartbeat, at most 30 s later; its ordered queues go to whoever asks first (BROKER_LOCKS_LOST)"
+    "their next heartbeat, at most 30 s later; its ordered queues go to the first client that asks (BROKER_LOCKS_LOST)"
 )
 
 FAULTS: dict[str, Fault] = {
@@ -34,8 +34,8 @@ FAULTS: dict[str, Fault] = {
         expect="{client} joins {group}: one rebalance, and queues move to it",
         cure_does="it leaves",
         cure_expect="{client} leaves {group} cleanly: one rebalance gives its queues back at once",
-        inject=deeds.join,
-        cure=deeds.quit_group,
+        inject=fault_actions.join,
+        cure=fault_actions.quit_group,
     ),
     "leave": Fault(
         target="consumer",
@@ -43,8 +43,8 @@ FAULTS: dict[str, Fault] = {
         expect="{client} unlocks and unregisters from {group}: its queues move within seconds",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
-        inject=deeds.stop,
-        cure=deeds.start_again,
+        inject=fault_actions.stop,
+        cure=fault_actions.start_again,
         takes_away=True,
     ),
     "kill": Fault(
@@ -54,19 +54,19 @@ FAULTS: dict[str, Fault] = {
         "renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than stuck_after",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
-        inject=deeds.kill,
-        cure=deeds.start_again,
+        inject=fault_actions.kill,
+        cure=fault_actions.start_again,
         takes_away=True,
     ),
     "freeze": Fault(
         target="consumer",
         does="a consumer is stopped (SIGSTOP), as by a long garbage collection",
-        expect="{client} stays a member and does nothing: its locks expire after 30 s (LOCK_EXPIRED), its queues stand "
+        expect="{client} stays a member and does nothing: its locks expire after 30 s (LOCK_EXPIRED), its queues stop "
         "(ORDERED_QUEUE_STUCK, OWNER_UNRESPONSIVE) until the broker drops it after 120 to 130 s",
-        cure_does="it goes on (also: lab fault thaw)",
-        cure_expect="{client} goes on: it renews its locks, or comes back on new channels if the broker had dropped it",
-        inject=deeds.freeze,
-        cure=deeds.thaw,
+        cure_does="it continues (also: lab fault thaw)",
+        cure_expect="{client} continues: it renews its locks, or returns on new channels if the broker had dropped it",
+        inject=fault_actions.freeze,
+        cure=fault_actions.thaw,
     ),
     "partition": Fault(
         target="consumer",
@@ -77,18 +77,18 @@ FAULTS: dict[str, Fault] = {
         cure_does="it is healed, and what waited goes through",
         cure_expect="{client} comes back on new channels, for it gave up each that kept it waiting: it sends a "
         "heartbeat and renews its locks, or asks for those of its queues if the brokers had dropped it",
-        inject=deeds.partition,
-        cure=deeds.heal,
+        inject=fault_actions.partition,
+        cure=fault_actions.heal,
     ),
     "hang": Fault(
         target="consumer",
         does="a consumer's listener blocks (--queue, --broker: there only)",
         expect="{client} keeps its locks and heartbeats while no commit of {where} advances: ORDERED_QUEUE_STUCK "
         "(LISTENER_HUNG) after stuck_after",
-        cure_does="the listener goes on",
+        cure_does="the listener continues",
         cure_expect="{client} consumes again: the commit of {where} advances",
-        inject=deeds.hang,
-        cure=deeds.behave,
+        inject=fault_actions.hang,
+        cure=fault_actions.behave,
     ),
     "poison": Fault(
         target="ordered consumer",
@@ -97,8 +97,8 @@ FAULTS: dict[str, Fault] = {
         "stuck_after",
         cure_does="the message is accepted",
         cure_expect="{client} accepts the message: the commit of {where} advances",
-        inject=deeds.poison,
-        cure=deeds.behave,
+        inject=fault_actions.poison,
+        cure=fault_actions.behave,
     ),
     "slow-pull": Fault(
         target="new consumer",
@@ -107,8 +107,8 @@ FAULTS: dict[str, Fault] = {
         "PULL_EXPIRED after 120 s, until the client's next rebalance gives each queue a new start",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: its queues move and are pulled again",
-        inject=deeds.join_slowly,
-        cure=deeds.quit_group,
+        inject=fault_actions.join_slowly,
+        cure=fault_actions.quit_group,
     ),
     "add-queues": Fault(
         target="topic",
@@ -116,51 +116,51 @@ FAULTS: dict[str, Fault] = {
         expect="{client} has more queues: clients see it within 30 s, each at its own time, and share them out",
         cure_does="the topic goes back to its former number",
         cure_expect="{client} has its former number of queues: the others are given up",
-        inject=deeds.add_queues,
-        cure=deeds.remove_queues,
+        inject=fault_actions.add_queues,
+        cure=fault_actions.remove_queues,
     ),
     "subscription": Fault(
         target="new consumer",
         does=f"a consumer joins that subscribes the tag {OTHER_EXPRESSION!r} where the others subscribe all",
-        expect="{client} joins {group}: messages of other tags in its queues reach nobody, nor those in the others' "
-        "queues while its subscription is a broker's newest (each rebalance of a member renews its own); "
+        expect="{client} joins {group}: messages of other tags in its queues reach no consumer, nor those in the "
+        "others' queues while its subscription is a broker's newest (each rebalance of a member renews its own); "
         "SUBSCRIPTION_INCONSISTENT (EXPRESSION) after 150 s",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: the heirs of its queues renew their subscription, and all messages reach "
         "the group again; those that were passed over are lost",
-        inject=deeds.join_with_another_subscription,
-        cure=deeds.quit_group,
+        inject=fault_actions.join_with_another_subscription,
+        cure=fault_actions.quit_group,
     ),
     "topic-set": Fault(
         target="new consumer",
         does="a consumer joins that subscribes another topic than the others",
         expect="{client} joins {group}: each heartbeat turns the broker's one table of topics over, a share of the "
-        "topic's queues goes to who does not read it (QUEUE_UNASSIGNED), and the flips rebalance the group again and "
-        "again (REBALANCE_STORM, TOPIC_SET_FLIP); SUBSCRIPTION_INCONSISTENT (TOPIC_SET) after 150 s",
+        "topic's queues goes to members that do not read it (QUEUE_UNASSIGNED), and the flips rebalance the group "
+        "repeatedly (REBALANCE_STORM, TOPIC_SET_FLIP); SUBSCRIPTION_INCONSISTENT (TOPIC_SET) after 150 s",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: all members subscribe the same again, and every queue has an owner",
-        inject=deeds.join_for_another_topic,
-        cure=deeds.quit_group,
+        inject=fault_actions.join_for_another_topic,
+        cure=fault_actions.quit_group,
     ),
     "same-id": Fault(
         target="consumer",
         does="a second process joins with a consumer's client id",
         expect="{client} is twice in {group}'s list of members: both take the same queues and hold the same locks "
-        "(CLIENT_ID_COLLISION), and a share of the topic is nobody's (QUEUE_UNASSIGNED)",
+        "(CLIENT_ID_COLLISION), and a share of the topic is unassigned (QUEUE_UNASSIGNED)",
         cure_does="the second process leaves",
         cure_expect="{client} is one client again; its locks went with the other until it renews them, within 20 s",
-        inject=deeds.join_by_the_same_id,
-        cure=deeds.quit_twin,
+        inject=fault_actions.join_by_the_same_id,
+        cure=fault_actions.quit_twin,
     ),
     "strategy": Fault(
         target="new consumer",
         does=f"a consumer joins that works out its queues by {OTHER_STRATEGY}",
         expect="{client} joins {group}: STRATEGY_MISMATCH after two answers of each member; some queues are claimed by "
-        "two, who of an ordered group get them by their locks alone, and some by nobody (QUEUE_UNASSIGNED)",
+        "two, who of an ordered group get them by their locks alone, and some by no one (QUEUE_UNASSIGNED)",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: every queue has one owner again",
-        inject=deeds.join_by_another_strategy,
-        cure=deeds.quit_group,
+        inject=fault_actions.join_by_another_strategy,
+        cure=fault_actions.quit_group,
     ),
     "mixed": Fault(
         target="new consumer",
@@ -169,41 +169,41 @@ FAULTS: dict[str, Fault] = {
         "other way round: MIXED_CONSUME_MODE after two answers of each member",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: all members are of one mode again",
-        inject=deeds.join_in_another_mode,
-        cure=deeds.quit_group,
+        inject=fault_actions.join_in_another_mode,
+        cure=fault_actions.quit_group,
     ),
     "broker-restart": Fault(
         target="broker",
         does="a broker shuts down cleanly (SIGTERM), the first half of a restart",
-        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls); its offsets are saved, its locks and "
+        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its offsets are saved, its locks and "
         "members, in memory alone, are gone; clients see a route without it within 30 s and give its queues up",
         cure_does="it is started again, the second half",
         cure_expect=_BACK,
-        inject=deeds.stop,
-        cure=deeds.start_broker_again,
+        inject=fault_actions.stop,
+        cure=fault_actions.start_broker_again,
         takes_away=True,
     ),
     "broker-freeze": Fault(
         target="broker",
         does="a broker is stopped (SIGSTOP): to everybody it is as if the network to it were cut, but for connections, "
         "which the kernel keeps open",
-        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls), and nothing of it moves",
-        cure_does="it goes on",
-        cure_expect="{client} goes on with the members and locks that it had, and answers what was asked meanwhile; it "
+        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls), and nothing of it moves",
+        cure_does="it continues",
+        cure_expect="{client} continues with the members and locks that it had, and answers pending requests; it "
         "drops clients whose last heartbeat is over 120 s old by its clock",
-        inject=deeds.freeze,
-        cure=deeds.thaw,
+        inject=fault_actions.freeze,
+        cure=fault_actions.thaw,
     ),
     "broker-kill": Fault(
         target="broker",
         does="a broker is killed (SIGKILL)",
-        expect="{client} answers nobody (BROKER_UNREACHABLE after two polls); its locks and members are gone, and the "
+        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its locks and members are gone, and the "
         "commits since it last saved offsets (every 5 s); clients see a route without it within 30 s and give its "
         "queues up",
         cure_does="it is started again",
         cure_expect=f"{_BACK}; messages whose commit was lost are consumed again (DUPLICATE_CONSUMPTION)",
-        inject=deeds.kill,
-        cure=deeds.start_broker_again,
+        inject=fault_actions.kill,
+        cure=fault_actions.start_broker_again,
         takes_away=True,
     ),
 }

@@ -34,7 +34,7 @@ def start_jvm(jars: list[str], home: Path) -> Event:
 
 
 def run(work: Callable[[], None]) -> NoReturn:
-    """Do the work of a client process and end it: RocketMQ leaves threads behind that would keep the JVM up."""
+    """Run a client process and end it explicitly: RocketMQ leaves threads behind that would keep the JVM alive."""
     code = 0
     try:
         work()

@@ -1,7 +1,6 @@
-"""The lab: a real cluster on this machine that stays up after the command, and faults to put on it."""
+"""The lab: a real cluster on this machine that keeps running after the command, and the faults to inject into it."""
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from string import ascii_lowercase
@@ -9,22 +8,23 @@ from typing import Self
 
 import msgspec
 
-from streaming import jars
-from streaming.errors import UserError
+from streaming.base import jars
+from streaming.base.errors import UserError
+from streaming.base.settings import LabGroup, Settings
+from streaming.base.times import now_ms
 from streaming.lab import servers
 from streaming.lab.cluster import PRODUCER, Cluster
 from streaming.lab.control import Queue
-from streaming.lab.deeds import NEW_QUEUES, Aim
+from streaming.lab.fault_actions import NEW_QUEUES, FaultTarget
 from streaming.lab.faults import CURES, FAULTS, Fault
 from streaming.lab.processes import State, end, state
 from streaming.lab.state import ActiveFault, FaultRecord, Home, KafkaPorts, LabState, Member
-from streaming.settings import LabGroup, Settings
 
 _NO_LAB = "No lab is up: start one with `rebalance-watch lab up`."
 
 
 class MemberStatus(msgspec.Struct, frozen=True):
-    """One process, now."""
+    """The current state of one process."""
 
     name: str
     role: str
@@ -38,13 +38,13 @@ class MemberStatus(msgspec.Struct, frozen=True):
 
 
 class Lab:
-    """A running lab. Objects are cheap: every one reads the same `lab.json`."""
+    """A running lab. Objects are cheap: all read the same `lab.json`."""
 
     def __init__(self, settings: Settings) -> None:
-        """Take hold of the lab that is up.
+        """Open the running lab.
 
         Raises:
-            UserError: none is.
+            UserError: no lab is up.
         """
         self._settings = settings
         self._home = Home(settings.runtime.lab)
@@ -59,16 +59,16 @@ class Lab:
         hook: bool | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Start the lab, or what is missing of it; consumers and brokers that a fault took away stay away.
+        """Start the lab, or its missing parts; processes that a fault stopped are not started.
 
         Args:
-            settings: lab.brokers and lab.groups say which brokers and consumers there shall be.
-            kafka: with a Kafka node; None: as lab.kafka says.
-            hook: with the broker hook in every broker that is now started; None: as lab.hook says.
-            say: hears what is being done.
+            settings: lab.brokers and lab.groups define the brokers and consumers.
+            kafka: with a Kafka node; None: as in lab.kafka.
+            hook: with the broker hook in every broker that is now started; None: as in lab.hook.
+            say: called with each step of the progress.
 
         Raises:
-            UserError: something could not be started; what was started is known and `down` ends it.
+            UserError: a process could not be started; those that were started are recorded, and `down` ends them.
         """
         home = Home(settings.runtime.lab)
         with_kafka = settings.lab.kafka if kafka is None else kafka
@@ -86,7 +86,7 @@ class Lab:
 
     @classmethod
     def find(cls, settings: Settings) -> Self | None:
-        """The lab that is up, if one is."""
+        """Return the running lab; None if there is none."""
         return None if Home(settings.runtime.lab).load() is None else cls(settings)
 
     @property
@@ -101,16 +101,16 @@ class Lab:
 
     @property
     def fault_log(self) -> Path:
-        """One line of JSON (`FaultRecord`) for each fault and each cure since the lab was started."""
+        """The file with one line of JSON (`FaultRecord`) for each fault and each cure since the lab was started."""
         return self._home.fault_log
 
     @property
     def spool(self) -> Path | None:
-        """The folder where the brokers' hook writes; None: they have none."""
+        """The folder to which the brokers' hooks write; None if they have none."""
         return self._home.spool if self._cluster.state.hook else None
 
     def status(self) -> list[MemberStatus]:
-        """Every process: servers, producer, consumers."""
+        """Return the state of every process: servers, producer, consumers."""
         self._load()
         return [self._status_of(member) for member in self._cluster.state.members.values()]
 
@@ -118,7 +118,7 @@ class Lab:
         """End every process; logs and data stay for reading until the next `up`."""
         with self._home.locked():
             current = self._home.load()
-            # No grace: the next lab starts with empty stores, and a frozen process hears nothing else.
+            # No grace: the next lab starts with empty stores, and a frozen process handles no other signal.
             for member in reversed(list(current.members.values()) if current else []):
                 end(member.process)
             self._home.save(None)
@@ -132,24 +132,24 @@ class Lab:
         queue_id: int | None = None,
         count: int = NEW_QUEUES,
     ) -> FaultRecord:
-        """Put a fault on the cluster and wait until it is there.
+        """Inject a fault into the cluster and wait until it takes effect.
 
         Args:
             kind: a key of `FAULTS`.
-            client: whom, a consumer or (broker-…) a broker; by default the first healthy consumer of the ordered group,
-                a new one, or the last broker.
+            client: the target, a consumer or (broker-…) a broker; by default the first healthy consumer of the ordered
+                group, a new one, or the last broker.
             broker: hang and poison: only on this broker's queues.
-            queue_id: hang and poison: only on queues of this number.
+            queue_id: hang and poison: only on queues with this id.
             count: add-queues: how many.
 
         Raises:
-            UserError: there is no such fault, nobody to put it on, or it did not come about.
+            UserError: the fault does not exist, has no possible target, or did not take effect.
         """
         fault = _known(kind)
         with self._home.locked():
             self._load()
             aim = self._aim(kind, client, broker, queue_id, count)
-            begun = _now_ms()
+            begun = now_ms()
             hit = fault.inject(self._cluster, aim)
             member = self._cluster.state.members.get(aim.client)
             active = ActiveFault(
@@ -160,10 +160,10 @@ class Lab:
             return self._record(active, aim.group, fault.expect, begun, cure=False)
 
     def cure(self, kind: str, *, client: str | None = None) -> FaultRecord:
-        """Take a fault off again.
+        """Cure a fault.
 
         Raises:
-            UserError: it is not there, or it is on several clients and none is named.
+            UserError: the fault is not active, or is active on several clients and none is named.
         """
         kind = CURES.get(kind, kind)
         fault = _known(kind)
@@ -172,7 +172,7 @@ class Lab:
             active = self._active(kind, client)
             group = self._first_group() if fault.target == "broker" else self._group_of(active.client)
             before = set(self._cluster.state.members)
-            begun = _now_ms()
+            begun = now_ms()
             fault.cure(self._cluster, active)
             left = before - set(self._cluster.state.members)  # and took with them whatever else was wrong with them
             self._cluster.state.faults = [
@@ -201,7 +201,7 @@ class Lab:
             say("topics and producer")
             cluster.start_producer(self._settings.lab.messages_per_second)
         elif set(cluster.brokers()) != before:
-            cluster.tell_topics(current.topics)
+            cluster.set_topics(current.topics)
         missing = [
             name
             for name, member in current.members.items()
@@ -237,31 +237,31 @@ class Lab:
             owns=self._cluster.owned(member.name) if member.role == "consumer" and now != "down" else [],
         )
 
-    def _aim(self, kind: str, client: str | None, broker: str | None, queue_id: int | None, count: int) -> Aim:
+    def _aim(self, kind: str, client: str | None, broker: str | None, queue_id: int | None, count: int) -> FaultTarget:
         target = FAULTS[kind].target
         if target == "broker":
-            return Aim(self._broker(client), self._first_group())
+            return FaultTarget(self._broker(client), self._first_group())
         if broker is not None:
             self._must_be_broker(broker)
         if target == "topic":
             group = self._group_of(client) if client else self._first_group()
             if any(one.kind == kind and one.client == group.topic for one in self._cluster.state.faults):
                 raise UserError(f"{kind} is on {group.topic} already: cure it first (lab fault {kind} --cure).")
-            return Aim(group.topic, group, count=count)
+            return FaultTarget(group.topic, group, count=count)
         if target == "new consumer":
             name = client or self._new_name(kind)
             if name in self._cluster.state.members:
                 raise UserError(f"{name} is there already: give another name of a new consumer with --client.")
-            return Aim(name, self._group_of(name))
+            return FaultTarget(name, self._group_of(name))
         name = client or self._healthy()
         group = self._group_of(name)
         if target == "ordered consumer" and not group.ordered:
             raise UserError(f"{kind} needs an ordered consumer, and {group.group} is not ordered: name another.")
         self._must_be_healthy(name)
-        return Aim(name, group, queue_id, broker or "")
+        return FaultTarget(name, group, queue_id, broker or "")
 
     def _broker(self, name: str | None) -> str:
-        """The broker of this name, or the last, if it runs and is well."""
+        """Return the name of the broker, or the last one's, if it runs and has no fault."""
         if name is not None:
             self._must_be_broker(name)
         faulty = {one.client for one in self._cluster.state.faults}
@@ -306,7 +306,7 @@ class Lab:
         return next((group for group in groups if group.ordered), groups[0])
 
     def _group_of(self, name: str) -> LabGroup:
-        """The group of a consumer by its name's beginning, or of a topic."""
+        """Return the group of a consumer, by the beginning of its name, or of a topic."""
         groups = self._settings.lab.groups
         if group := groups.get(name.partition("-")[0]):
             return group
@@ -321,7 +321,7 @@ class Lab:
         if not found:
             raise UserError(f"There is no {kind} to cure{f' on {client}' if client else ''}: see `lab status`.")
         if len(found) > 1:
-            raise UserError(f"{kind} is on {', '.join(one.client for one in found)}: say which with --client.")
+            raise UserError(f"{kind} is on {', '.join(one.client for one in found)}: name one with --client.")
         return found[0]
 
     def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:
@@ -331,7 +331,7 @@ class Lab:
         client = "" if target in ("topic", "broker") else active.client
         record = FaultRecord(
             time=begun,
-            done=_now_ms(),
+            done=now_ms(),
             kind=active.kind,
             cure=cure,
             client=client,
@@ -346,7 +346,7 @@ class Lab:
 
 
 def _begin(home: Home, settings: Settings) -> LabState:
-    """A new lab: free ports, empty folders."""
+    """Create a new lab: free ports, empty folders."""
     for old in (home.folder / "data", home.folder / "logs", home.spool):
         shutil.rmtree(old, ignore_errors=True)
     home.fault_log.write_bytes(b"")
@@ -365,7 +365,3 @@ def _known(kind: str) -> Fault:
     if kind not in FAULTS:
         raise UserError(f"There is no fault {kind}: choose one of {', '.join(FAULTS)}.")
     return FAULTS[kind]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

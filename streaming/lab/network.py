@@ -1,8 +1,8 @@
 """The network of one consumer: a SOCKS5 relay (RFC 1928) in its own process, which can be cut and healed.
 
-A cut is what a network partition is to both ends: no connection is closed, nothing arrives, and new connections hang.
-What waited goes through with the healing, in its order, as TCP's retransmissions would have it. The relay runs in the
-consumer's process, so a kill, a freeze and a clean end do to its connections what they would do without it.
+A cut behaves as a network partition does for both ends: no connection is closed, nothing arrives, and new connections
+hang. Delayed data passes in order when the cut is healed, as with TCP's retransmissions. The relay runs in the
+consumer's process, so a kill, a freeze and a clean end have the same effect on its connections as without it.
 
     with Relay() as relay:
         consumer.setSocksProxyConfig(relay.socks_proxy_config)
@@ -34,15 +34,15 @@ _SUCCEEDED, _NOT_ALLOWED, _UNREACHABLE, _REFUSED, _NO_SUCH_COMMAND, _NO_SUCH_ADD
 
 
 class _RefusalError(OSError):
-    """The client wants what the relay doesn't do; its one argument is SOCKS's code for that."""
+    """The client requests something that the relay doesn't support; its one argument is the SOCKS code for that."""
 
 
 class Relay:
-    """Connects to servers on this machine only, and is to be reached from this machine only."""
+    """Connects to servers on this machine only, and accepts connections from this machine only."""
 
     def __init__(self) -> None:
         self.connected: Callable[[str], object] = lambda _: None
-        """Told host:port of each server that was connected to, in the relay's thread: it must return at once."""
+        """Called with host:port of each server connected to, in the relay's thread: it must return at once."""
         self._listener = socket.create_server((_LOOPBACK, 0))
         self._listener.settimeout(0)
         self._passes = asyncio.Event()
@@ -53,7 +53,7 @@ class Relay:
         self._thread = Thread(target=self._run, name="relay", daemon=True)
 
     def __enter__(self) -> Self:
-        """Relay from here on."""
+        """Start the relay."""
         self._thread.start()
         return self
 
@@ -66,12 +66,12 @@ class Relay:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self._listener.getsockname()[1])
 
     @property
     def socks_proxy_config(self) -> str:
-        """RocketMQ's ClientConfig.socksProxyConfig that leads every connection through here."""
+        """The value of RocketMQ's ClientConfig.socksProxyConfig that sends every connection through this relay."""
         return msgspec.json.encode({_LOOPBACK_NET: {"addr": f"{_LOOPBACK}:{self.port}"}}).decode()
 
     @property
@@ -80,11 +80,11 @@ class Relay:
         return not self._passes.is_set()
 
     def cut(self) -> None:
-        """From its return on nothing passes, either way."""
+        """Let nothing pass in either direction after the return."""
         self._do(self._passes.clear)
 
     def heal(self) -> None:
-        """Everything passes again, and first what waited; ends of streams a second later."""
+        """Let everything pass again, delayed data first; ends of streams follow a second later."""
         self._do(self._pass)
 
     def _do(self, change: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Relay:
                     connections.create_task(self._relay(client))
 
     async def _relay(self, client: socket.socket) -> None:
-        """One connection, to its end. What breaks it on one side ends it on the other, and nothing else."""
+        """Relay one connection to its end. An error on one side ends the other, and nothing else."""
         with client, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
             for end in (client, server):
                 end.settimeout(0)
@@ -125,7 +125,7 @@ class Relay:
                 pass
 
     async def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        """One direction, to the end of the stream. What was read when the cut came is held until it is healed."""
+        """Relay one direction to the end of the stream. Data read during a cut is held until it is healed."""
         try:
             while data := await self._loop.sock_recv(source, _CHUNK):
                 await self._passes.wait()
@@ -205,5 +205,5 @@ def _code(error: OSError) -> int:
 
 
 def _reply(code: int) -> bytes:
-    """With an address that means nothing to who connects: 0.0.0.0:0."""
+    """Return a SOCKS reply with an address that clients ignore: 0.0.0.0:0."""
     return bytes([_VERSION, code, 0, _IPV4, 0, 0, 0, 0, 0, 0])

@@ -1,8 +1,8 @@
-"""Processes that outlive the command that started them, and are never mistaken for others.
+"""Processes that outlive the command that started them, identified safely.
 
-A pid alone says little: it is reused. So a process is remembered with the time of its start, and every signal goes
-through a pidfd that was opened before that time was compared: what the kernel signals is what was compared.
-This rests on Linux (/proc, pidfd).
+A pid alone is not enough: it is reused. So a process is recorded with its start time, and every signal goes through a
+pidfd that was opened before that time was compared: the signalled process is the compared one. This rests on Linux
+(/proc, pidfd).
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from streaming.errors import UserError
+from streaming.base.errors import UserError
 
 State = Literal["running", "frozen", "down"]
 T = TypeVar("T")
@@ -27,17 +27,17 @@ _END_SECONDS_MAX = 15.0  # after SIGKILL only a process stuck in the kernel is s
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """One process of this machine, now or ever: the boot and the clock tick of its start go with the pid."""
+    """The identity of a process on this machine at any time: its pid, with the boot and the clock tick of its start."""
 
     pid: int
     started: str
 
 
 def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> ProcessId:
-    """Start a program in a session of its own, so that neither our end nor Ctrl-C reaches it; output goes to ``log``.
+    """Start a program in its own session, so that neither our end nor Ctrl-C reaches it; output goes to ``log``.
 
     Raises:
-        UserError: this is no Linux, or the program can't be started.
+        UserError: this is not Linux, or the program can't be started.
     """
     if not sys.platform.startswith("linux"):
         raise UserError("The lab needs Linux (its processes are held by /proc and pidfd): run it there.")
@@ -61,7 +61,7 @@ def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, st
 
 
 def state(process: ProcessId) -> State:
-    """Whether this very process runs, is stopped by a signal, or is gone."""
+    """Return whether exactly this process runs, is stopped by a signal, or is gone."""
     with suppress(ChildProcessError):
         os.waitpid(process.pid, os.WNOHANG)  # if it is a child of ours, let go of its remains
     started, letter = _start(process.pid)
@@ -71,7 +71,7 @@ def state(process: ProcessId) -> State:
 
 
 def send(process: ProcessId, signal_number: signal.Signals) -> bool:
-    """Signal this very process; False if it is gone."""
+    """Send a signal to exactly this process; return False if it is gone."""
     with _handle(process) as handle:
         if handle is None:
             return False
@@ -80,10 +80,10 @@ def send(process: ProcessId, signal_number: signal.Signals) -> bool:
 
 
 def end(process: ProcessId, *, grace_seconds: float = 0) -> None:
-    """End a process, frozen or not, and wait until it is gone: politely first if there is a grace.
+    """End a process, frozen or not, and wait until it is gone: SIGTERM first if there is a grace period, then SIGKILL.
 
     Raises:
-        UserError: it is still there after SIGKILL.
+        UserError: the process still exists after SIGKILL.
     """
     with _handle(process) as handle:
         if handle is None:
@@ -98,23 +98,23 @@ def end(process: ProcessId, *, grace_seconds: float = 0) -> None:
 
 
 def wait_until(ready: Callable[[], T | None], process: ProcessId, log: Path, seconds: float) -> T:
-    """Wait for ``ready`` to answer something while the process lives.
+    """Wait until ``ready`` returns a value other than None, while the process lives.
 
     Raises:
-        UserError: the process ended or the time is over; its log tells why.
+        UserError: the process ended or the time is over; the message names its log.
     """
     deadline = time.monotonic() + seconds
     while (answer := ready()) is None:
         if state(process) == "down":
-            raise UserError(f"{log.stem} ended at its start: {log} says why.")
+            raise UserError(f"{log.stem} ended at its start: {log} contains the reason.")
         if time.monotonic() > deadline:
-            raise UserError(f"{log.stem} was not ready within {seconds:.0f} s: {log} may say why.")
+            raise UserError(f"{log.stem} was not ready within {seconds:.0f} s: {log} may contain the reason.")
         time.sleep(_POLL_SECONDS)
     return answer
 
 
 def _start(pid: int) -> tuple[str, str]:
-    """When a process started (boot, clock ticks) and its state's letter; empty strings if there is none."""
+    """Return a process's start (boot, clock ticks) and the letter of its state; empty strings if it is gone."""
     try:
         # The name in brackets may itself hold blanks and brackets: the fields begin after the last one.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

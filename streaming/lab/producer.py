@@ -1,6 +1,6 @@
-"""The producer process: makes the topics with the admin API, then sends a few messages a second to each.
+"""The producer process: creates the topics with the admin API, then sends a few messages a second to each.
 
-Started by the lab as ``python -m streaming.lab.producer ORDERS.json`` (`streaming.lab.control`).
+The lab starts it as ``python -m streaming.lab.producer ORDERS.json`` (`streaming.lab.control`).
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.control import TAGS, ProducerOrders, Report, Told, report
+from streaming.lab.control import TAGS, OrdersFile, ProducerOrders, Report, report
 from streaming.lab.jvm import JavaObject
 
 _KEYS = 64  # order numbers go round; messages of one order go to one queue, in order
@@ -20,7 +20,7 @@ _ROUTE_SECONDS_MAX = 20.0
 
 
 class Topics:
-    """Brings the topics to the wanted number of queues on every broker."""
+    """Sets the number of queues of the topics on every broker."""
 
     def __init__(self, orders: ProducerOrders) -> None:
         self._admin = jpype.JClass("org.apache.rocketmq.tools.admin.DefaultMQAdminExt")()
@@ -29,7 +29,7 @@ class Topics:
         self._admin.start()
 
     def make(self, orders: ProducerOrders) -> None:
-        """Create or change every topic, and wait until the name server gives out the new route."""
+        """Create or change every topic, and wait until the name server returns the new route."""
         deadline = time.monotonic() + _ROUTE_SECONDS_MAX
         while time.monotonic() < deadline:
             with suppress(jpype.JException):  # a broker is not quite there, or the name server has no route yet
@@ -41,7 +41,7 @@ class Topics:
         report(Report("failed", remark=f"the name server's route lacks {orders.topics} on {list(orders.brokers)}"))
 
     def shutdown(self) -> None:
-        """DefaultMQAdminExt.shutdown."""
+        """Shut the admin client down (DefaultMQAdminExt.shutdown)."""
         self._admin.shutdown()
 
     def _configure(self, orders: ProducerOrders) -> None:
@@ -57,7 +57,7 @@ class Topics:
 
 
 class Sender:
-    """Sends to every topic in turn, and goes on whatever brokers do."""
+    """Sends to every topic in turn, and continues when brokers fail."""
 
     def __init__(self, orders: ProducerOrders) -> None:
         self._producer = jpype.JClass("org.apache.rocketmq.client.producer.DefaultMQProducer")("lab-producer")
@@ -71,7 +71,7 @@ class Sender:
         self._failing = False
 
     def send(self, topics: dict[str, int]) -> None:
-        """One message to each topic."""
+        """Send one message to each topic."""
         step, number = divmod(self._sent, _KEYS)
         key, tag = f"order-{number}", TAGS[(step + number) % len(TAGS)]
         body = jpype.JString(f'{{"order":"{key}","step":{step}}}').getBytes()
@@ -85,14 +85,14 @@ class Sender:
                 self._say_once(failing=False)
 
     def _send(self, message: JavaObject, key: str) -> None:
-        """To the queue of its order; if that one's broker is away, to any: RocketMQ then tries the other brokers."""
+        """Send to the queue of the message's order; if its broker is down, to any: RocketMQ then tries the others."""
         try:
             self._producer.send(message, self._by_key, jpype.JString(key))
         except jpype.JException:
             self._producer.send(message)
 
     def shutdown(self) -> None:
-        """DefaultMQProducer.shutdown."""
+        """Shut the producer down (DefaultMQProducer.shutdown)."""
         self._producer.shutdown()
 
     def _say_once(self, *, failing: bool, remark: str = "") -> None:
@@ -103,14 +103,14 @@ class Sender:
 
 def main(path: Path) -> None:
     """Produce until SIGTERM."""
-    told = Told(path, ProducerOrders)
-    asked_to_end = jvm.start_jvm(told.orders.jars, path.parent / told.orders.name)
-    topics, sender = Topics(told.orders), Sender(told.orders)
-    topics.make(told.orders)
-    while not asked_to_end.wait(1 / told.orders.messages_per_second):
-        if (orders := told.news()) is not None:
+    orders_file = OrdersFile(path, ProducerOrders)
+    asked_to_end = jvm.start_jvm(orders_file.orders.jars, path.parent / orders_file.orders.name)
+    topics, sender = Topics(orders_file.orders), Sender(orders_file.orders)
+    topics.make(orders_file.orders)
+    while not asked_to_end.wait(1 / orders_file.orders.messages_per_second):
+        if (orders := orders_file.changed()) is not None:
             topics.make(orders)
-        sender.send(told.orders.topics)
+        sender.send(orders_file.orders.topics)
     sender.shutdown()
     topics.shutdown()
 

@@ -1,4 +1,4 @@
-"""The servers' configurations and command lines, as small as they still work."""
+"""The servers' configurations and command lines, as small as possible."""
 
 import socket
 import subprocess
@@ -11,8 +11,8 @@ from typing import TypeAlias
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.errors import UserError
-from streaming.java import java_executable
+from streaming.base.errors import UserError
+from streaming.base.java import java_executable
 from streaming.lab.jvm import JVM_FRUGAL
 
 LOOPBACK = "127.0.0.1"
@@ -75,7 +75,7 @@ message.max.bytes=16777216
 
 
 def free_port(*, beside: Sequence[int] = (0,)) -> int:
-    """A port of the loopback on which nobody listens, nor on those beside it (given as distances).
+    """Return a free port of the loopback; the ports at the distances `beside` are free as well.
 
     Raises:
         UserError: none was found.
@@ -87,7 +87,7 @@ def free_port(*, beside: Sequence[int] = (0,)) -> int:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: TIME_WAIT doesn't matter
         try:
@@ -99,11 +99,11 @@ def port_is_free(port: int) -> bool:
 
 BROKER_PORTS_BESIDE = (-2, 0, 1)
 """The broker also listens two below its port (VIP channel) and one above (replication, which bindAddress does not
-reach: it listens on every interface, and a lab has nobody to replicate to)."""
+reach: it listens on every interface, and a lab has no replica)."""
 
 
 def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
-    """NamesrvStartup, heap 128 MB."""
+    """Return the command line of NamesrvStartup; heap 128 MB."""
     conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port))
     return [*_rocketmq(jars, home, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
@@ -111,14 +111,14 @@ def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
 def broker_command(
     jars: Sequence[Path], home: Path, port: int, name_server: str, *, spool: Path | None = None
 ) -> Command:
-    """BrokerStartup, heap 512 MB and as much again outside of it.
+    """Return the command line of BrokerStartup; heap 512 MB, and as much again outside of it.
 
     Args:
         jars: RocketMQ's, with the broker hook's if there is a spool.
-        home: its folder, which is called as the broker is.
-        port: where it listens; see `BROKER_PORTS_BESIDE`.
+        home: its folder, named as the broker.
+        port: the port on which it listens; see `BROKER_PORTS_BESIDE`.
         name_server: the name server's address.
-        spool: where the broker hook writes; None: without it.
+        spool: the folder to which the broker hook writes; None: without the hook.
     """
     text = _BROKER_CONF.format(
         name=home.name, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
@@ -130,7 +130,7 @@ def broker_command(
 
 
 def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> Command:
-    """One Kafka node that is broker and controller (KRaft), heap 384 MB; its storage is formatted at the first call.
+    """Return the command line of a Kafka node, broker and controller (KRaft), heap 384 MB; format its storage once.
 
     Raises:
         UserError: Kafka's own tool could not format it.
@@ -148,7 +148,7 @@ def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: 
 
 
 def kafka_answers(bootstrap: str) -> bool | None:
-    """True as soon as Kafka takes part in its own cluster, else None."""
+    """Return True as soon as Kafka takes part in its own cluster, else None."""
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=500)
     except KafkaError:

@@ -1,14 +1,12 @@
-"""What the lab knows of itself between two commands: `lab.json`, and the log of its faults."""
+"""The lab's state between two commands: `lab.json`, and the log of its faults."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from streaming.errors import UserError
+from streaming.base.errors import UserError
+from streaming.base.files import FileLock, replace_atomically
 from streaming.lab.control import Queue
 from streaming.lab.processes import ProcessId
 
@@ -26,7 +24,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class ActiveFault(msgspec.Struct, frozen=True):
-    """A fault that has not been cured."""
+    """A fault that is not cured yet."""
 
     kind: str
     client: str
@@ -39,14 +37,14 @@ class ActiveFault(msgspec.Struct, frozen=True):
 
 
 class KafkaPorts(msgspec.Struct, frozen=True):
-    """Where the Kafka node listens."""
+    """The ports of the Kafka node."""
 
     broker: int
     controller: int
 
 
 class LabState(msgspec.Struct):
-    """The whole of `lab.json`."""
+    """The content of `lab.json`."""
 
     name_server_port: int
     brokers: dict[str, int]
@@ -61,7 +59,7 @@ class LabState(msgspec.Struct):
 
 
 class FaultRecord(msgspec.Struct, frozen=True):
-    """One line of `faults.jsonl`: what was done to the cluster, and what a watcher should see."""
+    """One line of `faults.jsonl`: the effect on the cluster, and what a monitor should report."""
 
     time: int
     """Epoch ms when it began."""
@@ -87,22 +85,22 @@ class Home:
         self._file = folder / "lab.json"
 
     def log(self, name: str) -> Path:
-        """What a process prints."""
+        """Return the file with a process's output."""
         return self.folder / "logs" / f"{name}.log"
 
     def data(self, name: str) -> Path:
-        """A process's own folder: stores, configurations, RocketMQ's logs."""
+        """Return a process's own folder: stores, configurations, RocketMQ's logs."""
         return self.folder / "data" / name
 
     def orders(self, name: str) -> Path:
-        """What a client process is told."""
+        """Return the file with the orders of a client process."""
         return self.folder / "data" / f"{name}.json"
 
     def load(self) -> LabState | None:
-        """The state; None: no lab is up.
+        """Return the state; None if no lab is up.
 
         Raises:
-            UserError: the file is not this version's.
+            UserError: the file was written by another version.
         """
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=LabState)
@@ -112,23 +110,18 @@ class Home:
             raise UserError(f"{self._file} can't be read ({error}): end its processes by hand and remove it.") from None
 
     def save(self, state: LabState | None) -> None:
-        """Replace the state as a whole; None: the lab is down."""
+        """Replace the state; None: the lab is down."""
         if state is None:
             self._file.unlink(missing_ok=True)
             return
-        new = self._file.with_suffix(".new")
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(state)))
-        new.replace(self._file)
+        replace_atomically(self._file, msgspec.json.format(msgspec.json.encode(state)), durable=False)
 
     def record(self, record: FaultRecord) -> None:
         """Append to the fault log."""
         with self.fault_log.open("ab") as file:
             file.write(msgspec.json.encode(record) + b"\n")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One command changes the lab at a time; the others wait."""
+    def locked(self) -> FileLock:
+        """Lock the lab for one command; others wait."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        return FileLock(self.folder / ".lock")

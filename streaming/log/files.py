@@ -6,7 +6,6 @@ lists, the files of a partition come in the order of their numbers. A temporary 
 `parse_path` and `files_of` leave out.
 """
 
-import fcntl
 import gzip
 import os
 import re
@@ -15,49 +14,50 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from streaming.errors import UserError
+from streaming.base.errors import UserError
+from streaming.base.files import FileLock, temporary_name
+from streaming.base.times import now_ms
 from streaming.log.rows import Row
-from streaming.times import now_ms
 
 FILE_BYTES_MAX = 2**24
 """16 MiB of rows, before compression: a reader takes a file whole. A line has at least one byte (its end), so a
 file's lines number less than 2**24 and the offset of a row fits beside its file's number."""
 ROLL_SECONDS = 10.0
-"""A file is complete after so long, however small: this bounds how late a reader sees a row."""
+"""A file is completed after this time, however small, which bounds the delay of a row for readers; seconds."""
 
 _NAME = re.compile(r"partition=(\d+)/(\d{20})\.jsonl(?:\.gz)?$")
 
 
 def parse_path(path: str) -> tuple[int, int]:
-    """The partition and number of a log file, from its path or URI.
+    """Return the partition and number of a log file, from its path or URI.
 
     Raises:
-        ValueError: the path is no log file's.
+        ValueError: the path is not a log file's.
     """
     match = _NAME.search(path)
     if match is None:
-        msg = f"{path} is no file of a log: expected partition=N/<20-digit number>.jsonl or .jsonl.gz"
+        msg = f"{path} is not a file of a log: expected partition=N/<20-digit number>.jsonl or .jsonl.gz"
         raise ValueError(msg)
     return int(match[1]), int(match[2])
 
 
 def offset_of(number: int, line: int) -> int:
-    """The offset of a row: rising within a partition, from its file's number and its line (both from 0)."""
+    """Return the offset of a row from its file's number and its line (both from 0); rises within a partition."""
     return number * FILE_BYTES_MAX + line
 
 
 def position_of(offset: int) -> tuple[int, int]:
-    """The file number and line of an offset: the inverse of `offset_of`."""
+    """Return the file number and line of an offset: the inverse of `offset_of`."""
     return divmod(offset, FILE_BYTES_MAX)
 
 
 def files_of(root: Path, partition: int) -> list[Path]:
-    """The complete files of a partition, in the order of their numbers."""
+    """Return the complete files of a partition, in the order of their numbers."""
     return sorted(file for file in root.glob(f"partition={partition}/*.jsonl*") if _NAME.search(file.as_posix()))
 
 
 class FilePublisher:
-    """The one writer of a file log. Numbering goes on after a restart."""
+    """The only writer of a file log. Numbering continues after a restart."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class FilePublisher:
         roll_seconds: float = ROLL_SECONDS,
         file_bytes_max: int = FILE_BYTES_MAX,
     ) -> None:
-        """Take the log at ``root``, which is made if it isn't there.
+        """Lock the log at ``root``, creating it if it is missing.
 
         Raises:
             UserError: another writer has the log, or it has another number of partitions.
@@ -79,7 +79,11 @@ class FilePublisher:
         self._root = root
         self._suffix = ".jsonl.gz" if compress else ".jsonl"
         self._file_bytes_max = file_bytes_max
-        self._lock = _lock(root)
+        root.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(
+            root / "_writer.lock",
+            f"Another process writes the log {root}: stop it, or set source.path to another one.",
+        )
         try:
             self._shape(partitions)
             self._finish_what_a_crash_left()
@@ -112,7 +116,7 @@ class FilePublisher:
         self.flushes += 1
 
     def close(self) -> None:
-        """Flush, and let another writer have the log."""
+        """Flush, and release the log for another writer."""
         if not self._lock.closed:
             try:
                 self.flush()
@@ -150,7 +154,7 @@ class FilePublisher:
         return UserError(f"The log {self._root} can't be written ({error.strerror}): mend that and start again.")
 
     def _shape(self, partitions: int) -> None:
-        """Make the partitions' folders; they also say how many partitions there are."""
+        """Create the partitions' folders, which record the number of partitions."""
         there = len(list(self._root.glob("partition=*")))
         if there not in (0, partitions):
             raise UserError(
@@ -161,7 +165,7 @@ class FilePublisher:
             (self._root / f"partition={partition}").mkdir(exist_ok=True)
 
     def _finish_what_a_crash_left(self) -> None:
-        """Show the rows that a writer had written when it was killed; a torn last row is the reader's to reject."""
+        """Publish the rows of a writer that was killed; readers reject a torn last row."""
         leftovers = sorted(self._root.glob("partition=*/.*.tmp"))
         visible = [file for partition in range(self.partitions) for file in files_of(self._root, partition)]
         mtime_ms = max((file.stat().st_mtime_ns // 1_000_000 for file in visible), default=0)
@@ -175,12 +179,12 @@ class FilePublisher:
 
 
 class _OpenFile:
-    """A file that is being written, under a name that no reader looks at."""
+    """A file that is being written, under a name that readers ignore."""
 
     def __init__(self, path: Path) -> None:
         self.size = 0
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.tmp")
+        self._temporary = temporary_name(path)
         self._raw: BinaryIO = self._temporary.open("xb")
         self._out: BinaryIO | gzip.GzipFile = self._raw
         if path.suffix == ".gz":
@@ -199,14 +203,3 @@ class _OpenFile:
             self._raw.close()
         os.utime(self._temporary, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
         self._temporary.rename(self._path)
-
-
-def _lock(root: Path) -> BinaryIO:
-    root.mkdir(parents=True, exist_ok=True)
-    lock = (root / "_writer.lock").open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise UserError(f"Another process writes the log {root}: stop it, or set source.path to another one.") from None
-    return lock

@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from streaming.errors import UserError
+from streaming.base.errors import UserError
 from streaming.log.rows import Row
 
 ROW_BYTES_MAX = 2**24
@@ -16,12 +16,12 @@ ROW_BYTES_MAX = 2**24
 own limit (1 MB) with a reason, and can do so only if it gets it."""
 _TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
-"""How long a row may wait for Kafka's acknowledgement before the publisher gives up, aloud."""
+"""How long a row may wait for Kafka's acknowledgement before the publisher fails with an error."""
 _NEVER_MS = 2**31 - 1
 
 
 class KafkaPublisher:
-    """Appends rows to the topic: acks=all, idempotent (so retries neither double nor reorder), explicit partition."""
+    """Appends rows to the topic: acks=all, idempotent (retries neither repeat nor reorder), explicit partition."""
 
     flush_seconds = 1.0
 
@@ -35,7 +35,7 @@ class KafkaPublisher:
             topic: which must be there.
             partitions: which it must have.
             resend_after_ms: for a writer that flushes often, keeps what is not acknowledged, and sends it again
-                through a new publisher when a flush has waited for so long. Then no row expires on its own while a
+                through a new publisher when a flush has waited this long. Then no row expires on its own while a
                 later one of its partition may still arrive: what Kafka has of a partition when `flush` gives up is a
                 beginning of what was written. Otherwise the earlier row, sent again after the later one, would look
                 like a duplicate.
@@ -69,7 +69,7 @@ class KafkaPublisher:
         )
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Hand rows to the producer; a delivery that failed earlier is raised here."""
+        """Pass rows to the producer; raise the error of an earlier delivery."""
         for row in rows:
             self._raise_failure()
             try:
@@ -90,7 +90,7 @@ class KafkaPublisher:
         self.flushes += 1
 
     def close(self) -> None:
-        """Flush and disconnect; what failed before and will be sent again is not waited for."""
+        """Flush and disconnect; do not wait for rows that failed before and will be sent again."""
         if not self._closed:
             self._closed = True
             try:
@@ -125,10 +125,10 @@ class KafkaPublisher:
 
 
 def partition_count(bootstrap_servers: str, topic: str) -> int | None:
-    """How many partitions the topic has; None if it isn't there.
+    """Return the topic's number of partitions; None if it does not exist.
 
     Raises:
-        UserError: Kafka can't be asked.
+        UserError: Kafka can't be reached.
     """
     with _admin(bootstrap_servers) as admin:
         try:
@@ -139,10 +139,10 @@ def partition_count(bootstrap_servers: str, topic: str) -> int | None:
 
 
 def appends_with_its_own_time(bootstrap_servers: str, topic: str) -> bool:
-    """Whether the broker stamps the topic's rows (LogAppendTime), not the producer.
+    """Return whether the broker stamps the topic's rows (LogAppendTime), not the producer.
 
     Raises:
-        UserError: Kafka can't be asked.
+        UserError: Kafka can't be reached.
     """
     with _admin(bootstrap_servers) as admin:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_TIMESTAMP_TYPE: None})
@@ -151,13 +151,13 @@ def appends_with_its_own_time(bootstrap_servers: str, topic: str) -> bool:
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
-    """Make the topic; False if it is already there with this partition count.
+    """Create the topic; return False if it exists with this partition count.
 
     LogAppendTime makes the broker's clock the stamp of every row: that is the ingest time, and what an event's own
     time is checked against.
 
     Raises:
-        UserError: Kafka can't be asked or refuses, or the topic has another count (keys would move).
+        UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).
     """
     there = partition_count(bootstrap_servers, topic)
     if there is not None:

@@ -1,20 +1,20 @@
-"""Which log the settings name."""
+"""Open the log that the settings name."""
 
 from typing import Literal
 
+from streaming.base.settings import Settings
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher
 from streaming.log.rows import Publisher
-from streaming.settings import Settings
 
 
 def open_publisher(
     settings: Settings, kind: Literal["kafka", "files"], *, resend_after_ms: int | None = None
 ) -> Publisher:
-    """The log of that kind, ready to be written; ``resend_after_ms`` is `KafkaPublisher`'s.
+    """Return a publisher for the log of that kind; ``resend_after_ms`` as in `KafkaPublisher`.
 
     Raises:
-        UserError: it can't be reached, has another writer or another partition count.
+        UserError: the log can't be reached, has another writer or another partition count.
     """
     source = settings.source
     if kind == "kafka":

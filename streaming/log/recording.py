@@ -1,10 +1,10 @@
 """A recording: events in the order in which they were emitted, one a line, each broadcast once.
 
 It is the form of a capture (`rebalance-watch collect poll --to FILE`). Replayed into a log, each row gets the
-partition and key that it would have got from the collector.
+partition and key that the collector would have given it.
 
-A reader of the log waits for each source until it has sent a tick marked ``end``. A source that stops cleanly sends it
-itself; a recording is finite, so it ends with such a tick of every source that is still running, too (`ended`).
+A reader of the log waits for each source until it has sent a tick marked ``end``. A source that stops cleanly sends it;
+a recording is finite, so it ends with such a tick for every source that is still running, too (`ended`).
 """
 
 import gzip
@@ -17,17 +17,18 @@ import msgspec
 
 from rebalance_model.entities import INT64_MAX, Name, Natural
 from rebalance_model.observe.events import Event, Source, Tick, instance_of
-from streaming.errors import UserError
+from streaming.base.errors import UserError
+from streaming.base.files import temporary_name
 from streaming.log.rows import Row, encode, rows_of_line
 
 T = TypeVar("T", Event, bytes)
 
 END_MS = 1_000
-"""The last tick of a source that did not send one is so long after its last event."""
+"""Time from a source's last event to its generated last tick; milliseconds."""
 
 
 class _Header(msgspec.Struct, gc=False):
-    """The fields that a line has in common with every other one, and those that an end is known by."""
+    """The fields that all lines have in common, and those that identify an end."""
 
     type: str
     time: Natural
@@ -45,7 +46,7 @@ _HEADERS = msgspec.json.Decoder(_Header)
 
 
 class Ends:
-    """Follows the sources of a finite log, and makes the last ticks of those that did not send one."""
+    """Follows the sources of a finite log, and creates the last ticks that are missing."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], _Header] = {}
@@ -56,7 +57,7 @@ class Ends:
         """The highest number of each source_id's broadcasts."""
 
     def see(self, line: bytes) -> None:
-        """Note the next line; one that is no event is passed over."""
+        """Record the next line; a line that is not an event is ignored."""
         try:
             header = _HEADERS.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -69,7 +70,7 @@ class Ends:
             self._seq[header.source_id] = max(self._seq.get(header.source_id, 0), header.seq)
 
     def missing(self) -> list[Tick]:
-        """Make a last tick for each source that lacks it, `END_MS` after its last event, in the order of their times.
+        """Return a last tick for each source that lacks it, `END_MS` after its last event, ordered by time.
 
         Of several incarnations of a source the newest one counts: it ends those before it.
         """
@@ -98,7 +99,7 @@ def _start(key: tuple[str, str]) -> int:
 
 
 def ended(log: Iterable[T]) -> Iterator[T]:
-    """Yield a finite log (events, or lines), and at its very end a last tick for each source that lacks it."""
+    """Yield a finite log (events, or lines), and then a last tick for each source that lacks it."""
     ends, are_lines = Ends(), False
     for one in log:
         are_lines = isinstance(one, bytes)
@@ -109,14 +110,14 @@ def ended(log: Iterable[T]) -> Iterator[T]:
 
 
 class Recorder:
-    """Writes a recording; it shows under its own name when it is complete."""
+    """Writes a recording; it appears under its own name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         """Start a new recording; a name that ends in ``.gz`` is compressed."""
         self._path = path
         self._lines = 0
         self._ends = Ends()
-        self._temporary = path.with_name(f".{path.name}.tmp")
+        self._temporary = temporary_name(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._out: BinaryIO = _open(self._temporary, "wb", compressed=path.suffix == ".gz")
 
@@ -125,7 +126,7 @@ class Recorder:
         self.append(map(encode, events))
 
     def append(self, lines: Iterable[bytes]) -> None:
-        """Append lines that another wrote, each without its end."""
+        """Append lines, each without its end."""
         for line in lines:
             self._out.write(line + b"\n")
             self._lines += 1
@@ -133,11 +134,11 @@ class Recorder:
 
     @property
     def closed(self) -> bool:
-        """Whether everything that was appended can be seen under the recording's own name."""
+        """Whether all appended lines are visible under the recording's own name."""
         return self._out.closed
 
     def close(self) -> None:
-        """End its sources and make the recording visible; one without an event leaves nothing and replaces nothing."""
+        """End its sources and make the recording visible; without an event, leave nothing and replace nothing."""
         if self._out.closed:
             return
         self.publish(self._ends.missing())
@@ -155,19 +156,19 @@ class Recorder:
 
 
 def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
-    """The rows of each line of a recording.
+    """Yield the rows of each line of a recording.
 
-    Lines end at a line feed alone; what is no event is among them (see `rows_of_line`).
+    Lines end at a line feed alone; a line that is not an event is included (see `rows_of_line`).
 
     Raises:
-        UserError: the file is not there, or is compressed and torn.
+        UserError: the file does not exist, or is compressed and torn.
     """
     for line in _lines(path):
         yield rows_of_line(line, partitions)
 
 
 def replayed_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
-    """The rows of each line of a recording, and of the last ticks that it lacks (`ended`).
+    """Yield the rows of each line of a recording, and of the last ticks that it lacks (`ended`).
 
     Raises:
         UserError: as `recorded_rows`.

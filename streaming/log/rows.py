@@ -1,4 +1,4 @@
-"""From events to rows of the log: which bytes, under which key, in which partition. Kafka and files share it."""
+"""Convert events to rows of the log: bytes, key and partition. Kafka and files share this."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -13,7 +13,7 @@ from rebalance_model.observe.events import Event, key_of
 
 
 class Row(NamedTuple):
-    """One row of the log; a row without a key is a broadcast, or no event at all."""
+    """One row of the log; a row without a key is a broadcast, or not an event."""
 
     partition: int
     key: bytes | None
@@ -22,20 +22,20 @@ class Row(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def partition_of(key: str, partitions: int) -> int:
-    """The partition of a group's events: Kafka's murmur2 of the key, as the Java client's default partitioner.
+    """Return the partition of a group's events: Kafka's murmur2 of the key, as the Java client's default partitioner.
 
-    It is always given to Kafka explicitly, so that no producer's own choice can move a group.
+    It is always passed to Kafka explicitly, so that no producer's own choice can move a group.
     """
     return (int(murmur2(key.encode())) & 0x7FFF_FFFF) % partitions
 
 
 def encode(event: Event) -> bytes:
-    """The event as one line of JSON, without its line end."""
+    """Return the event as one line of JSON, without its line end."""
     return msgspec.json.encode(event)
 
 
 def rows_of(event: Event, value: bytes, partitions: int) -> list[Row]:
-    """The rows of an event: one in its group's partition, or one copy in every partition for a broadcast."""
+    """Return the rows of an event: one in its group's partition, or one copy in every partition for a broadcast."""
     if event.BROADCAST:
         return [Row(partition, None, value) for partition in range(partitions)]
     key = key_of(event)
@@ -43,9 +43,9 @@ def rows_of(event: Event, value: bytes, partitions: int) -> list[Row]:
 
 
 def rows_of_line(line: bytes, partitions: int) -> list[Row]:
-    """The rows of a line that another wrote, its bytes unchanged.
+    """Return the rows of a line that another process wrote, its bytes unchanged.
 
-    A line that is no event goes, as it is and without a key, to partition 0: the job is to see it and to reject it.
+    A line that is not an event goes, unchanged and without a key, to partition 0: the job rejects and records it.
     """
     try:
         event = decode(line, key=None, stamp=INT64_MAX, keyed=False)
@@ -55,11 +55,11 @@ def rows_of_line(line: bytes, partitions: int) -> list[Row]:
 
 
 class Publisher(Protocol):
-    """Somewhere that rows are appended to, in order. Used as a context manager, it closes itself."""
+    """A destination to which rows are appended in order. Used as a context manager, it closes itself."""
 
     partitions: int
     flush_seconds: float
-    """How often a flush is worth while, for one who needs to know that rows are safe."""
+    """How often to flush, for callers that must know when rows are safe; seconds."""
     flushes: int
     """How many times everything written until then was made safe, by a call of `flush` or by itself."""
 
@@ -74,7 +74,7 @@ class Publisher(Protocol):
         """Return when every row written so far is safe: acknowledged by Kafka, or visible as a file."""
 
     def close(self) -> None:
-        """Flush, and give back what is held."""
+        """Flush, and release the log."""
 
     def __enter__(self) -> Self: ...
 
@@ -82,5 +82,5 @@ class Publisher(Protocol):
 
 
 def publish(publisher: Publisher, events: Iterable[Event]) -> None:
-    """Append events, each in its own partition and broadcasts in all."""
+    """Append events, each to its own partition, broadcasts to all."""
     publisher.write(row for event in events for row in rows_of(event, encode(event), publisher.partitions))

@@ -1,5 +1,5 @@
-"""The questions that people ask of the tables, and their typed answers.
+"""Queries over the tables, with typed results.
 
-The command line, the REST API and the dashboard ask the same ones, so they give the same answers. Each takes an open
-`ReadModel` and, where that makes sense, an instant: epoch milliseconds, None for now.
+The command line, the REST API and the dashboard share them, so they show the same results. Each query takes an open
+`ReadModel` and, where it applies, an instant in epoch milliseconds; None is now.
 """

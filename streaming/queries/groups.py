@@ -1,26 +1,27 @@
-"""The groups, and how they are."""
+"""Queries of consumer groups and their state."""
 
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
-from streaming.queries import words
-from streaming.queries.answers import Coverage, Group, Member, OpenIncidents, Overview
+from streaming.queries import labels
+from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
+from streaming.queries.health import rank_sql
 from streaming.queries.incidents import incidents_of
 from streaming.queries.present import present
 from streaming.queries.rebalances import rebalances_of
-from streaming.queries.subject import Subject, explain_nothing, instant_of, subject
-from streaming.read_model.reader import ReadModel, Row
+from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
+from streaming.tables.reader import ReadModel, Row
 
 LAST_REBALANCES = 5
-"""How many an overview has."""
+"""The number of rebalances in an overview."""
 
-_GROUPS = """
+_GROUPS = f"""
 SELECT
     g.*,
     coalesce(q.queues, 0) AS queues,
-    -- Who reads which queue is not known of clients that pull by themselves; of broadcasting ones each reads them all.
+    -- The owner is unknown for pull consumers; of broadcasting clients, each reads every queue.
     CASE WHEN g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING'
         THEN coalesce(q.unowned, 0) END AS unowned,
     q.lag, coalesce(q.lag_is_at_least, false) AS lag_is_at_least, coalesce(q.lag_unknown, 0) AS lag_unknown,
@@ -64,13 +65,13 @@ LEFT JOIN (
 ) r ON r.cluster = g.cluster AND r.group = g.group
 WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
 ORDER BY
-    CASE g.health WHEN 'BAD' THEN 0 WHEN 'WARN' THEN 1 WHEN 'UNKNOWN' THEN 2 ELSE 3 END,
+    {rank_sql("g.health")},
     critical DESC, warning DESC, g.cluster, g.group
-"""
+"""  # noqa: S608  parts of ours
 
 
-class LastTold(NamedTuple):
-    """What a group told of itself last."""
+class LastGroupState(NamedTuple):
+    """The last reported attributes of a group, without its queues and incidents."""
 
     members: Sequence[str]
     message_model: str
@@ -80,17 +81,17 @@ class LastTold(NamedTuple):
 
     @property
     def without_owner(self) -> str:
-        """What a queue of the group that has no known owner is called."""
+        """The label of a queue of the group without a known owner."""
         sharing = self.coverage.sharing
-        return words.without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
+        return labels.without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
 
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:
-    """Every group, the unhealthy ones first.
+    """List all groups, unhealthy ones first.
 
     Raises:
-        NotFoundError: there is no such cluster.
-        UserError: history begins later.
+        NotFoundError: the cluster is unknown.
+        UserError: the instant is before the begin of history.
     """
     wanted = {"instant": instant_of(at), "now": present(model, at), "cluster": cluster, "group": None}
     found = [_group(row) for row in model.rows(_GROUPS, wanted)]
@@ -100,12 +101,12 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
 
 
 def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Overview:
-    """One group with its members, what is wrong with it, and its last rebalances.
+    """Return one group with its members, open incidents and last rebalances.
 
     Raises:
-        UserError: see `subject`.
+        UserError: see `find_group`.
     """
-    of = subject(model, name, cluster, at)
+    of = find_group(model, name, cluster, at)
     row = _row_of(model, of)
     shown, owned = _group(row), dict(row["owned"] or ())
     clients = in_java_order([*shown.members, *(client for client in owned if client not in shown.members)])
@@ -122,22 +123,22 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
     )
 
 
-def group_of(model: ReadModel, of: Subject) -> Group:
-    """The group that was found."""
+def group_of(model: ReadModel, of: GroupAt) -> Group:
+    """Return the state of a group."""
     return _group(_row_of(model, of))
 
 
-def last_told(model: ReadModel, of: Subject) -> LastTold:
-    """What is said of the group alone: for a question that needs to know nothing of its queues and incidents."""
+def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
+    """Return the last reported attributes of a group, without reading its queues and incidents."""
     query = """
         SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage FROM groups_at($instant) t
         WHERE t.cluster = $cluster AND t.group = $group
     """
     [row] = model.rows(query, of._asdict())
-    return LastTold(**row | {"coverage": Coverage(**json.loads(row["coverage"]))})
+    return LastGroupState(**row | {"coverage": Coverage(**json.loads(row["coverage"]))})
 
 
-def _row_of(model: ReadModel, of: Subject) -> Row:
+def _row_of(model: ReadModel, of: GroupAt) -> Row:
     [row] = model.rows(_GROUPS, {**of._asdict(), "now": present(model, of.at)})
     return row
 

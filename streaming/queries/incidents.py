@@ -1,11 +1,11 @@
-"""What is wrong, and was."""
+"""Queries of open and past incidents."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from streaming.queries.answers import Incident
-from streaming.queries.subject import Subject, explain_nothing, instant_of, only_one
-from streaming.read_model.reader import ReadModel, Row
+from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
+from streaming.queries.results import Incident
+from streaming.tables.reader import ReadModel, Row
 
 _INCIDENTS = """
 SELECT i.*, coalesce(c.consequences, 0) AS consequences
@@ -39,14 +39,14 @@ def incidents(  # noqa: PLR0913  filters
     at: int | None = None,
     unfold: bool = True,
 ) -> list[Incident]:
-    """List incidents that were open at some time from ``since`` on, the open ones first, then the newest.
+    """List incidents that were open at some time from ``since`` on: open ones first, then the newest.
 
-    Of a group also those of the cluster that touch it. Without ``unfold`` an incident is left out while the one that
-    explains it is in the list.
+    The incidents of a group include those of the cluster that affect it. Without ``unfold``, an incident is omitted if
+    the one that explains it is in the list.
 
     Raises:
-        NotFoundError: there is no such cluster or group.
-        UserError: history begins later.
+        NotFoundError: the cluster or group is unknown.
+        UserError: the instant is before the begin of history.
     """
     wanted = {
         "cluster": cluster,
@@ -64,26 +64,26 @@ def incidents(  # noqa: PLR0913  filters
 
 
 def folded(found: Sequence[Incident]) -> list[Incident]:
-    """Leave out what another one of them explains."""
+    """Remove the incidents that another one in the list explains."""
     listed = {one.incident_id for one in found}
     return [one for one in found if one.parent not in listed]
 
 
-def incidents_of(model: ReadModel, of: Subject, *, only_open: bool = False, since: int = 0) -> list[Incident]:
-    """List the incidents of the group that was found, and those of its cluster that touch it."""
+def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, since: int = 0) -> list[Incident]:
+    """List the incidents of a group, and those of its cluster that affect it."""
     wanted = {**of._asdict(), "code": None, "severity": None, "only_open": only_open, "since": since}
     return _found(model, wanted)
 
 
 def incident_of(model: ReadModel, incident_id: str) -> Incident:
-    """One incident without its story, by its id or a beginning of it that fits no other.
+    """Return one incident by its id or a unique prefix of it.
 
     Raises:
-        NotFoundError: no incident has that id.
-        UserError: several have.
+        NotFoundError: there is no such incident.
+        UserError: the prefix is not unique.
     """
     found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
-    return incident_answer(only_one(found, incident_id, "incident", "rebalance-watch incident list --all"))
+    return incident_from_row(only_one(found, incident_id, "incident", "rebalance-watch incident list --all"))
 
 
 def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
@@ -92,11 +92,11 @@ def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
         asked = {"group": wanted["group"], "instant": wanted["instant"]}
         brokers = {(row["cluster"], row["broker"]): row["of_group"] for row in model.rows(_BROKERS, asked)}
         rows = [row for row in rows if row["group"] or brokers.get((row["cluster"], row["subject"]), True)]
-    return [incident_answer(row) for row in rows]
+    return [incident_from_row(row) for row in rows]
 
 
-def incident_answer(row: Row) -> Incident:
-    """Make the answer; a row from before there was a main cause has its last one in front."""
+def incident_from_row(row: Row) -> Incident:
+    """Convert a row; one of an earlier release without a main cause gets its latest cause instead."""
     known = row | {"evidence": json.loads(row["evidence"])}
     if not row["main_explanation"]:
         known |= {"main_cause": row["sub_cause"], "main_client_id": row["client_id"]}

@@ -1,18 +1,18 @@
-"""How the lag of a group's topics went, and how long their messages waited: from the series of quantities."""
+"""Query the lag and waiting time of a group's topics over time, from the series of observations."""
 
 from collections.abc import Iterator
 
-from streaming.queries.answers import LagPoint
-from streaming.queries.subject import Subject
-from streaming.read_model.observations import LEVELS, RAW, day, in_duckdb
-from streaming.read_model.reader import ReadModel
+from streaming.queries.group_at import GroupAt
+from streaming.queries.results import LagPoint
+from streaming.tables.observations import LEVELS, RAW, day, in_duckdb
+from streaming.tables.reader import ReadModel
 
 _OF = f"""
 {{0}}.cluster = $cluster AND {{0}}.group = $group AND {{0}}.client_id IS NULL
     AND {{0}}.time > $since - $back AND {{0}}.time <= $until + {{1}}
     AND {{0}}.date BETWEEN {day("$since - $back")} AND {day("$until + 300000")}
 """
-"""The rows of a table, by its alias, that a span needs; a row that sums up has the end of its time, at most 5 minutes
+"""The rows of a table, by its alias, that a period needs; an aggregated row has the end of its time, at most 5 minutes
 later."""
 _LAST_OF_SLICES = f"""
 (
@@ -23,32 +23,36 @@ _LAST_OF_SLICES = f"""
         FROM queue_progress k
         WHERE {_OF.format("k", 0)}
         GROUP BY
-            k.broker, k.source, k.kind, hash(k.topic), hash(k.queue_id), floor((k.time - $since - 1) / $step)
+            k.broker, k.source, k.kind, hash(k.topic), hash(k.queue_id),
+            greatest(0, ceil((k.time - $since) / $step))
     ) l
         ON l.broker = p.broker AND l.source = p.source AND l.kind = p.kind AND l.last_time = p.time
     WHERE {_OF.format("p", 0)}
 )
 """  # noqa: S608  parts of ours
-"""Of the answers of one kind that speak of the same queues, the last in each slice says what holds at its end."""
+"""The last response of each kind about the same queues in each slice, which is valid at its end."""
 
 
 def _seen() -> Iterator[str]:
     for table, level in LEVELS.items():
-        summed_up = f"(SELECT p.* FROM {table} p WHERE {_OF.format('p', 300_000)})"  # noqa: S608  parts of ours
-        rows = _LAST_OF_SLICES if level == RAW else summed_up
+        aggregated = f"(SELECT p.* FROM {table} p WHERE {_OF.format('p', 300_000)})"  # noqa: S608  parts of ours
+        rows = _LAST_OF_SLICES if level == RAW else aggregated
         yield in_duckdb(table, rows, ["lag", "lag_is_at_least", "waiting_ms"])
 
 
 _OBSERVED = "{{'time': s.time, 'until': s.time + 2 * s.interval_ms, 'value': s.{0}}}"
-"""A quantity, when it was observed, and until when it is not stale."""
+"""A quantity, the time of its observation, and the time at which it becomes stale.
+
+A rolled-up row may stand beside the answer that it was made of: ``rank`` rises with the time and with the resolution of
+the table, so the answer counts.
+"""
 _LAG = f"""
-WITH seen AS (
+WITH seen AS MATERIALIZED (
     SELECT
-        o.topic, o.broker, o.queue_id, o.time, o.lag, o.lag_is_at_least, o.waiting_ms, o.kind,
-        min(o.interval_ms) AS interval_ms
+        o.topic, o.broker, o.queue_id, o.time, o.time * 4 + o.level AS rank, o.lag, o.lag_is_at_least, o.waiting_ms,
+        o.kind, o.interval_ms
     FROM ({" UNION ALL ".join(_seen())}) o
     WHERE o.time > $since - $back AND o.time <= $until AND NOT starts_with(o.topic, '%RETRY%')
-    GROUP BY ALL
 ),
 queues AS (
     SELECT
@@ -56,15 +60,15 @@ queues AS (
     FROM seen s
     GROUP BY s.topic, s.broker, s.queue_id
 ),
-told AS (
+observed AS (
     SELECT
         q.id, greatest(0, CAST(ceil((s.time - $since) / $step) AS BIGINT)) AS slice,
-        max_by({_OBSERVED.format("lag")}, s.time)
+        max_by({_OBSERVED.format("lag")}, s.rank)
             FILTER (WHERE s.lag IS NOT NULL AND NOT coalesce(s.lag_is_at_least, false)) AS exact,
-        max_by({_OBSERVED.format("lag")}, s.time) FILTER (WHERE s.lag IS NOT NULL AND s.lag_is_at_least) AS bound,
-        max_by({_OBSERVED.format("waiting_ms")}, s.time)
+        max_by({_OBSERVED.format("lag")}, s.rank) FILTER (WHERE s.lag IS NOT NULL AND s.lag_is_at_least) AS bound,
+        max_by({_OBSERVED.format("waiting_ms")}, s.rank)
             FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind = 'CONSUME_TIME_SPAN') AS span,
-        max_by({_OBSERVED.format("waiting_ms")}, s.time)
+        max_by({_OBSERVED.format("waiting_ms")}, s.rank)
             FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind <> 'CONSUME_TIME_SPAN') AS wait
     FROM seen s
     JOIN queues q ON q.topic = s.topic AND q.broker = s.broker AND q.queue_id = s.queue_id
@@ -83,7 +87,7 @@ held AS (
         last_value(t.span IGNORE NULLS) OVER so_far AS span,
         last_value(t.wait IGNORE NULLS) OVER so_far AS wait
     FROM moments m
-    LEFT JOIN told t ON t.id = m.id AND t.slice = m.slice
+    LEFT JOIN observed t ON t.id = m.id AND t.slice = m.slice
     WINDOW so_far AS (PARTITION BY m.id ORDER BY m.slice ROWS UNBOUNDED PRECEDING)
 ),
 fresh AS (
@@ -111,11 +115,11 @@ ORDER BY f.time, f.topic
 """  # noqa: S608  parts of ours
 
 _LOOK_BACK_MS = 900_000
-"""As `progress_at`: what was last observed before that is gone, not stale."""
+"""As in `progress_at`: an older observation is ignored, not stale."""
 
 
-def lag(model: ReadModel, of: Subject, since: int, until: int, slices: int = 120) -> list[LagPoint]:
-    """Return lag and waiting time by topic at the end of each slice of a span, as last observed by then."""
+def lag(model: ReadModel, of: GroupAt, since: int, until: int, slices: int = 120) -> list[LagPoint]:
+    """Return lag and waiting time by topic at the end of each slice of a period, as last observed by then."""
     step = max(1, (until - since) // slices)
     wanted = {
         "cluster": of.cluster,

@@ -1,13 +1,13 @@
-"""Who owns, and owned, which queue."""
+"""Queries of current and past queue owners."""
 
 from rebalance_model.entities import MessageQueue
-from streaming.errors import NotFoundError, UserError
-from streaming.queries.answers import Interval, OwnerChange, Queue
-from streaming.queries.groups import last_told
+from streaming.base.errors import NotFoundError, UserError
+from streaming.base.times import written
+from streaming.queries.group_at import GroupAt, find_group, instant_of
+from streaming.queries.groups import last_group_state
 from streaming.queries.present import present
-from streaming.queries.subject import Subject, instant_of, subject
-from streaming.read_model.reader import ReadModel
-from streaming.times import written
+from streaming.queries.results import Interval, OwnerChange, Queue
+from streaming.tables.reader import ReadModel
 
 _OF_GROUP = "t.cluster = $cluster AND t.group = $group"
 _OF_TOPIC = "($topic IS NULL OR t.topic = $topic) AND ($retry OR NOT starts_with(t.topic, '%RETRY%'))"
@@ -15,14 +15,14 @@ _IN_ORDER = "ORDER BY t.topic, t.broker, t.queue_id"
 
 
 def _age(stamp: str) -> str:
-    """How old a stamp is at the instant, in SQL; a stamp of a clock that is ahead is of now."""
+    """Return SQL for the age of a timestamp at the instant; one in the future (clock skew) has age 0."""
     return f"CASE WHEN {stamp} > $now THEN 0 ELSE $now - {stamp} END"
 
 
 _LOCK_AT = """
 CASE WHEN p.lock_at IS NULL THEN greatest(t.lock_at, c.lock_at) ELSE greatest(t.lock_at, p.lock_at) END
 """
-"""A hook knows when the broker granted the lock; a client's stamp is at the latest that."""
+"""A hook reports when the broker granted the lock; a client's timestamp is never later."""
 
 _QUEUES = f"""
 SELECT
@@ -64,17 +64,17 @@ def queues(  # noqa: PLR0913  filters
     at: int | None = None,
     retry: bool = False,
 ) -> list[Queue]:
-    """Every queue of a group: who has it, who should, and how it goes; with ``retry`` those of its retry topic, too.
+    """List the queues of a group with owner, expected owner and status; ``retry`` includes its retry topic.
 
     Raises:
         NotFoundError: the group has no such topic.
-        UserError: see `subject`.
+        UserError: see `find_group`.
     """
-    return queues_of(model, subject(model, group, cluster, at), topic, retry=retry)
+    return queues_of(model, find_group(model, group, cluster, at), topic, retry=retry)
 
 
-def queues_of(model: ReadModel, of: Subject, topic: str | None = None, *, retry: bool = False) -> list[Queue]:
-    """The queues of the group that was found."""
+def queues_of(model: ReadModel, of: GroupAt, topic: str | None = None, *, retry: bool = False) -> list[Queue]:
+    """List the queues of a group; see `queues`."""
     wanted = {**of._asdict(), "now": present(model, of.at), "topic": topic, "retry": retry}
     found = [Queue(**row) for row in model.rows(_QUEUES, wanted)]
     if not found and topic is not None:
@@ -92,14 +92,14 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     cluster: str | None = None,
     at: int | None = None,
 ) -> Interval | None:
-    """Who owned one queue at an instant, from when to when; None while it was unassigned.
+    """Return the ownership interval of a queue at an instant; None if it was unassigned.
 
     Raises:
-        NotFoundError: the group has no such queue, or had none yet.
-        UserError: its clients don't divide their queues; or see `subject`.
+        NotFoundError: the group has no such queue, or did not have it yet.
+        UserError: the group is broadcasting; or see `find_group`.
     """
-    of = subject(model, group, cluster, at)
-    refuse_broadcasting(last_told(model, of).message_model, of)
+    of = find_group(model, group, cluster, at)
+    refuse_broadcasting(last_group_state(model, of).message_model, of)
     query = f"""
         SELECT t.* FROM who_owned_at($instant) t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
@@ -111,14 +111,14 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     return Interval(**found[0]) if found else None
 
 
-def owners_of(model: ReadModel, of: Subject, topic: str | None = None, *, retry: bool = False) -> list[Interval]:
-    """Who owned each queue of the group that was found, from when to when; a queue that nobody owned is left out."""
+def owners_of(model: ReadModel, of: GroupAt, topic: str | None = None, *, retry: bool = False) -> list[Interval]:
+    """Return the ownership interval of each queue of a group; unassigned queues are omitted."""
     query = f"SELECT t.* FROM who_owned_at($instant) t WHERE {_OF_GROUP} AND {_OF_TOPIC} {_IN_ORDER}"  # noqa: S608  ours
     return [Interval(**row) for row in model.rows(query, {**of._asdict(), "topic": topic, "retry": retry})]
 
 
-def last_owner(model: ReadModel, of: Subject, queue: MessageQueue) -> Interval | None:
-    """Who had a queue of which nobody is the owner, until it was given up."""
+def last_owner(model: ReadModel, of: GroupAt, queue: MessageQueue) -> Interval | None:
+    """Return the last ownership interval of an unassigned queue."""
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
@@ -130,17 +130,17 @@ def last_owner(model: ReadModel, of: Subject, queue: MessageQueue) -> Interval |
     return Interval(**found[0]) if found else None
 
 
-def refuse_broadcasting(message_model: str, of: Subject) -> None:
-    """Of who has which queue nothing can be said where each client reads all.
+def refuse_broadcasting(message_model: str, of: GroupAt) -> None:
+    """Reject broadcasting groups: each of their clients reads every queue.
 
     Raises:
-        UserError: it is so.
+        UserError: the group is broadcasting.
     """
     if message_model == "BROADCASTING":
-        raise UserError(f"{of.group} is broadcasting: each of its clients reads every queue, none owns one.")
+        raise UserError(f"{of.group} is broadcasting: every client reads every queue, so queues have no owner.")
 
 
-def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue | None = None) -> None:
+def _check_known(model: ReadModel, of: GroupAt, topic: str, queue: MessageQueue | None = None) -> None:
     known = {
         MessageQueue(row["topic"], row["broker"], row["queue_id"])
         for row in model.rows(
@@ -150,21 +150,21 @@ def _check_known(model: ReadModel, of: Subject, topic: str, queue: MessageQueue 
     }
     topics = {mq.topic for mq in known}
     if topic not in topics:
-        names = ", ".join(sorted(topics)) or "none yet"
-        raise NotFoundError(f"Telemetry knows no topic {topic} of {of.group}; it knows: {names}.")
+        names = ", ".join(sorted(topics)) or "none"
+        raise NotFoundError(f"Unknown topic {topic} of {of.group}. Known topics: {names}.")
     if queue is not None and queue not in known:
         brokers = sorted({mq.broker for mq in known if mq.topic == topic})
         ids = [mq.queue_id for mq in known if mq.topic == topic]
         raise NotFoundError(
-            f"{of.group} has no queue {queue}: {topic} has queues {min(ids)} to {max(ids)}, on {', '.join(brokers)}."
+            f"Unknown queue {queue} of {of.group}: {topic} has queues {min(ids)} to {max(ids)} on {', '.join(brokers)}."
         )
 
 
-def _check_existed(model: ReadModel, of: Subject, queue: MessageQueue) -> None:
-    """Check that telemetry knew the queue at the instant: one that did not exist yet was not unassigned.
+def _check_existed(model: ReadModel, of: GroupAt, queue: MessageQueue) -> None:
+    """Check that the queue was known at the instant: one that did not exist yet was not unassigned.
 
     Raises:
-        NotFoundError: it is first known from a later time.
+        NotFoundError: the queue was first seen later.
     """
     its = "t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id"
     wanted = {**of._asdict(), "topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
@@ -174,19 +174,19 @@ def _check_existed(model: ReadModel, of: Subject, queue: MessageQueue) -> None:
     [row] = model.rows(query, wanted)
     if row["first"] is not None:
         raise NotFoundError(
-            f"{of.group} had no queue {queue} at that time: telemetry knows it from {written(row['first'])} on."
+            f"{of.group} had no queue {queue} at that time: it was first seen at {written(row['first'])}."
         )
 
 
 def intervals(  # noqa: PLR0913, PLR0917  filters
     model: ReadModel,
-    of: Subject,
+    of: GroupAt,
     since: int,
     until: int,
     topic: str | None = None,
     retry: bool = False,  # noqa: FBT001, FBT002  as `queues`
 ) -> list[Interval]:
-    """Who owned each queue of a group within a span, in the order of the queues and of time."""
+    """Return the ownership intervals of a group's queues within a period, ordered by queue and time."""
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND {_OF_TOPIC}
@@ -214,16 +214,16 @@ def diff(  # noqa: PLR0913  filters
     topic: str | None = None,
     retry: bool = False,
 ) -> list[OwnerChange]:
-    """Which queues of a group have another owner at the later of two instants, or now.
+    """List the queues of a group whose owner differs between two instants; ``later`` is now by default.
 
     Raises:
         NotFoundError: the group has no such topic.
-        UserError: the later one is earlier; its clients don't divide their queues; or see `subject`.
+        UserError: ``later`` is before ``earlier``; the group is broadcasting; or see `find_group`.
     """
-    of = subject(model, group, cluster, earlier)
-    refuse_broadcasting(last_told(model, of).message_model, of)
+    of = find_group(model, group, cluster, earlier)
+    refuse_broadcasting(last_group_state(model, of).message_model, of)
     if instant_of(later) < earlier:
-        raise UserError("The first of the two times must be the earlier one: swap --from and --to.")
+        raise UserError("--from must be before --to: swap them.")
     query = f"""
         SELECT t.*, q.queue_id IS NULL AND t.from_client IS NULL AS is_new
         FROM owner_changes($earlier, $later) t

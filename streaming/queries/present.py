@@ -1,82 +1,80 @@
-"""Which instant "now" is: the clock's, or the end of what the tables hold where telemetry has stopped."""
+"""Determine the instant shown as now: the clock's, or the last row if telemetry has stopped."""
 
 from typing import NamedTuple
 
-from streaming.errors import UserError
-from streaming.queries.retold import retold_ms
-from streaming.read_model.observations import day
-from streaming.read_model.reader import ReadModel
-from streaming.times import now_ms
+from streaming.base.errors import UserError
+from streaming.base.times import now_ms
+from streaming.queries.snapshot_interval import snapshot_interval_ms
+from streaming.tables.observations import day
+from streaming.tables.reader import ReadModel
 
 SILENT_AFTER = 3
-"""Every group is written every snapshot interval; after so many of them without a row none comes."""
+"""Every group is written each snapshot interval; after this many intervals without a row, telemetry has stopped."""
 
-_WRITTEN = "SELECT min(g.time) AS first, max(g.time) AS last FROM group_state g"
-_WRITTEN_SINCE = f"""
-SELECT max(t.time) AS last
-FROM (
-    SELECT q.time FROM queue_state q WHERE q.time > $last
-    UNION ALL SELECT a.time FROM anomalies a WHERE a.time > $last
-    UNION ALL SELECT p.time FROM queue_progress p
-    WHERE p.time > $last AND p.source = 'POLL' AND p.date >= {day("$last")}
-) t
+_POLLED_SINCE = f"""
+SELECT max(p.time) AS last FROM queue_progress p
+WHERE p.time > $last AND p.source = 'POLL' AND p.date >= {day("$last")}
 """  # noqa: S608  parts of ours
-"""With the instant as a parameter, most files are known not to have such rows."""
+"""The instant is a parameter so that files without such rows are skipped."""
 
 
 class Ends(NamedTuple):
-    """Where history begins and ends."""
+    """The begin and end of history, in epoch milliseconds."""
 
     first: int
     last: int
-    """When the newest row was."""
+    """The time of the newest row."""
     live: int
-    """What "now" is: the clock's now, or `last` where the tables have been silent for too long."""
+    """The instant shown as now: the clock's, or `last` if telemetry has stopped."""
     silent: bool
-    """Whether there has been no row for so long that nothing can be said of now."""
-    retold: int
-    """Within what time every group is written anew; see `streaming.queries.retold`."""
+    """Whether telemetry has stopped: the current state is unknown."""
+    snapshot_interval: int
+    """The interval in which every group is written, in milliseconds."""
 
     def is_silent(self, last: int) -> bool:
-        """Whether what had its newest row at an instant has been silent for too long."""
-        return self.live - last >= SILENT_AFTER * self.retold
+        """Return whether something whose newest row has this time has stopped reporting."""
+        return self.live - last >= SILENT_AFTER * self.snapshot_interval
 
     def has_turned(self) -> bool:
-        """Whether time alone has made the tables silent, or not silent, since this was worked out."""
-        return ends(self.first, self.last, self.retold).silent != self.silent
+        """Return whether `silent` has changed by the passage of time."""
+        return ends(self.first, self.last, self.snapshot_interval).silent != self.silent
 
 
-def ends(first: int, last: int, retold: int, now: int | None = None) -> Ends:
-    """Where history ends, by the clock (``now``, if it isn't given) and by the newest row."""
+def ends(first: int, last: int, snapshot_interval: int, now: int | None = None) -> Ends:
+    """Return the ends of history by the newest row and the clock; ``now`` replaces the clock."""
     now = now_ms() if now is None else now
-    silent = now - last >= SILENT_AFTER * retold
-    return Ends(first, last, last if silent else max(now, last), silent, retold)
+    silent = now - last >= SILENT_AFTER * snapshot_interval
+    return Ends(first, last, last if silent else max(now, last), silent, snapshot_interval)
 
 
 def known_ends(model: ReadModel) -> Ends | None:
-    """Return where history begins and ends; None where there is no row yet."""
-    [found] = model.rows(_WRITTEN)
-    if found["first"] is None:
+    """Return the ends of history; None if there are no rows yet."""
+    groups = model.span("group_state")
+    if groups is None:
         return None
-    [since] = model.rows(_WRITTEN_SINCE, {"last": found["last"]})
-    last = since["last"] if since["last"] is not None else found["last"]
-    return ends(found["first"], last, retold_ms(model))
+    first, last = groups
+    last = max([last, *(span[1] for table in ("queue_state", "anomalies") if (span := model.span(table)))])
+    observed = model.span("queue_progress")
+    if observed is not None and observed[1] > last:  # perhaps by a hook, whose rows do not count
+        [polled] = model.rows(_POLLED_SINCE, {"last": last})
+        last = polled["last"] if polled["last"] is not None else last
+    return ends(first, last, snapshot_interval_ms(model))
 
 
-def told_ends(model: ReadModel) -> Ends:
-    """Return where history begins and ends.
+def history_ends(model: ReadModel) -> Ends:
+    """Return the ends of history.
 
     Raises:
-        UserError: there is no row yet.
+        UserError: there are no rows yet.
     """
     found = known_ends(model)
     if found is None:
-        raise UserError("No group has been seen yet: they appear here as soon as the job has told of one.")
+        raise UserError("No consumer groups yet: they appear as soon as the job has processed telemetry.")
     return found
 
 
 def present(model: ReadModel, at: int | None) -> int:
-    """Return the instant for which quantities and ages are worked out: the one asked for, else now."""
+    """Return the instant at which quantities and ages are computed: the requested one, or now."""
     if at is not None:
         return at
     found = known_ends(model)

@@ -1,9 +1,9 @@
-"""The rebalances of a group: why, who, what it cost."""
+"""Queries of the rebalances of a group."""
 
 from rebalance_model.entities import INT64_MAX
-from streaming.queries.answers import Move, Rebalance
-from streaming.queries.subject import Subject, instant_of, only_one, subject
-from streaming.read_model.reader import ReadModel, Row
+from streaming.queries.group_at import GroupAt, find_group, instant_of, only_one
+from streaming.queries.results import Move, Rebalance
+from streaming.tables.reader import ReadModel, Row
 
 
 def rebalances(  # noqa: PLR0913  filters
@@ -15,19 +15,19 @@ def rebalances(  # noqa: PLR0913  filters
     until: int | None = None,
     last: int | None = None,
 ) -> list[Rebalance]:
-    """Those that began within a span, newest first; with ``last`` only so many.
+    """List the rebalances that began within a period, newest first, at most ``last``.
 
     Raises:
-        UserError: see `subject`.
+        UserError: see `find_group`.
     """
-    return rebalances_of(model, subject(model, group, cluster), since, until, last)
+    return rebalances_of(model, find_group(model, group, cluster), since, until, last)
 
 
 def rebalances_of(
-    model: ReadModel, of: Subject, since: int = 0, until: int | None = None, last: int | None = None
+    model: ReadModel, of: GroupAt, since: int = 0, until: int | None = None, last: int | None = None
 ) -> list[Rebalance]:
-    """The rebalances of the group that was found."""
-    told = model.rows(
+    """List the rebalances of a group; see `rebalances`."""
+    rows = model.rows(
         "SELECT * FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group"
         " AND r.start_time >= $since AND r.start_time <= $until ORDER BY r.start_time DESC, r.seq DESC LIMIT $last",
         {
@@ -38,17 +38,17 @@ def rebalances_of(
             "last": INT64_MAX if last is None else last,
         },
     )
-    return [_rebalance(row) for row in told]
+    return [_rebalance(row) for row in rows]
 
 
 def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | None = None) -> Rebalance:
-    """One rebalance, by its id or a beginning of it that fits no other.
+    """Return one rebalance by its id or a unique prefix of it.
 
     Raises:
-        NotFoundError: no rebalance of the group has that id.
-        UserError: several have; or see `subject`.
+        NotFoundError: the group has no such rebalance.
+        UserError: the prefix is not unique; or see `find_group`.
     """
-    of = subject(model, group, cluster)
+    of = find_group(model, group, cluster)
     found = model.rows(
         "SELECT * FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group"
         " AND starts_with(r.rebalance_id, $id)",

@@ -1,4 +1,4 @@
-"""A person's own question."""
+"""Run custom SQL queries."""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -7,29 +7,29 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
-from streaming.queries.answers import SqlAnswer
-from streaming.read_model.reader import ANSWER_ROWS, ANSWER_SECONDS, ReadModel
+from streaming.queries.results import SqlResult
+from streaming.tables.reader import ANSWER_ROWS, ANSWER_SECONDS, ReadModel
 
 
-def sql(model: ReadModel, query: str, *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS) -> SqlAnswer:
-    """The answer to one SELECT over tables, views and functions.
+def sql(model: ReadModel, query: str, *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS) -> SqlResult:
+    """Run one SELECT over tables, views and functions.
 
     Args:
         model: the tables.
-        query: in DuckDB's SQL.
-        timeout_s: after so many seconds it is stopped.
-        limit: so many rows at most.
+        query: a query in DuckDB's SQL.
+        timeout_s: the timeout, in seconds.
+        limit: the maximum number of rows.
 
     Raises:
         UserError: see `ReadModel.ask`.
     """
     found = model.ask(query, timeout_s=timeout_s, limit=limit)
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.table.columns]
-    return SqlAnswer(columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut)
+    return SqlResult(columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut)
 
 
 def _plain(value: object) -> object:
-    """What JSON has: a sum is a whole number, and what is no number is not known."""
+    """Convert a value to JSON types: decimals to numbers, NaN and infinity to None."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What would become of a group's queues, were clients to go or come, under each strategy."""
+"""Predict the allocation of a group's queues under each strategy after clients join or leave."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ from string import digits
 
 from rebalance_model.allocation import AllocationError, strategy, strategy_of_class
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
-from streaming.errors import UserError
-from streaming.queries.answers import Plan, Share
-from streaming.queries.groups import last_told
+from streaming.base.errors import UserError
+from streaming.queries.group_at import find_group
+from streaming.queries.groups import last_group_state
 from streaming.queries.ownership import queues_of, refuse_broadcasting
-from streaming.queries.subject import subject
-from streaming.read_model.reader import ReadModel
+from streaming.queries.results import Plan, Share
+from streaming.tables.reader import ReadModel
 
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
-"""Those that need no parameters: what CONFIG and MACHINE_ROOM would do, the clients' own configuration says."""
+"""The strategies without parameters; CONFIG and MACHINE_ROOM depend on the configuration of the clients."""
 
 Owners = Mapping[MessageQueue, str | None]
 
@@ -32,37 +32,38 @@ def what_if(  # noqa: PLR0913  what may change
     cluster: str | None = None,
     at: int | None = None,
 ) -> list[Plan]:
-    """The plan of each strategy for each topic, the group's own strategy first.
+    """Return the plan of each strategy for each topic, the group's own strategy first.
 
     Args:
         model: the tables.
-        group: the group whose members and queues are taken.
-        clients: client ids, instead of the group's members.
-        leave: client ids of them that go.
-        join: client ids that come; their names matter, because clients are sorted by them.
-        topic: only this one.
-        cluster: where the group is, if its name is not enough.
-        at: an instant, instead of now.
+        group: the group whose members and queues are used.
+        clients: client ids that replace the members.
+        leave: ids of members that leave.
+        join: ids of clients that join; the allocation depends on their order.
+        topic: only this topic.
+        cluster: the cluster of the group, if its name is ambiguous.
+        at: epoch milliseconds; None is now.
 
     Raises:
-        UserError: see `subject`; or who leaves is no member, who joins is one, or nobody or no queue is left.
+        UserError: a leaving client is not a member, a joining one already is, or no client or queue is left; or see
+            `find_group`.
     """
-    of = subject(model, group, cluster, at)
-    now = last_told(model, of)
+    of = find_group(model, group, cluster, at)
+    now = last_group_state(model, of)
     refuse_broadcasting(now.message_model, of)
     members = _members(group, now.members if clients is None else clients, leave, join)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
     for queue in queues_of(model, of, topic):
         topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
-        raise UserError(f"No queue of {group} is known yet: there is nothing to divide.")
+        raise UserError(f"No queues of {group} are known yet: there is nothing to allocate.")
     own = strategy_of_class(now.strategy or "")
     names = sorted(STRATEGIES, key=lambda name: own is None or name != own.name)
     return [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
 
 
 def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
-    """Clients that come to these, each said by its name, or several by their number."""
+    """Return the ids of joining clients, given as ids or as a number of new clients."""
     found: list[str] = []
     for one in join:
         found += newcomers([*members, *found], int(one)) if one.isdecimal() else [one]
@@ -70,7 +71,7 @@ def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
 
 
 def newcomers(members: Sequence[str], number: int) -> list[str]:
-    """Names for clients that come: the last member's, counted on, so that they sort as one more of its kind would."""
+    """Return names for new clients: that of the last member with a higher number, so that they sort as its peers do."""
     last = members[-1] if members else "client-0"
     stem = last.rstrip(digits)
     names = (f"{stem}{n}" for n in count(int(last[len(stem) :] or 0) + 1))
@@ -81,14 +82,14 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
     for client in leave:
         if client not in members:
             near = get_close_matches(client, members, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"`rebalance-watch group show {group}` names its members."
-            raise UserError(f"{client} is no member of {group}: {advice}")
+            advice = f"did you mean {near[0]}?" if near else f"`rebalance-watch group show {group}` lists its members."
+            raise UserError(f"{client} is not a member of {group}: {advice}")
     for client in join:
         if client in members:
-            raise UserError(f"{client} is a member of {group} already: give the client that comes another name.")
+            raise UserError(f"{client} is already a member of {group}: use another name for the new client.")
     after = in_java_order([*(member for member in members if member not in leave), *join])
     if not after:
-        raise UserError(f"Nobody would be left in {group}: its queues would wait for the next client.")
+        raise UserError(f"{group} would have no members left: there is nothing to allocate.")
     return after
 
 
@@ -113,7 +114,7 @@ def _plan(name: str, group: str, owners: Owners, members: Sequence[str]) -> Plan
 
 
 def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:
-    """Those who have queues now, or would be members."""
+    """Return the clients that own queues now or would be members, in Java's order."""
     return in_java_order(sorted({owner for owner in owners.values() if owner is not None} | set(members)))
 
 

@@ -171,7 +171,7 @@ def serving(root: Path) -> Iterator[Api]:
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
     deadline = time.monotonic() + STARTS_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        if found := re.search(r" at (http://[^;/\s]+)", log.read_text()):
+        if found := re.search(r"Dashboard: (http://[^;/\s]+)", log.read_text()):
             return found[1]
         time.sleep(0.05)
     raise AssertionError(f"the server has not started: {log.read_text()}")

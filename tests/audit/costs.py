@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from tests.audit.owners import Activity, Change, GroupOwners, QueueHistory
+from tests.audit.owners import Activity, Change, GroupOwners, Pull, QueueHistory
 from tests.audit.telemetry import Queue
 
 PULL_BATCH_MAX = 32
@@ -67,36 +67,54 @@ def _tenures(group: GroupOwners, queue: Queue, history: QueueHistory) -> list[Ch
     taken = [change for change in history.changes if change.client is not None]
     again = [(change.client, restart) for restart in group.restarts[queue[1]] if (change := _before(history, restart))]
     for client, restart in again:
-        begins = _resumes(group.ordered, history.by_client[client or ""], restart)
+        begins = _resumes(group.ordered, history.by_client[client or ""], restart, restart)
         after = next((change.time for change in history.changes if change.time >= restart), inf)
         if client is not None and begins is not None and begins < after:
             taken.append(Change(begins, client, ""))
-    return sorted(taken)
+    return sorted([*taken, *history.retaken])
 
 
 def _before(history: QueueHistory, instant: int) -> Change | None:
     return next((change for change in reversed(history.changes) if change.time < instant), None)
 
 
-def _resumes(ordered: bool, heir: Activity, since: int) -> int | None:
-    """When a client is granted the lock, or of a concurrent queue pulls first, from then on."""
+def _resumes(ordered: bool, heir: Activity, lost: int, taken: int) -> int | None:
+    """When a client that takes a queue is granted the lock, or of a concurrent queue is first served a pull."""
     if ordered:
-        return heir.first_grant(since)
-    return next((pull.first_time for pull in heir.pulls if pull.first_time >= since), None)
+        return heir.first_grant(taken)
+    first = _first_pull(heir, lost, taken, served=True)
+    return first.first_time if first is not None else None
+
+
+def _first_pull(heir: Activity, lost: int, taken: int, *, served: bool = False) -> Pull | None:
+    """The first that is told after it took the queue, and is none of the time before the queue was lost.
+
+    A pull may itself be what shows that it took the queue: then the change has the time at which the sum was sent.
+    """
+    return next(
+        (
+            pull
+            for pull in heir.pulls
+            if (pull.answered or not served) and (pull.seen == taken or (pull.seen > taken and pull.first_time >= lost))
+        ),
+        None,
+    )
 
 
 def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: Change, after: Change) -> HandOver:
     assert before.client is not None
     assert after.client is not None
     former, heir = history.by_client[before.client], history.by_client[after.client]
-    first_pull = next((pull for pull in heir.pulls if pull.first_time >= after.time), None)
-    resumed = _resumes(group.ordered, heir, after.time)
+    gone = next((change.time for change in history.changes if change.time > before.time), after.time)
+    first_pull = _first_pull(heir, min(gone, after.time), after.time)
+    resumed = _resumes(group.ordered, heir, min(gone, after.time), after.time)
     lost = [time for time in group.restarts[queue[1]] if before.time < time < after.time]
-    regained = former.first_grant(lost[-1]) if lost else None
-    if group.ordered and lost and (regained is None or regained >= after.time):
-        stopped = _stopped(former, before.time, lost[-1])  # a pull without a lock consumes nothing
+    regained = _resumes(group.ordered, former, lost[-1], lost[-1]) if lost else None
+    if lost and (regained is None or regained >= after.time):
+        stopped = _stopped(former, before.time, lost[-1])  # what it says after that consumes nothing
     else:
-        stopped = _stopped(former, before.time, after.time)
+        own = before.client == after.client and resumed is not None
+        stopped = _stopped(former, before.time, min(after.time, resumed) if own and resumed else after.time)
     start = first_pull.first_offset if first_pull is not None else None
     again = [one.time for one in history.changes if one.time >= after.time and one.client == before.client]
     again += [after.time] if before.client == after.client else []

@@ -1,6 +1,6 @@
 """Makes the tables that the audit looks at, of a recording or of what one kind of source said in it.
 
-By the real job; or by the same core in a plain loop, whose rows are those of the job (`tests.streaming.test_job`).
+By the real job; or by the same core in a plain loop, whose rows are those of the job (`tests.pipeline.test_job`).
 """
 
 import argparse
@@ -8,13 +8,13 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from streaming.job import run_available_now
+from streaming.base.settings import Settings, load_policy, load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.recording import recorded_rows
-from streaming.settings import Settings, load_policy, load_settings
+from streaming.pipeline.job import run_available_now
 from tests.audit.telemetry import lines
-from tests.bench.plain import effects, rows_of
-from tests.streaming.tables import append, make_tables
+from tests.support.plain import effects, rows_of
+from tests.support.tables import append, make_tables
 
 
 def run_job(recording: Path, settings: Settings, sources: Collection[str]) -> None:

@@ -81,6 +81,8 @@ class QueueHistory:
 
     changes: list[Change] = field(default_factory=list)
     by_client: dict[str, Activity] = field(default_factory=lambda: defaultdict(Activity))
+    retaken: list[Change] = field(default_factory=list)
+    """Its owner makes a process queue anew: it had given it up, and nothing else shows that."""
 
     @property
     def owner(self) -> str | None:
@@ -228,7 +230,10 @@ class GroupOwners:
 
     def _begin(self, queue: Queue, client: str, asked: int, event: Event) -> None:
         self._asked[queue] = asked
+        history = self.queues[queue]
         if not self.ordered:
+            if self._holders.get(queue) == client == history.owner and _has_pulled(history, client):
+                history.retaken.append(Change(asked, client, event.name))
             self._hold(queue, client, event)
 
     def _pull(self, event: Event) -> None:
@@ -312,6 +317,12 @@ class GroupOwners:
         history = self.queues[queue]
         if history.owner != client:
             history.changes.append(Change(now, client, shown_by))
+
+
+def _has_pulled(history: QueueHistory, client: str) -> bool:
+    """Whether a client has pulled the queue since it took it last."""
+    taken = max(change.time for change in (history.changes[-1], *history.retaken[-1:]))
+    return any(pull.seen >= taken for pull in history.by_client[client].pulls)
 
 
 _HOOK = {

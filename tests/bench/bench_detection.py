@@ -17,7 +17,7 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.verdicts import judgement
+from rebalance_model.observe.rules import judgement
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import Scenario
@@ -105,7 +105,7 @@ def _large(queues: int, clients: int) -> Scenario:
 def _events(told: Scenario, seed: int) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     cluster = Cluster(told, seed, events.append)
-    story.tell(cluster)
+    story.schedule(cluster)
     cluster.run_until(told.minutes * 60)
     return events
 

@@ -22,9 +22,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streaming.java import java_executable
+from streaming.base.java import java_executable
 from streaming.lab.processes import ProcessId
-from tests import hooked
+from tests.support import hooked
 
 WITHOUT, WITH = "broker-without", "broker-with"
 TOPIC = "Load"

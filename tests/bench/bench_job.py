@@ -26,19 +26,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-from checkpoints.generation import OPERATOR, Basis, claimed
+from checkpoints.generation import claimed
+from checkpoints.manifest import OPERATOR, Basis
 from rebalance_model.observe.effects import TABLE_OF, GroupSnapshot
 from rebalance_model.observe.policy import Policy
-from streaming import job
+from streaming.base.settings import Settings, load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
-from streaming.operator import shard_keys
-from streaming.session import spark_session
-from streaming.settings import Settings, load_settings
-from streaming.sinks import TableSink, write_effects
-from streaming.sources import read_log
+from streaming.pipeline import job
+from streaming.pipeline.operator import shard_keys
+from streaming.pipeline.session import spark_session
+from streaming.pipeline.sinks import TableSink, write_effects
+from streaming.pipeline.sources import read_log
 from tests.bench import plain
-from tests.bench.telemetry import telemetry
+from tests.support.telemetry import telemetry
 
 POLICY = Policy()
 BATCHES = 5

@@ -27,12 +27,12 @@ from rich.table import Table
 
 from rebalance_model.observe.effects import TABLE_OF, QueueProgress
 from rebalance_model.observe.events import AnyEvent, Tick, key_of
+from streaming.base.settings import load_settings
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
-from streaming.settings import load_settings
-from tests.bench.telemetry import INTERVAL, START, telemetry
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
+from tests.support.telemetry import INTERVAL, START, telemetry
 
 EVENTS_PER_GROUP = 6
 """In a round: a route, connections, offsets and three clients."""

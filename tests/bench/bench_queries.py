@@ -29,17 +29,17 @@ from rich.console import Console
 from rich.table import Table
 
 from schemas.tables import DERIVED, TABLES
-from streaming.maintenance import Limits, maintain
+from streaming.base.settings import load_settings
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups, overview
-from streaming.queries.incident_story import incident
+from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.lag import lag
 from streaming.queries.ownership import diff, intervals, queues, who_owned
 from streaming.queries.rebalances import rebalances
-from streaming.queries.subject import subject
 from streaming.queries.what_if import what_if
-from streaming.read_model import ReadModel
-from streaming.settings import load_settings
+from streaming.tables import ReadModel
+from streaming.tables.maintenance import Limits, maintain
 from tests.bench.month import BIG_GROUP, DAY_MS, RAW_DAYS, TRIGGER_MS, Month, Size, write_month, write_on
 
 END = 1_763_700_150_000
@@ -65,7 +65,7 @@ def questions(turn: int, incident_id: str) -> dict[str, Question]:
     topic = f"topic-{number:03}"
 
     def of(question: Callable[..., object], group: str, begin: int, end: int) -> Question:
-        return lambda model: question(model, subject(model, group), begin, end)
+        return lambda model: question(model, find_group(model, group), begin, end)
 
     return {
         "groups, now": groups,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streaming.lab.processes import ProcessId
-from tests import hooked
+from tests.support import hooked
 
 TOPIC, GROUP = "Load", "load"
 OFFSETS, TIME_SPANS = 208, 303

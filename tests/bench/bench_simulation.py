@@ -38,7 +38,7 @@ def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, message
     gc.disable()  # as the command does
     began, cpu_began = time.perf_counter(), time.process_time()
     cluster = Cluster(made, 1, count, hook=False)
-    story.tell(cluster)
+    story.schedule(cluster)
     cluster.run_until(60 * minutes)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     owners = cluster.owners("g")

@@ -16,10 +16,11 @@ from time import sleep
 import numpy as np
 import pyarrow as pa
 
-from checkpoints.generation import ARCHIVE, OPERATOR, Basis, claimed
+from checkpoints.generation import claimed
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import arrow_schema
-from streaming.sinks import TableSink
+from streaming.pipeline.sinks import TableSink
 
 DAY_MS = 86_400_000
 TRIGGER_MS = 2_000

@@ -5,13 +5,15 @@ import msgspec
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from checkpoints.generation import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id, claimed
+from checkpoints.generation import claimed
+from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import arrow_schema
 from schemas.tables import TABLES
-from streaming.errors import UserError
-from streaming.settings import load_policy
-from tests.checkpoints.basis import BASIS
+from streaming.base.errors import UserError
+from streaming.base.settings import load_policy
+from streaming.pipeline.rebuild.build import require_manifest
+from tests.support.basis import BASIS
 
 
 def start(root: Path, **changed: object) -> str:
@@ -44,7 +46,7 @@ def wrote(root: Path, query: str, table: str, batch: int) -> None:
     )
 
 
-def test_the_first_start_makes_every_table_of_one_generation_and_the_next_goes_on(tmp_path):
+def test_the_first_start_makes_all_tables_of_one_generation(tmp_path):
     generation = start(tmp_path)
     for table in TABLES:
         assert DeltaTable(tmp_path / "tables" / table).metadata().configuration[PROPERTY] == generation
@@ -91,7 +93,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
 def test_tables_without_their_checkpoint_are_refused(tmp_path):
     start(tmp_path)
     shutil.rmtree(tmp_path / "checkpoints")
-    with pytest.raises(UserError, match=r"where to go on is not known: rebuild under a new runtime.root"):
+    with pytest.raises(UserError, match=r"the position is unknown: rebuild under a new runtime.root"):
         start(tmp_path)
 
 
@@ -167,6 +169,17 @@ def test_policy_and_code_change_between_batches_but_not_within_one(tmp_path, cha
     start(tmp_path)
     (tmp_path / "checkpoints" / OPERATOR / "commits" / "3").touch()
     start(tmp_path, **changed)
+
+
+@pytest.mark.parametrize(("version", "age"), [(0, "newer"), (2, "older")])
+def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path, version, age):
+    """By `run`; and by `rebuild`, which would write states of its own version beside the others."""
+    start(tmp_path)
+    sentence = f"by the {age} release 1.0 and has version 1, .*: start that release again, or this one under a new"
+    with pytest.raises(UserError, match=sentence):
+        start(tmp_path, state_version=version)
+    with pytest.raises(UserError, match="by the older release"):
+        require_manifest(tmp_path / "checkpoints")
 
 
 def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):

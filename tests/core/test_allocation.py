@@ -86,7 +86,7 @@ def test_places_on_the_ring():
     assert md5_hash("half of a pair \ud83d") == md5_hash("half of a pair ?")
 
 
-def test_of_two_nodes_at_one_place_the_later_stays_and_further_nodes_are_numbered_by_how_many_are_left():
+def test_of_two_ring_nodes_at_one_place_the_later_one_stays():
     """Two nodes each. The queue stands at 0, and so does a's first node and b's."""
     places = {"a-0": 0, "a-1": 1, "a-2": 2, "b-0": 0, "b-1": 3}
     kind = strategy("CONSISTENT_HASH", virtual_node_cnt=2, custom_hash_function=lambda key: places.get(key, 0))
@@ -122,7 +122,7 @@ def test_machine_room_reads_a_brokers_name_as_javas_split_does():
     ]
 
 
-def test_nearby_gives_a_rooms_queues_to_its_clients_and_those_of_empty_rooms_to_all():
+def test_nearby_gives_queues_to_clients_of_their_room_or_else_to_all():
     mq_all = [*queues(4, "r1-b"), *queues(5, "r2-b"), *queues(3, "r3-b")]
     expected = [
         ["r1-b:0", "r1-b:1", "r2-b:0", "r2-b:1"],

@@ -56,7 +56,7 @@ def test_a_client_keeps_what_it_has_where_the_broker_does_not_know_better(queues
     assert ask(QueryAssignmentProcessor("b"), cid, queues, clients, strategy=strategy) is None
 
 
-def test_everything_to_everybody_in_broadcasting_and_where_the_broker_does_not_balance():
+def test_every_client_gets_all_queues_in_broadcasting_or_without_balancing():
     everything = pulled(0, 1, 2, 3)
     broker = QueryAssignmentProcessor("b", server_load_balancer_enable=False)
     assert ask(broker, "c0", route(4), CLIENTS) == everything

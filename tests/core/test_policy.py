@@ -25,7 +25,7 @@ def read(**fields: object) -> Policy:
 
 
 @pytest.mark.parametrize(("fields", "sentence"), CONTRADICTIONS)
-def test_a_contradiction_is_refused_in_the_policy_and_in_what_groups_have_of_their_own(fields, sentence):
+def test_a_contradiction_is_refused_in_the_policy_and_in_overrides(fields, sentence):
     with pytest.raises(msgspec.ValidationError, match=sentence):
         read(**fields)
     with pytest.raises(msgspec.ValidationError, match=rf"\[\[group\]\] pay-\*: .*{sentence}"):

@@ -26,9 +26,9 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.policy import Policy
-from tests.scenarios.hook_trace import A, B, HookTrace
-from tests.scenarios.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
 from tests.support.folding import Fold
+from tests.support.hook_trace import A, B, HookTrace
+from tests.support.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
 
 POLICY = Policy()
 FEWER = settings(max_examples=settings().max_examples // 4)
@@ -177,6 +177,8 @@ def test_the_result_does_not_depend_on_a_cut_after_every_event():
 @FEWER
 @given(st.integers(0, len(LOG) - 50), st.integers(1, 50))
 @example(1828, 50)  # the last ticks of two sources: a copy is no sign of life
+@example(862, 4)  # calls that a hook's row has already
+@example(1870, 32)  # ticks of a hook that is silent: a copy does not make it late
 def test_a_part_of_the_log_that_comes_twice_changes_nothing(start, length):
     assert fold(LOG[: start + length] + LOG[start:], set()) == WHOLE
 

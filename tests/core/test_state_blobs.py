@@ -12,8 +12,8 @@ from rebalance_model.observe.engine.shard import Saved, Shard, ShardState
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.state import STATE_VERSION, GroupState, StateVersionError, decode_group
 from tests.core.test_shard import LOG, POLICY
-from tests.scenarios.hook_trace import A, B
 from tests.support.folding import Fold
+from tests.support.hook_trace import A, B
 
 BLOBS = Path(__file__).with_name("blobs")
 HALF = len(LOG) // 3
@@ -36,10 +36,19 @@ def saved() -> tuple[Saved, GroupsInMemory]:
 @pytest.mark.parametrize("version", range(1, STATE_VERSION))
 def test_a_blob_of_another_release_is_refused(version):
     """A shard's own blob is read first: its groups are of the same version."""
-    shard, _ = msgspec.msgpack.decode((BLOBS / f"v{version}.msgpack").read_bytes(), type=tuple[bytes, dict[str, bytes]])
-    sentence = f"of version {version}, this release goes on from version {STATE_VERSION} alone"
+    kept = (BLOBS / f"v{version}.msgpack").read_bytes()
+    shard, _ = msgspec.msgpack.decode(kept, type=tuple[bytes | Saved, dict[str, bytes]])
+    sentence = f"of version {version}, this release goes on from version {STATE_VERSION} alone: use the older release"
     with pytest.raises(StateVersionError, match=sentence):
-        Shard(Saved(shard), GroupsInMemory(), POLICY)
+        Shard(shard if isinstance(shard, Saved) else Saved(shard), GroupsInMemory(), POLICY)
+
+
+def test_a_blob_of_a_newer_release_is_refused_before_what_it_holds_is_read():
+    """Its fields may be any: only the version is looked at."""
+    newer = msgspec.msgpack.encode({"version": STATE_VERSION + 1, "waiting": "of another form", "more": [1]})
+    sentence = f"of version {STATE_VERSION + 1}, this release .* alone: use the newer release that wrote it, or fold"
+    with pytest.raises(StateVersionError, match=sentence):
+        Shard(Saved(newer), GroupsInMemory(), POLICY)
 
 
 def test_a_blob_loads_and_is_sound():

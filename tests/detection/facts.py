@@ -13,7 +13,7 @@ from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.network import Channel
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 
 IN_A_ROW = 45_000
 """Who wants a queue asks for its lock every second, or every 20 s: after so long without, it begins anew."""
@@ -249,7 +249,7 @@ class Facts:
     def clients(self) -> list[Client]:
         """Who runs or is frozen."""
         every = self.cluster.clients.values()
-        return [c for c in every if c.consumer.config.group == self.group and c.process.life is not Life.DEAD]
+        return [c for c in every if c.consumer.config.group == self.group and c.process.state is not ProcessState.DEAD]
 
     @cached_property
     def by_id(self) -> dict[str, Client]:
@@ -308,7 +308,7 @@ class Facts:
 
     def answers(self, client: Client) -> bool:
         """Whether it runs, and every broker that lists it reaches it."""
-        if client.process.life is not Life.RUNNING:
+        if client.process.state is not ProcessState.RUNNING:
             return False
         cid = client.consumer.config.client_id
         return not any(self.is_cut(client, name) for name, ids in self.lists.items() if cid in ids)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from rebalance_model.simulation.client import Client
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 from tests.detection.facts import Facts
 from tests.detection.memory import AT_ONCE, BOTH, HOOK, NONE, POLL, Looks, Memory, S
 from tests.detection.spans import Condition
@@ -31,7 +31,7 @@ def subscribed(client: Client) -> tuple[tuple[str, str], ...]:
 
 def clients(facts: Facts, _: Memory) -> Looks:
     """CLIENT_UNRESPONSIVE, STALE_HEARTBEAT, CLOCK_SKEW, CLIENT_ID_COLLISION."""
-    ids = Counter(c.consumer.config.client_id for c in facts.clients if c.process.life is Life.RUNNING)
+    ids = Counter(c.consumer.config.client_id for c in facts.clients if c.process.state is ProcessState.RUNNING)
     for cid, count in ids.items():
         if count > 1 and cid in facts.members:
             reached = all(facts.answers(c) for c in facts.clients if c.consumer.config.client_id == cid)
@@ -39,7 +39,9 @@ def clients(facts: Facts, _: Memory) -> Looks:
     for client in facts.clients:
         cid = client.consumer.config.client_id
         if cid in facts.members and not facts.answers(client):
-            frozen = client.process.life is Life.FROZEN or all(facts.is_cut(client, name) for name in facts.lists)
+            frozen = client.process.state is ProcessState.FROZEN or all(
+                facts.is_cut(client, name) for name in facts.lists
+            )
             yield Condition("CLIENT_UNRESPONSIVE", cid, POLL if frozen and facts.polls else NONE)
         offset = client.settings.clock_offset
         if abs(offset) > 5 * S and cid in facts.members:
@@ -66,7 +68,11 @@ def group(facts: Facts, memory: Memory) -> Looks:
         yield Condition("NO_ACTIVE_CLIENTS_WITH_LAG", "", POLL if sure else NONE)
     lists = [set(ids) for ids in facts.lists.values()]
     if any(one != lists[0] for one in lists):
-        alive = {cid for cid in facts.members if cid in facts.by_id and facts.by_id[cid].process.life is Life.RUNNING}
+        alive = {
+            cid
+            for cid in facts.members
+            if cid in facts.by_id and facts.by_id[cid].process.state is ProcessState.RUNNING
+        }
         sure = any(one & alive != lists[0] & alive for one in lists)
         yield Condition("CID_VIEW_SPLIT", "", _telling(facts) if sure else NONE)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.message_log import SteadyLog
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 from tests.detection.facts import Facts, Fallen
 from tests.detection.memory import BOTH, HOOK, NONE, POLL, Looks, Memory, S, believed, known
 from tests.detection.spans import Condition
@@ -116,7 +116,7 @@ def lock_expired(facts: Facts, _: Memory) -> Looks:
         client = facts.by_id.get(cid)
         if cid in facts.members and age > 28 * S:
             holds = client is not None and any(c is client for c, _ in believed(facts, mq))
-            told = BOTH if client is not None and client.process.life is Life.FROZEN else HOOK
+            told = BOTH if client is not None and client.process.state is ProcessState.FROZEN else HOOK
             sure = age > 30 * S and holds and cid in facts.lists[broker]
             yield Condition("LOCK_EXPIRED", str(mq), known(facts, mq, told, sure))
     for mq, held in facts.held.items():

@@ -1,4 +1,4 @@
-"""What each rule of detection.md is about, computed from what really is so, not from telemetry.
+"""The condition of each rule in `observe.rules`, computed from what really is so, not from telemetry.
 
 Of each rule: when its condition holds by the widest reading (an incident then is not wrong), and by which telemetry it
 surely does, so that an incident must come. Between the two lies what the rule's telemetry cannot know: what is so

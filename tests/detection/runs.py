@@ -57,7 +57,7 @@ def observe(seed: int, told: Scenario, *, healthy: bool = False) -> Run:
     """Tell a story, and observe it three times."""
     events: list[Told] = []
     cluster = Cluster(told, seed, lambda event: events.append((cluster.world.true_ms, event)))
-    story.tell(cluster)
+    story.schedule(cluster)
     record = Record(cluster)
     memories = {group: Memory() for group in cluster.groups}
     spans = {group: Spans() for group in cluster.groups}

@@ -1,9 +1,10 @@
 """Incidents against what was really so: right, false, missed, and how late."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
+from rebalance_model.observe.rules.registry import codes_needing
 from rebalance_model.simulation.cluster import START
 from tests.detection.runs import TELEMETRY, Found, Run
 from tests.detection.spans import MAY, Span
@@ -17,8 +18,6 @@ LOOK = 2 * S
 class Bounds:
     """What a rule promises, in seconds."""
 
-    needs: str
-    """hook, poll or either."""
     open_after: float = 0
     """How long its condition must hold before the rule may open an incident at all."""
     hook: float = 5
@@ -29,6 +28,8 @@ class Bounds:
     """What is known of a beginning is coarser than a look."""
     late: float = 30
     """How long after its end the condition may still be believed in: until two more answers."""
+    needs: str = "either"
+    """hook, poll or either."""
 
     def knows(self, telemetry: str) -> bool:
         """Whether the rule has anything to go by."""
@@ -41,39 +42,46 @@ class Bounds:
         return self.hook if telemetry == "hook" else self.poll
 
 
-BOUNDS = {
-    "ORDERED_QUEUE_STUCK": Bounds("either", 60, hook=12, early=12),
-    "QUEUE_STALLED": Bounds("either", 90, hook=12, early=12),
-    "LOCK_EXPIRED": Bounds("either", poll=35),
-    "LOCK_ORPHANED": Bounds("either", poll=45),
-    "LOCK_CONTENDED": Bounds("hook"),
-    "BROKER_LOCKS_LOST": Bounds("hook"),
-    "PULL_EXPIRED": Bounds("either", poll=13),
-    "QUEUE_UNASSIGNED": Bounds("poll", 20, poll=170, early=12),
-    "QUEUE_DOUBLE_OWNED": Bounds("either", hook=60, poll=35),
-    "ASSIGNMENT_MISMATCH": Bounds("poll", poll=40),
-    "STRATEGY_MISMATCH": Bounds("poll"),
-    "MIXED_CONSUME_MODE": Bounds("poll"),
-    "CID_VIEW_SPLIT": Bounds("either", 60, hook=60, poll=40, early=12),
-    "ROUTE_VIEW_SPLIT": Bounds("poll", 60, poll=40, early=12),
-    "REBALANCE_STALLED": Bounds("poll", poll=40),
-    "REBALANCE_STORM": Bounds("either", hook=40, poll=60),
-    "SUBSCRIPTION_INCONSISTENT": Bounds("either", 150, hook=40, poll=40, early=12),
-    "CLIENT_ID_COLLISION": Bounds("either", 25, hook=45, poll=135),
-    "CLIENT_UNRESPONSIVE": Bounds("poll", poll=45),
-    "STALE_HEARTBEAT": Bounds("hook"),
-    "CONSUMER_IDLE": Bounds("poll", 60, poll=40, early=12),
-    "ASSIGNMENT_SKEW": Bounds("poll", 60, poll=40, early=12),
-    "ZOMBIE_QUEUE": Bounds("poll", poll=35),
-    "UNLOCK_PENDING": Bounds("poll", poll=13),
-    "OFFSET_REGRESSION": Bounds("either"),
-    "DUPLICATE_CONSUMPTION": Bounds("hook", hook=10),
-    "LAG_GROWTH": Bounds("poll", 300, poll=40, early=25),
-    "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds("poll", 60, poll=30, early=12),
-    "BROKER_UNREACHABLE": Bounds("poll"),
-    "TELEMETRY_GAP": Bounds("either", 15, early=16),
-    "CLOCK_SKEW": Bounds("poll", 60, poll=60, early=12),
+def _needs(code: str) -> str:
+    if code in codes_needing("HOOKS"):
+        return "hook"
+    return "poll" if code in codes_needing("POLLS", "OFFSETS") else "either"
+
+
+_PROMISED = {
+    "ORDERED_QUEUE_STUCK": Bounds(60, hook=12, early=12),
+    "QUEUE_STALLED": Bounds(90, hook=12, early=12),
+    "LOCK_EXPIRED": Bounds(poll=35),
+    "LOCK_ORPHANED": Bounds(poll=45),
+    "LOCK_CONTENDED": Bounds(),
+    "BROKER_LOCKS_LOST": Bounds(),
+    "PULL_EXPIRED": Bounds(poll=13),
+    "QUEUE_UNASSIGNED": Bounds(20, poll=170, early=12),
+    "QUEUE_DOUBLE_OWNED": Bounds(hook=60, poll=35),
+    "ASSIGNMENT_MISMATCH": Bounds(poll=40),
+    "STRATEGY_MISMATCH": Bounds(),
+    "MIXED_CONSUME_MODE": Bounds(),
+    "CID_VIEW_SPLIT": Bounds(60, hook=60, poll=40, early=12),
+    "ROUTE_VIEW_SPLIT": Bounds(60, poll=40, early=12),
+    "REBALANCE_STALLED": Bounds(poll=40),
+    "REBALANCE_STORM": Bounds(hook=40, poll=60),
+    "SUBSCRIPTION_INCONSISTENT": Bounds(150, hook=40, poll=40, early=12),
+    "CLIENT_ID_COLLISION": Bounds(25, hook=45, poll=135),
+    "CLIENT_UNRESPONSIVE": Bounds(poll=45),
+    "STALE_HEARTBEAT": Bounds(),
+    "CONSUMER_IDLE": Bounds(60, poll=40, early=12),
+    "ASSIGNMENT_SKEW": Bounds(60, poll=40, early=12),
+    "ZOMBIE_QUEUE": Bounds(poll=35),
+    "UNLOCK_PENDING": Bounds(poll=13),
+    "OFFSET_REGRESSION": Bounds(),
+    "DUPLICATE_CONSUMPTION": Bounds(hook=10),
+    "LAG_GROWTH": Bounds(300, poll=40, early=25),
+    "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds(60, poll=30, early=12),
+    "BROKER_UNREACHABLE": Bounds(),
+    "TELEMETRY_GAP": Bounds(15, early=16),
+    "CLOCK_SKEW": Bounds(60, poll=60, early=12),
 }
+BOUNDS = {code: replace(bounds, needs=_needs(code)) for code, bounds in _PROMISED.items()}
 
 
 @dataclass

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import jpype
 
-from streaming import jars
-from streaming.java import java_home
-from streaming.settings import load_settings
+from streaming.base import jars
+from streaming.base.java import java_home
+from streaming.base.settings import load_settings
 
 # RocketMQ's logback looks for this file first; without it every class writes a log of its own.
 _NO_LOG = '<configuration><statusListener class="{}"/><root level="OFF"/></configuration>'

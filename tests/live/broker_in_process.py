@@ -13,9 +13,9 @@ from pathlib import Path
 
 import jpype
 
-from streaming.java import java_home
+from streaming.base.java import java_home
 from streaming.lab import servers
-from tests import hooked
+from tests.support import hooked
 
 _OPTIONS = (
     "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",

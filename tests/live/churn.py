@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import msgspec
 
 from rebalance_model.observe.decoding import decode
-from streaming.collector.client import RemotingClient, RpcFailedError
-from streaming.collector.rpc import Rpc
+from streaming.base.settings import load_settings
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.rpc import Rpc
+from streaming.lab.capture import Step
 from streaming.lab.state import FaultRecord
-from streaming.lab.story import Step
-from streaming.settings import load_settings
-from tests import hooked
+from tests.support import hooked
 
 INTERVAL_MS = 2_000
 _LIST_SECONDS = 20

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-from streaming import jars
-from streaming.java import java_home
+from streaming.base import jars
+from streaming.base.java import java_home
+from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.processes import end, spawn, wait_until
-from streaming.settings import load_settings
 
 STOP_SECONDS_MAX = 90
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.collector.client import RemotingClient, RpcFailedError
-from streaming.collector.rpc import Rpc
+from streaming.base.settings import load_settings
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.rpc import Rpc
 from streaming.lab.lab import Lab
-from streaming.settings import load_settings
 
 
 @pytest.fixture(scope="session")

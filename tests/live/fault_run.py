@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
-from streaming.settings import load_settings
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, STORIES

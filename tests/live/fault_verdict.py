@@ -2,7 +2,7 @@
 
     python -m tests.live.fault_verdict FOLDER… [--readme]
 
-prints every incident and what is wrong, and the table that the README has (``--readme`` writes it there).
+prints every incident and what is wrong, and the table of tests/README.md (``--readme`` writes it there).
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.live.fault_run import Played, Run, commit
 from tests.live.mqadmin_loop import Answer
 from tests.support.folding import folded
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- faults: python -m tests.live.fault_verdict --readme -->", "<!-- /faults -->"
 _SAME = ("Same subscription", "Rebalance OK", "For more information", "See https:", "SubCommandException")
 """What mqadmin consumerStatus says when it finds nothing, and what an error has around itself."""

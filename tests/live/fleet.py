@@ -14,12 +14,12 @@ from pathlib import Path
 
 import jpype
 
-from streaming import jars
+from streaming.base import jars
+from streaming.base.settings import load_settings
 from streaming.lab import jvm
 from streaming.lab.consumer import Behaviour, start_consumer
 from streaming.lab.control import ConsumerOrders
 from streaming.lab.network import Relay
-from streaming.settings import load_settings
 
 _AT_ONCE = 16
 _END_SECONDS_MAX = 60

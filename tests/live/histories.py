@@ -114,7 +114,7 @@ def _values(state):
         for mq, lock in view.hook.locks.items() if view.hook is not None else ():
             yield ("lock", broker, mq), (lock.client_id, lock.last_update_timestamp)
     for mq, queue in state.queues.items():
-        if queue.hook is not None and queue.hook.commit_offset >= 0:
-            yield ("commit", mq.broker, mq), queue.hook.commit_offset
+        if queue.hook_view is not None and queue.hook_view.commit_offset >= 0:
+            yield ("commit", mq.broker, mq), queue.hook_view.commit_offset
         if queue.owner is not None:
             yield ("owner", mq.broker, mq), queue.owner

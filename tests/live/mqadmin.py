@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from streaming import jars
-from streaming.java import java_executable, java_home
-from streaming.settings import load_settings
+from streaming.base import jars
+from streaming.base.java import java_executable, java_home
+from streaming.base.settings import load_settings
 
 ANSWER_SECONDS_MAX = 120
 QUIET = "rmq.logback-test.xml"

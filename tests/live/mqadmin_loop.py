@@ -12,9 +12,9 @@ from pathlib import Path
 import jpype
 import msgspec
 
-from streaming import jars
+from streaming.base import jars
+from streaming.base.settings import load_settings
 from streaming.lab import jvm
-from streaming.settings import load_settings
 from tests.live.mqadmin import QUIET, Said
 
 

@@ -13,13 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from rebalance_model.observe.effects import IncidentTransition
-from streaming.alerting.follow import Follower
-from streaming.alerting.ledger import Ledger
+from streaming.serve.alerting.follow import Follower
+from streaming.serve.alerting.ledger import Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
-from tests.streaming.alerting.basis import tell, transition
-from tests.streaming.demo.findings import effects
-from tests.streaming.tables import make_tables
+from tests.support.alerting import tell, transition
+from tests.support.findings import effects
+from tests.support.tables import make_tables
 
 pytestmark = [
     pytest.mark.live,
@@ -89,7 +89,7 @@ def told(webhook):
     return {(alert.incident_id, alert.kind) for alert in webhook.alerts()}
 
 
-def test_the_incidents_of_the_capture_fire_and_end_at_a_webhook_and_in_an_alertmanager(
+def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     command, tables, webhook, manager, eventually
 ):
     found = all_that_end([effect for effect in effects() if isinstance(effect, IncidentTransition)])
@@ -239,16 +239,12 @@ def wait_for_a_message(webhook, seconds):
         time.sleep(0.005)
 
 
-def test_killed_five_times_it_loses_no_alert_and_repeats_none_under_another_key(
-    command, tables, webhook, manager, eventually
-):
+def test_five_kills_lose_no_alert_and_repeat_none_under_another_key(command, tables, webhook, manager, eventually):
     print(kill_at_random(command, tables, webhook, manager, eventually, kills=5, seed=1))
 
 
 @pytest.mark.prove
-def test_killed_fifty_times_it_loses_no_alert_and_repeats_none_under_another_key(
-    command, tables, webhook, manager, eventually
-):
+def test_fifty_kills_lose_no_alert_and_repeat_none_under_another_key(command, tables, webhook, manager, eventually):
     messages, again, transitions = kill_at_random(
         command, tables, webhook, manager, eventually, kills=50, seed=time.time_ns()
     )

@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from streaming.read_model.reader import ReadModel
+from streaming.tables.reader import ReadModel
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
 

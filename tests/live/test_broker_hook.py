@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 from rebalance_model.observe import events
-from streaming import jars
-from streaming.broker_hook.build import JAR, build
+from streaming.base import jars
+from streaming.base.settings import load_settings
+from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import processes
-from streaming.settings import load_settings
-from tests import hooked
+from tests.support import hooked
 
 pytestmark = pytest.mark.live
 CLIENT = "192.0.2.1@7"
@@ -173,7 +173,7 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
 
 
-def test_a_full_disk_costs_telemetry_which_says_how_much_and_goes_on_when_there_is_room(broker, spool, eventually):
+def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventually):
     with hooked.Client(broker.address) as client:
         body = hooked.heartbeat("c" * 2_000, "g1")
         deadline = time.monotonic() + 15

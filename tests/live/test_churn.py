@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from rebalance_model.observe import events
-from rebalance_model.observe.hooks.broker_view import UNNAMED
+from rebalance_model.observe.group.channels import UNNAMED
 from rebalance_model.observe.policy import Policy
-from tests import hooked
 from tests.live import churn
 from tests.live.agreement import (
     CLOSED,
@@ -27,6 +26,7 @@ from tests.live.agreement import (
     table,
 )
 from tests.live.histories import History
+from tests.support import hooked
 
 pytestmark = pytest.mark.live
 

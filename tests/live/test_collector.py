@@ -25,9 +25,9 @@ from rebalance_model.observe.events import (
     TopicRoute,
     key_of,
 )
+from streaming.base.settings import load_settings
 from streaming.log.files import files_of
 from streaming.log.recording import recorded_rows
-from streaming.settings import load_settings
 
 pytestmark = pytest.mark.live
 GROUPS = {group.group: group for group in load_settings().lab.groups.values()}
@@ -89,7 +89,7 @@ def _of(events, kind, group=None):
     return [event for event in events if isinstance(event, kind) and (group is None or event.group == group)]
 
 
-def test_two_rounds_say_who_the_members_are_what_they_own_and_where_they_stand(lab, command, tmp_path):
+def test_two_rounds_report_members_queues_and_offsets(lab, command, tmp_path):
     _run(command("collect", "poll", "--rounds", "2", "--to", str(tmp_path / "r.jsonl")))
     events = _recorded(tmp_path / "r.jsonl")
     assert {event.group for event in events if isinstance(event, GroupEvent)} == set(GROUPS)
@@ -159,7 +159,7 @@ def test_kafka_and_files_hold_the_same_rows_in_the_same_order(command, lab, tmp_
     recording = tmp_path / "r.jsonl.gz"
     _run(command("collect", "poll", "--rounds", "2", "--to", str(recording)))
     _run(command("topic", "create"))
-    assert "already there" in _run(command("topic", "create"))
+    assert "already exists" in _run(command("topic", "create"))
     code, output = _ended(command("topic", "create", REBALANCE_WATCH_SOURCE__PARTITIONS="4"))
     assert (code, f"has {PARTITIONS} partitions, not 4" in " ".join(output.split())) == (1, True)
     for kind in ("files", "kafka"):

@@ -15,11 +15,11 @@ from rebalance_model.observe import events
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
-from streaming.collector.client import RpcFailedError
+from streaming.collect.client import RpcFailedError
 from streaming.log.recording import recorded_rows
-from tests import hooked
 from tests.live.commands import Command
 from tests.live.mqadmin import ConsumerStatus
+from tests.support import hooked
 from tests.support.folding import folded
 
 pytestmark = pytest.mark.live
@@ -202,9 +202,7 @@ def show(run, tables):
 
 
 @pytest.mark.timeout(440)
-def test_the_hook_tells_of_a_frozen_consumer_when_its_locks_expire_and_polls_after_two_in_vain(
-    lab, lab_settings, watch, tmp_path
-):
+def test_the_hook_reports_a_frozen_consumer_when_its_locks_expire(lab, lab_settings, watch, tmp_path):
     run = freeze_and_thaw(lab, watch, lab_settings.lab.groups["orders"], tmp_path, times=1, seconds=BY_POLL_SECONDS)
     [(freeze, thaw)] = run.frozen
     told = run.told(freeze, thaw.time)

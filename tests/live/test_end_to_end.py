@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
-from streaming.errors import UserError
-from streaming.read_model.reader import ReadModel
-from streaming.settings import conf_file
+from streaming.base.errors import UserError
+from streaming.base.settings import conf_file
+from streaming.tables.reader import ReadModel
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 

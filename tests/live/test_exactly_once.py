@@ -18,18 +18,18 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
-from checkpoints.generation import ARCHIVE, OPERATOR
+from checkpoints.manifest import ARCHIVE, OPERATOR
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe import events
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.log.kafka import create_topic
-from streaming.operator import Row
-from streaming.read_model.reader import ReadModel
-from tests import hooked
-from tests.bench.plain import as_json, tables_of
+from streaming.pipeline.operator import Row
+from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
+from tests.support import hooked
+from tests.support.plain import as_json, tables_of
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -284,7 +284,7 @@ def seconds_to_row(table, since):
 
 
 @pytest.mark.timeout(900)
-def test_what_clients_did_is_in_the_tables_once_though_everything_is_killed_once(settings_in, tmp_path):
+def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
     choice = random.Random(5)
     pipeline = Pipeline(tmp_path, settings_in)
     with pipeline.running():

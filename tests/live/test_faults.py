@@ -36,7 +36,7 @@ def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick)
 
 
 @pytest.mark.timeout(600)
-def test_an_incident_that_is_not_named_and_one_that_does_not_come_are_found(quick):
+def test_an_unnamed_incident_and_a_missing_one_are_found(quick):
     run, log = read(quick)
     hang = next(one for one in judge(run, log)[0] if one.case.fault == "hang")
     nothing = list(wrong(replace(hang.case, due=()), hang.played, hang.told))
@@ -65,5 +65,5 @@ def test_mqadmin_has_no_word_for_a_hung_a_poisoned_or_an_orphaned_queue(quick):
 
 @pytest.mark.prove
 @pytest.mark.parametrize("story", ["all", "brokers", "rollout", "half-hour", "hour"])
-def test_what_every_fault_leads_to_and_that_hand_overs_and_rollouts_lead_to_nothing(story, tmp_path):
+def test_every_fault_raises_its_incidents_and_hand_overs_raise_none(story, tmp_path):
     check(play(story, tmp_path))

@@ -11,14 +11,14 @@ from kafka.admin import KafkaAdminClient
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
-from streaming import job
-from streaming.errors import UserError
+from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import encode, publish
-from streaming.sources import check_source
-from tests.bench.plain import as_json, derived_rows
-from tests.bench.telemetry import telemetry
+from streaming.pipeline import job
+from streaming.pipeline.sources import check_source
+from tests.support.plain import as_json, derived_rows
+from tests.support.telemetry import telemetry
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 

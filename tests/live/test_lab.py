@@ -12,10 +12,10 @@ import pytest
 
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import BrokerStatus, HeartBeat, LockBatchMq, Tick, UnlockBatchMq
-from streaming.collector.client import RpcFailedError
+from streaming.collect.client import RpcFailedError
 from streaming.lab.lab import Lab
 from streaming.lab.state import FaultRecord
-from tests import hooked
+from tests.support import hooked
 
 pytestmark = pytest.mark.live
 GROUP, TOPIC = "orders-group", "Orders"
@@ -47,9 +47,7 @@ def _status(lab_settings):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def test_three_consumers_share_the_queues_of_both_brokers_and_a_second_up_starts_nothing(
-    lab, lab_settings, watch, eventually
-):
+def test_three_consumers_share_all_queues_and_a_second_up_starts_nothing(lab, lab_settings, watch, eventually):
     shares = {queue: _id(f"orders-{1 + number // 3}") for number, queue in enumerate(QUEUES)}
     eventually(lambda: watch.owners(GROUP, TOPIC) == shares)
     before = {member.name: member.pid for member in lab.status()}
@@ -85,9 +83,7 @@ def _given_back(lab, gone):
 
 
 @pytest.mark.parametrize("kind", ["leave", "kill"])
-def test_a_consumer_that_is_taken_away_is_down_until_the_cure_even_if_the_lab_is_upped(
-    lab, lab_settings, watch, eventually, kind
-):
+def test_a_removed_consumer_is_down_until_the_cure_even_after_lab_up(lab, lab_settings, watch, eventually, kind):
     gone = lab.fault(kind, client="orders-3")
     try:
         eventually(lambda: gone.client_id not in watch.members(GROUP), seconds=10)
@@ -116,9 +112,7 @@ def test_a_frozen_consumer_stays_a_member_and_does_not_answer(lab, watch, eventu
     eventually(lambda: watch.running(GROUP, frozen.client_id))
 
 
-def test_a_consumer_that_is_cut_off_stays_a_member_and_nothing_reaches_it_or_comes_from_it_until_it_is_healed(
-    lab, lab_settings, watch, eventually
-):
+def test_a_consumer_that_is_cut_off_stays_a_member_without_traffic(lab, lab_settings, watch, eventually):
     orders = lab_settings.lab.groups["orders"]
     # A queue on its way to the client would stand, too.
     eventually(lambda: watch.is_shared_out(orders, brokers=2), LOCK_SECONDS_MAX)
@@ -145,7 +139,7 @@ def test_a_consumer_that_is_cut_off_stays_a_member_and_nothing_reaches_it_or_com
     eventually(lambda: {watch.owners(GROUP, TOPIC).get(queue) for queue in mine} == {cut.client_id})
 
 
-def test_hung_and_poisoned_queues_stand_alone_and_only_the_poisoned_listener_is_at_work(lab, watch, eventually):
+def test_hung_and_poisoned_queues_stand_still_alone(lab, watch, eventually):
     hung = lab.fault("hang", client="orders-2", broker="broker-b", queue_id=1)
     poisoned = lab.fault("poison", client="orders-1")
     stuck = {(one.queue.broker, one.queue.queue_id): one for one in (hung, poisoned)}
@@ -195,9 +189,7 @@ def test_a_slow_puller_leaves_its_queues_unpulled_while_messages_arrive(lab, wat
     eventually(lambda: slow.client_id not in watch.members(GROUP))
 
 
-def test_members_at_odds_with_their_group_are_so_by_their_own_word_and_leave_no_trace(
-    lab, lab_settings, watch, eventually
-):
+def test_members_at_odds_with_their_group_declare_it_and_leave_no_trace(lab, lab_settings, watch, eventually):
     orders = lab_settings.lab.groups["orders"]
     kinds = ("strategy", "mixed", "subscription")
     odd = {kind: lab.fault(kind) for kind in kinds}
@@ -220,9 +212,7 @@ def test_members_at_odds_with_their_group_are_so_by_their_own_word_and_leave_no_
 
 
 @pytest.mark.timeout(600)
-def test_the_queues_of_a_broker_go_and_come_with_it_and_the_others_are_consumed_meanwhile(
-    lab, lab_settings, watch, eventually
-):
+def test_the_queues_of_a_broker_go_and_come_with_it(lab, lab_settings, watch, eventually):
     orders = lab_settings.lab.groups["orders"]
     killed = lab.fault("broker-kill")
     try:
@@ -261,7 +251,7 @@ def test_every_broker_writes_down_what_it_is_asked_in_a_spool_of_its_own(lab, ev
     assert {name.partition("@")[0] for name in told()} == {"hook-broker-a", "hook-broker-b"}
 
 
-def test_a_topic_grows_and_shrinks_and_every_fault_is_in_the_log_with_its_cure(lab, watch):
+def test_a_topic_grows_and_shrinks_and_the_log_has_each_fault_and_cure(lab, watch):
     grown = lab.fault("add-queues")
     assert watch.queues(TOPIC) == 16
     cured = lab.cure("add-queues")

@@ -15,14 +15,14 @@ from types import SimpleNamespace
 import pytest
 
 from rebalance_model.observe.events import UnlockBatchMq
-from streaming.java import java_home
+from streaming.base.java import java_home
+from streaming.base.settings import LabGroup, load_settings
 from streaming.lab import servers
 from streaming.lab.cluster import Cluster
 from streaming.lab.state import Home, LabState
-from streaming.settings import LabGroup, load_settings
-from tests import hooked
 from tests.live.agreement import Known
 from tests.live.histories import History
+from tests.support import hooked
 
 pytestmark = pytest.mark.live
 ORDERS = LabGroup(group="orders-group", topic="Orders", ordered=True, queues=4, consumers=2)

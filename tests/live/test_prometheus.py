@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from streaming.base.settings import conf_file
 from streaming.lab.servers import LOOPBACK, free_port
-from streaming.settings import conf_file
-from tests.streaming.metrics.world import World
-from tests.streaming.web.served import served
+from tests.support.served import served
+from tests.support.world import World
 
 TOKEN = "a token of the test's own"
 PATIENCE_SECONDS = 30
@@ -80,7 +80,7 @@ def test_a_stuck_queue_fires_and_is_over(tmp_path):
     world.group("orders", "BAD", now)
     world.queue("orders", 3, status="BAD", time=now)
     world.incident("orders", "ORDERED_QUEUE_STUCK", 3, time=now)
-    world.heard("poll-1@1", now)
+    world.last("poll-1@1", now)
     world.write(tables)
 
     def firing() -> list[dict]:

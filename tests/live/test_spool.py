@@ -18,7 +18,7 @@ from streaming.log.files import files_of
 from streaming.log.kafka import create_topic
 from streaming.log.recording import recorded_rows
 from tests.live.commands import Kafka
-from tests.streaming.collector.spool_writer import SpoolWriter, check_delivery
+from tests.support.spool_writer import SpoolWriter, check_delivery
 
 pytestmark = pytest.mark.live
 PARTITIONS = 3

@@ -7,6 +7,7 @@ from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
+from tests.support.evidence import undeclared
 
 
 class Fold:
@@ -20,7 +21,9 @@ class Fold:
 
     def push(self, event: AnyEvent, stamp: int | None = None) -> list[AnyEffect]:
         self.stamp = max(self.stamp, event.time if stamp is None else stamp)
-        return self.shard.push(event, self.stamp)
+        effects = self.shard.push(event, self.stamp)
+        assert [what for effect in effects if (what := undeclared(effect))] == []
+        return effects
 
     def cut(self) -> None:
         """End a batch here: what follows goes on from what is saved."""

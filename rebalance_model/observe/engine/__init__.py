@@ -1,1 +1,4 @@
-"""From the order of the log to the order of time: clocks, ordering, and the fold of a shard's groups."""
+"""Bring the log's events into the order of time, and let time pass: clocks, ordering, timeline, shard.
+
+What an event means is for `group_observer` and `cluster_observer`, which the timeline calls.
+"""

@@ -15,18 +15,16 @@ from typing import TypeVar
 
 import msgspec
 
+from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
+
 K = TypeVar("K")
 T = TypeVar("T")
 
 TOLERANCE = 100
 """Clocks that differ by so much at most are left as they are; milliseconds."""
-NOW_IS_CUT_TO = 1_000
-"""BrokerStatus.now is boot time + runtime, whole seconds; milliseconds."""
 UNANSWERED_MAX = 64
 """So many questions and so many sightings wait for their other half; of more the oldest is dropped."""
 
-Bounds = tuple[int, int]
-"""A clock less another one is at least and at most so much; milliseconds."""
 Question = tuple[str, str, int]
 """A collector, the broker that it asked, and when (by its own clock)."""
 
@@ -124,11 +122,6 @@ class Clocks(msgspec.Struct, array_like=True):
             return -agree, source not in self.bounds, source
 
         return min(offsets, key=rank)
-
-
-def bounds_of_now(asked: int, answered: int, now: int) -> Bounds:
-    """By how much a broker's clock is ahead, as its ``now`` and the times of question and answer bound it."""
-    return now - answered, now + NOW_IS_CUT_TO - 1 - asked
 
 
 def _agree(one: Bounds, other: Bounds) -> bool:

@@ -21,7 +21,7 @@ Measured on the demo's recording and on the stories of the simulation, and other
   behind the highest tick by the lag of each source that is away; else a broker's return after an outage, by a hook that
   is 1 s late in the log, lost its first second.
 - A source that is given up is silent from its last tick on, not from the end of the wait: that nothing came in between
-  proves nothing. Judged by the wait, every lock expired before the gap was told.
+  proves nothing. Judged by the wait, every lock expired before the gap was reported.
 - The start waits for `source_silent_after` and 5 s: a source that is 15 s late, and ticks for the first time a second
   after its first row, has to be known by then.
 - An answer is dated by its event's time, which the collector stamps when it comes (at most 3 ms later on a lab); a
@@ -164,7 +164,8 @@ class Ordering:
             at_once: whether it came together with the row before it, so that nobody has been waited for any longer.
 
         Returns:
-            The event, on the timeline, if it is too late to be folded in its order; else None.
+            The event, on the timeline, if it is too late to be folded in its order; else None. A copy of a tick is
+            dropped.
         """
         state, name = self.state, source_of(event)
         state.first_stamp = stamp if state.first_stamp < 0 else state.first_stamp
@@ -179,7 +180,8 @@ class Ordering:
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
         if broadcast and isinstance(event, Tick):
-            self._hear(event, source, time, stamp, at_once=at_once)
+            if not self._hear(event, source, time, stamp, at_once=at_once):
+                return None
         elif broadcast and isinstance(event, BrokerStatus):
             self._note_reachable(event, time)
         if time < state.watermark:
@@ -293,12 +295,12 @@ class Ordering:
 
     # Ticks
 
-    def _hear(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> None:
-        """A source has ticked: it lives, and time has gone on for the others."""
+    def _hear(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
+        """Take a tick: its source is alive, and time has gone on for the others; return False for a copy."""
         state = self.state
         number = Sequence(instance_of(tick.source_id)[1], tick.seq)
         if source.last is not None and source.last.covers(number.start, number.seq):
-            return
+            return False
         source.last, source.ended = number, tick.end
         source.broker = _broker_of(tick) if tick.broker else ""
         if time > source.tick >= 0:
@@ -315,6 +317,7 @@ class Ordering:
         self._note_behind(source)
         if state.started:
             self._look_who_is_late()
+        return True
 
     def _step_max(self, source: Source) -> int:
         """Neither a clock that is set nor an outage of everything makes anybody late."""
@@ -368,7 +371,7 @@ class Ordering:
             self._correct()
 
     def _correct(self) -> None:
-        """Date anew what is held: some source's correction has changed."""
+        """Date again what is held: some source's correction has changed."""
         state = self.state
         for name, source in state.sources.items():
             shift = state.clocks.corrections.get(name, 0) - source.correction

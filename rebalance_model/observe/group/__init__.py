@@ -1,1 +1,1 @@
-"""What a group is, whatever told it: who is in it, who has what, who should have, and why that changed."""
+"""What is concluded of a group, from hooks or polls: members, owners, expected owners, rebalances and their causes."""

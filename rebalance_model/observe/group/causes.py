@@ -4,7 +4,7 @@ A cause and its consequences are one: what a client does on several brokers with
 so is what a joining client's first heartbeat does to the subscriptions.
 
 Most causes are none to worry about: a rollout takes every client away once and brings it back, or another in its place;
-a cut connection is opened anew. So those count towards a storm (`repeated`) that come again: of a client that has come
+a cut connection is opened again. So those count towards a storm (`repeated`) that come again: of a client that has come
 since others began to go, and goes itself; that reconnects more than once; of a topic that is subscribed and
 unsubscribed, or whose queues change, more often than there and back.
 """
@@ -12,13 +12,13 @@ unsubscribed, or whose queues change, more often than there and back.
 from collections import defaultdict
 
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import Cause, GroupState, HookView, Restless
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.state import Cause, GroupState, HookView, RebalanceLoop
+from rebalance_model.observe.step import GroupStep
 
 KEPT = 128
 ONE_CAUSE_WITHIN = 5_000
 THERE_AND_BACK = 2
-RESTLESS_WITHIN = 10_000
+LOOPS_WITHIN = 10_000
 """A client that asks for the members again within so long, and again, is not waiting for its timer (20 s)."""
 RATE_OVER = 24 * 3_600_000
 """The group's own rate is that of the last 12 to 24 hours."""
@@ -37,11 +37,11 @@ def begin(state: GroupState, now: int) -> None:
     state.causes, state.causes_since, state.causes_counted = (), now, 0
 
 
-def note(turn: Turn, code: str, subject: str, client_id: str | None) -> None:
+def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> None:
     """Take down what makes the group rebalance."""
     if code not in _COUNTED:
         return
-    state, now = turn.state, turn.now
+    state, now = step.state, step.now
     for known in reversed(state.causes):
         if now - known.time > ONE_CAUSE_WITHIN:
             break
@@ -51,32 +51,32 @@ def note(turn: Turn, code: str, subject: str, client_id: str | None) -> None:
     state.causes_counted += 1
     if now - state.causes_since > RATE_OVER:
         state.causes_since, state.causes_counted = now - RATE_OVER // 2, state.causes_counted // 2
-    turn.group_to_judge = True
+    step.group_to_judge = True
 
 
-def note_asking(turn: Turn, hook: HookView, client_id: str | None, now: int) -> None:
+def note_asking(step: GroupStep, hook: HookView, client_id: str | None, now: int) -> None:
     """A client asks a broker who the members are, as it does for each topic whenever it rebalances."""
     if client_id is None:
         return
-    asking = hook.restless.get(client_id)
-    if asking is None or now - asking.last > RESTLESS_WITHIN:
-        hook.restless[client_id] = Restless(now, now)
+    asking = hook.rebalance_loops.get(client_id)
+    if asking is None or now - asking.last > LOOPS_WITHIN:
+        hook.rebalance_loops[client_id] = RebalanceLoop(now, now)
         return
     asking.last = now
-    if now - asking.since > turn.policy.storm_window:
-        turn.group_to_judge = True
+    if now - asking.since > step.policy.storm_window:
+        step.group_to_judge = True
 
 
-def recent(turn: Turn) -> list[Cause]:
+def recent(step: GroupStep) -> list[Cause]:
     """The causes of the last storm window."""
-    return [cause for cause in turn.state.causes if turn.now - cause.time <= turn.policy.storm_window]
+    return [cause for cause in step.state.causes if step.now - cause.time <= step.policy.storm_window]
 
 
-def repeated(turn: Turn) -> list[Cause]:
+def repeated(step: GroupStep) -> list[Cause]:
     """Those of them that come again and again."""
     lives: defaultdict[str, list[Cause]] = defaultdict(list)
     changes: defaultdict[str, list[Cause]] = defaultdict(list)
-    for cause in recent(turn):
+    for cause in recent(step):
         if cause.code in COMES or cause.code in GOES:
             lives[cause.subject].append(cause)
         else:
@@ -85,7 +85,7 @@ def repeated(turn: Turn) -> list[Cause]:
     since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
     found = [cause for life in since if _came_and_went(life) for cause in life]
     for what in changes.values():
-        if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(turn, what)):
+        if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(step, what)):
             found += what
     return found
 
@@ -115,10 +115,10 @@ def _came_and_went(life: list[Cause]) -> bool:
     return False
 
 
-def _are_upgrades(turn: Turn, changes: list[Cause]) -> bool:
+def _are_upgrades(step: GroupStep, changes: list[Cause]) -> bool:
     """Clients had just joined, each time: while old and new ones are members, each undoes the other's subscriptions."""
-    limit, joined = turn.policy.subscription_differs_after, [c.time for c in turn.state.causes if c.code in COMES]
+    limit, joined = step.policy.subscription_differs_after, [c.time for c in step.state.causes if c.code in COMES]
     times = [change.time for change in changes]
-    if turn.now - times[-1] <= turn.policy.heartbeat_broker_interval:
-        times.append(turn.now)  # it goes on
+    if step.now - times[-1] <= step.policy.heartbeat_broker_interval:
+        times.append(step.now)  # it goes on
     return all(any(0 <= at - since < limit for since in joined) for at in times)

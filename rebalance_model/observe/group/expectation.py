@@ -13,7 +13,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.step import GroupStep
 
 PUSH = "CONSUME_PASSIVELY"
 
@@ -28,7 +28,7 @@ _named = cache(strategy)
 def list_view(state: GroupState) -> BrokerView | None:
     """The view of the first broker that answers: a client, too, asks one broker of the topic for the members.
 
-    A broker that has just started names nobody, and a client that is told of nobody stays as it is: as long as
+    A broker that has just started names nobody, and a client that gets an empty list stays as it is: as long as
     another broker names members, its view counts.
     """
     if len(state.views) == 1:  # the usual case; asked for several times an event
@@ -101,7 +101,7 @@ def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:
 
     The last commits of members that have left come within a persist interval, and are seen one poll interval later.
     """
-    settled = state.unmanned_since + policy.persist_consumer_offset_interval + 2 * policy.poll_interval
+    settled = state.no_members_since + policy.persist_consumer_offset_interval + 2 * policy.poll_interval
     return not state.members and state.advanced_at > settled
 
 
@@ -121,56 +121,56 @@ def strategy_of(state: GroupState) -> AllocateStrategy | None:
     return _named(state.strategy) if state.strategy else None
 
 
-def expect(turn: Turn) -> None:
-    """Work out anew who should own each queue.
+def expect(step: GroupStep) -> None:
+    """Compute again who should own each queue.
 
     Nobody is expected where the strategy is not known, where a topic has no route or is not subscribed, and in groups
     that share queues by design. While no member has answered, what was expected before stands.
     """
-    state = turn.state
+    state = step.state
     info = group_info(state)
     declared = declared_strategies(state)
-    if info is None or (state.members and not declared and not turn.policy.allocate_strategy):
+    if info is None or (state.members and not declared and not step.policy.allocate_strategy):
         return
     shared = division(state) in ("POPPED", "ACTIVE", "PROXIED")
-    resolved = _resolve(state, declared, turn.policy.allocate_strategy)
+    resolved = _resolve(state, declared, step.policy.allocate_strategy)
     state.strategy, state.strategy_basis = ("", "") if shared else resolved
     expected = _plan(state, info)
     for mq in {**dict.fromkeys(expected), **dict.fromkeys(state.queues)}:
         if (queue := state.queues.get(mq)) is None or queue.expected != expected.get(mq):
-            _set_expected(turn, mq, expected.get(mq))
+            _set_expected(step, mq, expected.get(mq))
 
 
-def infer(turn: Turn, astray: Collection[MessageQueue]) -> None:
+def infer(step: GroupStep, astray: Collection[MessageQueue]) -> None:
     """Find the strategy that alone explains who has what, where what the clients declare does not say it.
 
     A class that takes parameters (CONSISTENT_HASH) is trusted from then on; of a class that is not known the strategy
     found is given up as soon as it explains no more what is seen.
 
     Args:
-        turn: a turn in which every member has just had its say.
+        step: a step in which every member has just had its say.
         astray: queues that are not where they are expected.
     """
-    state = turn.state
-    if state.strategy_basis == "INFERRED" and astray and _is_settled(turn):
+    state = step.state
+    if state.strategy_basis == "INFERRED" and astray and _is_settled(step):
         state.inferred = ""
-        expect(turn)
-    if state.strategy or len(state.members) <= 1 or state.tried_at == state.moved_at:
+        expect(step)
+    if state.strategy or len(state.members) <= 1 or state.tried_at == state.owner_changed_at:
         return
-    state.tried_at = state.moved_at
+    state.tried_at = state.owner_changed_at
     if (declared := declared_strategy(state)) is None or (info := group_info(state)) is None:
         return
     known = strategy_of_class(declared)
     fits = [s for s in ((known,) if known else map(_named, NEED_NO_PARAMETERS)) if _explains(state, info, s)]
     if len(fits) == 1:
         state.inferred = fits[0].name
-        expect(turn)
+        expect(step)
 
 
-def _is_settled(turn: Turn) -> bool:
-    state = turn.state
-    changed = max(state.expected_at, state.moved_at)
-    return state.rounds.known_at > changed + turn.policy.assignment_settled_after
+def _is_settled(step: GroupStep) -> bool:
+    state = step.state
+    changed = max(state.expected_at, state.owner_changed_at)
+    return state.rounds.known_at > changed + step.policy.assignment_settled_after
 
 
 def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[str, Trust]:
@@ -186,13 +186,13 @@ def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[st
     return "", ""
 
 
-def _set_expected(turn: Turn, mq: MessageQueue, client_id: str | None) -> None:
-    queue = turn.queue(mq)
+def _set_expected(step: GroupStep, mq: MessageQueue, client_id: str | None) -> None:
+    queue = step.queue(mq)
     queue.expected = client_id
-    turn.state.expected_at = turn.now
+    step.state.expected_at = step.now
     unowned = queue.unowned
     if unowned is not None and client_id not in (None, unowned.heir):  # another heir has its own time to take it
-        queue.unowned = Unowned(turn.now, lag=unowned.lag, heir=client_id)
+        queue.unowned = Unowned(step.now, lag=unowned.lag, heir=client_id)
 
 
 def _plan(state: GroupState, info: ConsumerGroupInfo) -> dict[MessageQueue, str | None]:
@@ -215,11 +215,11 @@ def _shares(
 
 def _explains(state: GroupState, info: ConsumerGroupInfo, candidate: AllocateStrategy) -> bool:
     """Whether every queue of every topic is where the strategy puts it, and there are enough to tell by."""
-    told = 0
+    explained = 0
     for topic, route in state.routes.items():
         if topic in info.subscription_table and not topic.startswith(RETRY_TOPIC_PREFIX):
             shares = _shares(state, info, candidate, topic)
             if any(state.queues[mq].owner != shares.get(mq) for mq in route.queues):
                 return False
-            told += len(route.queues)
-    return told > 1
+            explained += len(route.queues)
+    return explained > 1

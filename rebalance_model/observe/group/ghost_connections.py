@@ -14,10 +14,10 @@ listed for longer than any ghost.
 from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, java_order, queue_order
+from rebalance_model.observe.group.channels import UNNAMED
 from rebalance_model.observe.group.expectation import list_view
-from rebalance_model.observe.hooks.broker_view import UNNAMED
 from rebalance_model.observe.state import BrokerView
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.step import GroupStep
 
 SCAN_PERIOD = 10_000
 """ClientHousekeepingService.start scans every so many milliseconds."""
@@ -37,28 +37,28 @@ class Ghost(NamedTuple):
     """When it has dropped it at the latest."""
 
 
-def find(turn: Turn) -> list[Ghost]:
+def find(step: GroupStep) -> list[Ghost]:
     """Return the ghosts in the list of members that clients divide the queues by, in the order of client ids."""
-    view = list_view(turn.state)
+    view = list_view(step.state)
     if view is None:
         return []
     channels: dict[str, list[str]] = {}
     for channel, info in view.info.channel_info_table.items():
         channels.setdefault(info.client_id, []).append(channel)
     doubled = sorted((c for c, known in channels.items() if len(known) > 1), key=java_order)
-    found = (_by_hook(turn, view, c, channels[c]) or _by_polls(turn, view, c, channels[c]) for c in doubled)
+    found = (_by_hook(step, view, c, channels[c]) or _by_polls(step, view, c, channels[c]) for c in doubled)
     return [ghost for ghost in found if ghost is not None]
 
 
-def leaves_unassigned(turn: Turn, mq: MessageQueue) -> list[Ghost]:
+def leaves_unassigned(step: GroupStep, mq: MessageQueue) -> list[Ghost]:
     """Return the ghosts that explain why the queue has no owner: the strategy gives it to no client."""
-    queue = turn.state.queues[mq]
-    return find(turn) if queue.owner is None and queue.expected is None else []
+    queue = step.state.queues[mq]
+    return find(step) if queue.owner is None and queue.expected is None else []
 
 
-def share(turn: Turn) -> list[MessageQueue]:
+def share(step: GroupStep) -> list[MessageQueue]:
     """Return the queues without owner that the strategy, on the list with the ghosts, gives to no client."""
-    state = turn.state
+    state = step.state
     return sorted(
         (
             mq
@@ -70,9 +70,9 @@ def share(turn: Turn) -> list[MessageQueue]:
     )
 
 
-def _by_hook(turn: Turn, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
+def _by_hook(step: GroupStep, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
     """By the last heartbeat on each channel; None: it does not tell them apart, both live, or no hook tells."""
-    hook = turn.live_hook(view)
+    hook = step.live_hook(view)
     heard = hook.heartbeats.get(client_id) if hook is not None else None
     if heard is None or any(beats.returned for beats in heard.channels.values()):
         return None
@@ -82,16 +82,16 @@ def _by_hook(turn: Turn, view: BrokerView, client_id: str, channels: list[str]) 
     dead = tuple(sorted(c for c in last if last[c] < last[alive]))
     if not dead:
         return None
-    dropped_by = max(last[c] for c in dead) + turn.policy.channel_expired_after
+    dropped_by = max(last[c] for c in dead) + step.policy.channel_expired_after
     return Ghost(client_id, dead, alive, dropped_by - SCAN_PERIOD, dropped_by)
 
 
-def _by_polls(turn: Turn, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
+def _by_polls(step: GroupStep, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
     """By when each channel was first listed: no heartbeat came on the older one after the newer was opened."""
     since = {c: view.doubled.get(client_id, {}).get(c, view.asked) for c in channels}
     newest = max(since.values())
-    dropped_by = newest + turn.policy.channel_expired_after
-    if turn.now > dropped_by:
+    dropped_by = newest + step.policy.channel_expired_after
+    if step.now > dropped_by:
         return None  # more than one of them lives
     dead = tuple(sorted(c for c in channels if since[c] < newest))
     if len(dead) < len(channels) - 1:

@@ -15,77 +15,78 @@ more), GONE (the broker finds no such client).
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.group import former_holder, rebalances
 from rebalance_model.observe.group.expectation import broadcasts
-from rebalance_model.observe.hooks import commits
-from rebalance_model.observe.polls.offsets import lag_of
-from rebalance_model.observe.state import ClientView, GroupState, HookQueue, QueueState, Unowned
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unowned
+from rebalance_model.observe.step import GroupStep
 
 _TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
 
 
-def reconsider(turn: Turn, queues: Iterable[MessageQueue], *, evidence: str) -> None:
-    """Judge anew who owns these queues, and tell every change."""
-    if broadcasts(turn.state):
+def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str) -> None:
+    """Decide again who owns these queues, and write a row of every change."""
+    if broadcasts(step.state):
         return
     for mq in queues:
-        turn.queues_to_judge[mq] = None
-        current = turn.queue(mq).owner
-        owner = _believed_owner(turn, mq, current)
+        step.queues_to_judge[mq] = None
+        current = step.queue(mq).owner
+        owner = _believed_owner(step, mq, current)
         if owner != current:
-            _hand_over(turn, mq, current, owner, evidence)
+            _hand_over(step, mq, current, owner, evidence)
 
 
 def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
     """The queues that anything holds for this client."""
     known = dict.fromkeys(state.clients[client_id].queues)
-    return known | {mq: None for mq, queue in state.queues.items() if queue.hook and queue.hook.holder == client_id}
+    return known | {
+        mq: None for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id
+    }
 
 
-def void(turn: Turn, client_id: str, *, evidence: str) -> None:
+def void(step: GroupStep, client_id: str, *, evidence: str) -> None:
     """The client is gone: what it or the hook said of its queues holds no more."""
-    client = turn.state.clients[client_id]
-    held = known_of(turn.state, client_id)
-    _remember_locks(turn, client_id, client)
+    client = step.state.clients[client_id]
+    held = known_of(step.state, client_id)
+    _remember_locks(step, client_id, client)
     client.queues = {}
     for mq in held:
-        if (told := turn.state.queues[mq].hook) is not None and told.holder == client_id:
-            commits.leave(turn, mq, told)
-            told.holder = None
-        turn.queues_to_judge[mq] = None
-        current = turn.queue(mq).owner
-        owner = _believed_owner(turn, mq, current if current != client_id else None)
+        if (hook_view := step.state.queues[mq].hook_view) is not None and hook_view.holder == client_id:
+            former_holder.keep(step, mq, hook_view)
+            hook_view.holder = None
+        step.queues_to_judge[mq] = None
+        current = step.queue(mq).owner
+        owner = _believed_owner(step, mq, current if current != client_id else None)
         if owner != current:
-            _hand_over(turn, mq, current, owner, evidence)
+            _hand_over(step, mq, current, owner, evidence)
 
 
-def _believed_owner(turn: Turn, mq: MessageQueue, current: str | None) -> str | None:
-    told = turn.state.queues[mq].hook
-    if told is not None and told.holder in turn.state.members and not _denies(turn.state, told, mq):
-        return told.holder
-    claims = {c: _claim(turn, view, mq) for c, view in holders(turn.state, mq)}
-    if told is not None and told.observed_at and _locks_are_told(turn, mq):
+def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> str | None:
+    hook_view = step.state.queues[mq].hook_view
+    if hook_view is not None and hook_view.holder in step.state.members and not _denies(step.state, hook_view, mq):
+        return hook_view.holder
+    claims = {c: _claim(step, view, mq) for c, view in holders(step.state, mq)}
+    if hook_view is not None and hook_view.observed_at and _locks_are_told(step, mq):
         claims = {c: claim for c, claim in claims.items() if claim[0]}
     if not claims:
         return None
     if current not in claims:
         return max(claims, key=lambda c: (claims[c], java_order(c)))
     mine = claims[current]
-    heard = turn.state.clients[current].answered
+    heard = step.state.clients[current].answered
     others = [c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > heard)]
     return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
 
 
-def _locks_are_told(turn: Turn, mq: MessageQueue) -> bool:
+def _locks_are_told(step: GroupStep, mq: MessageQueue) -> bool:
     """Whether the broker's hook reports every lock of the queue: then who holds it without one has not got it."""
-    return bool(turn.state.orderly) and turn.live_hook(turn.state.views.get(mq.broker)) is not None
+    return bool(step.state.orderly) and step.live_hook(step.state.views.get(mq.broker)) is not None
 
 
-def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
+def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bool:
     """Whether the holder, asked since the hook named it, has said that it has not the queue."""
-    client = state.clients.get(told.holder or "")
-    if client is None or not client.answered or client.asked_at_answer < told.observed_at:
+    client = state.clients.get(hook_view.holder or "")
+    if client is None or not client.answered or client.asked_at_answer < hook_view.observed_at:
         return False
     held = client.queues.get(mq)
     return held is None or held.dropped
@@ -93,8 +94,8 @@ def _denies(state: GroupState, told: HookQueue, mq: MessageQueue) -> bool:
 
 def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
     """Members whose last answer holds the queue, and is younger than what the hook said of it."""
-    told = state.queues[mq].hook
-    observed_at = told.observed_at if told is not None else 0
+    hook_view = state.queues[mq].hook_view
+    observed_at = hook_view.observed_at if hook_view is not None else 0
     holders = []
     for client_id in state.members:
         client = state.clients.get(client_id)
@@ -104,49 +105,49 @@ def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]
     return holders
 
 
-def _claim(turn: Turn, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
+def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
     """How strong a claim is: whether it has a living lock, and since when it stands."""
     held = client.queues[mq]
     lock_age = held.lock.age(client.client_now, client.asked_at_answer)
-    living = not client.orderly or (held.locked and lock_age <= turn.policy.client_lock_max_live_time)
+    living = not client.orderly or (held.locked and lock_age <= step.policy.client_lock_max_live_time)
     return living, held.claimed_since
 
 
-def _remember_locks(turn: Turn, client_id: str, client: ClientView) -> None:
+def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None:
     """Note when the broker frees the locks of a client that vanished: when they expire, at the latest.
 
     The last renewal that was seen is not the last that there was: the client may have renewed once more after its last
     answer, `lock_interval` later, if it was still alive then.
     """
     for mq, held in client.queues.items():
-        queue = turn.queue(mq)
+        queue = step.queue(mq)
         if client.orderly and held.locked and queue.owner == client_id:
             seen = client.answered - held.lock.age(client.client_now, client.asked_at_answer)
-            renewed = min(seen + turn.policy.lock_interval, turn.now)
-            queue.lock_free_at = max(client.answered, renewed + turn.policy.broker_lock_max_live_time)
+            renewed = min(seen + step.policy.lock_interval, step.now)
+            queue.lock_free_at = max(client.answered, renewed + step.policy.broker_lock_max_live_time)
 
 
-def _hand_over(turn: Turn, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
-    queue = turn.queue(mq)
-    turn.group_to_judge = True
+def _hand_over(step: GroupStep, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
+    queue = step.queue(mq)
+    step.group_to_judge = True
     first_seen = evidence == "FIRST_SEEN" and current is None
-    rebalance_id = queue.rebalance_id = "" if first_seen else rebalances.note_move(turn, mq, current, owner)
+    rebalance_id = queue.rebalance_id = "" if first_seen else rebalances.note_move(step, mq, current, owner)
     if current is not None:
-        turn.assignment(
+        step.assignment(
             mq,
             current,
             assigned=False,
-            evidence=_release_evidence(turn, mq, current, owner, evidence),
+            evidence=_release_evidence(step, mq, current, owner, evidence),
             rebalance_id=rebalance_id,
         )
-        queue.former_owner, queue.released_at = current, turn.now
+        queue.former_owner, queue.released_at = current, step.now
     queue.owner = owner
-    _count(turn.state, mq, current, owner)
-    queue.unowned = _unowned(turn, queue, current, evidence) if owner is None else None
+    _count(step.state, mq, current, owner)
+    queue.unowned = _unowned(step, queue, current, evidence) if owner is None else None
     if owner is not None:
-        turn.state.moved_at = turn.state.moved_at if mq.is_retry else turn.now
+        step.state.owner_changed_at = step.state.owner_changed_at if mq.is_retry else step.now
         shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
-        turn.assignment(mq, owner, assigned=True, evidence=shown, rebalance_id=rebalance_id)
+        step.assignment(mq, owner, assigned=True, evidence=shown, rebalance_id=rebalance_id)
         queue.lock_free_at = None
 
 
@@ -161,20 +162,21 @@ def _count(state: GroupState, mq: MessageQueue, current: str | None, owner: str 
         state.shares[owner] = state.shares.get(owner, 0) + 1
 
 
-def _unowned(turn: Turn, queue: QueueState, current: str | None, evidence: str) -> Unowned:
+def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: str) -> Unowned:
     """Whether its owner said that it gave it up: then the heir is not kept waiting by a lock that nobody holds."""
     said = evidence == "UNLOCKED" or (
-        evidence == "LEFT" and any(view.hook and current in view.hook.goodbyes for view in turn.state.views.values())
+        evidence == "LEFT"
+        and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )
-    return Unowned(turn.now, "SAID" if said else "", lag_of(queue), queue.expected)
+    return Unowned(step.now, "SAID" if said else "", lag_of(queue), queue.expected)
 
 
-def _release_evidence(turn: Turn, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:
+def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:
     if evidence in ("LEFT", "GONE", "UNLOCKED"):
         return evidence
     if evidence in _TAKEN:
         return "TAKEN_OVER"
-    held = turn.state.clients[current].queues.get(mq)
+    held = step.state.clients[current].queues.get(mq)
     if held is None:
         return "ANSWER_WITHOUT"
     return "DROPPED" if held.dropped or owner is None else "TAKEN_OVER"

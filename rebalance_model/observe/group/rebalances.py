@@ -3,7 +3,7 @@
 An episode opens with a cause that was seen (a member came or went, subscriptions or read queues changed, a client
 restarted), or with a move that no seen cause explains: one that is seen within `CAUSE_WITHIN` is the trigger all the
 same (a client that leaves unlocks before it says so). Two moves explain themselves: that of a queue whose owner had not
-pulled for longer than pullMaxIdleTime, and gives it up to take it anew; and that of a lock which its heir had been
+pulled for longer than pullMaxIdleTime, and drops it to take it again; and that of a lock which its heir had been
 refused until then.
 
 It settles when every member that answers has answered since the last cause, the owners are those that the strategy
@@ -32,8 +32,8 @@ from rebalance_model.observe.group import causes, reconsumed
 from rebalance_model.observe.group.expectation import broadcasts, is_subscribed
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import Episode, FormerHolder, GroupState, HookQueue, Move, QueueState
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.state import Episode, GroupState, HookQueueView, Move, QueueState
+from rebalance_model.observe.step import GroupStep
 
 CAUSES_MAX = 64
 """More causes within one episode are counted by its moves, not listed."""
@@ -44,136 +44,138 @@ QUIET_INTERVALS = 3
 UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 
-def open_or_extend(turn: Turn, code: str, subject: str, *, client_id: str | None) -> Episode:
+def open_or_extend(step: GroupStep, code: str, subject: str, *, client_id: str | None) -> Episode:
     """Add a cause to the open episode, or open one."""
-    causes.note(turn, code, subject, client_id)
-    return _take_cause(turn, code, subject, client_id)
+    causes.note(step, code, subject, client_id)
+    return _take_cause(step, code, subject, client_id)
 
 
-def _take_cause(turn: Turn, code: str, subject: str, client_id: str | None) -> Episode:
-    state = turn.state
+def _take_cause(step: GroupStep, code: str, subject: str, client_id: str | None) -> Episode:
+    state = step.state
     episode = state.episode
     if episode is None:
         episode = state.episode = Episode(
-            rebalance_id=stable_id(state.cluster, state.group, "rebalance", turn.now, code, subject),
-            start_time=turn.now,
+            rebalance_id=stable_id(state.cluster, state.group, "rebalance", step.now, code, subject),
+            start_time=step.now,
             trigger=code,
             trigger_client=client_id,
             causes=[],
             members_before=state.members,
-            last_cause=turn.now,
-            last_change=turn.now,
+            last_cause=step.now,
+            last_change=step.now,
         )
-    if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and _explains(turn, code, episode):
+    if episode.trigger == UNEXPLAINED and code != UNEXPLAINED and _explains(step, code, episode):
         episode.trigger, episode.trigger_client, episode.causes = code, client_id, []
     cause = f"{code} {subject}".rstrip()
-    told = episode.causes[-1:] == [cause] and turn.now - episode.last_cause <= CAUSE_WITHIN  # by another broker
-    if not told and len(episode.causes) < CAUSES_MAX:
+    is_repeated = episode.causes[-1:] == [cause] and step.now - episode.last_cause <= CAUSE_WITHIN  # by another broker
+    if not is_repeated and len(episode.causes) < CAUSES_MAX:
         episode.causes.append(cause)
-    episode.last_cause = max(episode.last_cause, turn.now)
-    episode.last_change = max(episode.last_change, turn.now)
+    episode.last_cause = max(episode.last_cause, step.now)
+    episode.last_change = max(episode.last_change, step.now)
     return episode
 
 
-def note_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> str:
+def note_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str | None) -> str:
     """Add a queue's change of owner to the open episode, or open one for it; returns the rebalance's id.
 
     A retry queue moves with its group: it opens none, and is not among the moves.
     """
     if mq.is_retry:
-        return turn.state.episode.rebalance_id if turn.state.episode is not None else ""
-    queue = turn.state.queues[mq]
-    episode = turn.state.episode or _open_by_move(turn, mq, former, owner)
-    if episode.trigger == UNEXPLAINED and owner is not None and _is_new(turn.state, mq, former):
-        open_or_extend(turn, "ROUTE_CHANGED", mq.topic, client_id=None)
+        return step.state.episode.rebalance_id if step.state.episode is not None else ""
+    queue = step.state.queues[mq]
+    episode = step.state.episode or _open_by_move(step, mq, former, owner)
+    if episode.trigger == UNEXPLAINED and owner is not None and _is_new(step.state, mq, former):
+        open_or_extend(step, "ROUTE_CHANGED", mq.topic, client_id=None)
     move = _move_of(queue, episode, mq, former or queue.former_owner)
     move.to_client, move.begun_at, move.begun_is_exact = owner, None, False
-    _note_change(turn, episode)
+    _note_change(step, episode)
     if owner is not None:
-        note_answer(turn, mq, owner)
+        if queue.hook_view is not None and queue.hook_view.holder == owner:
+            queue.hook_view.begun_at = 0  # it had denied the queue: its next lock or pull begins again
+        note_answer(step, mq, owner)
     return episode.rebalance_id
 
 
-def note_begun(turn: Turn, mq: MessageQueue, at: int, *, is_exact: bool) -> None:
+def note_begun(step: GroupStep, mq: MessageQueue, at: int, *, is_exact: bool) -> None:
     """The queue's holder has been granted the lock or (concurrent) pulls, at ``at``."""
-    episode = turn.state.episode
+    episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
     if episode is not None and move is not None and move.begun_at is None:
         move.begun_at, move.begun_is_exact = at, is_exact
-        _note_change(turn, episode)
+        _note_change(step, episode)
 
 
-def note_answer(turn: Turn, mq: MessageQueue, client_id: str) -> None:
+def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
     """A client has answered: its lock (ordered) or pull shows that it has begun, where no hook does."""
-    episode = turn.state.episode
+    episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
-    if move is None or move.to_client != client_id or _reports(turn, mq) is not None:
+    if move is None or move.to_client != client_id or _reports(step, mq) is not None:
         return
-    client = turn.state.clients.get(client_id)
+    client = step.state.clients.get(client_id)
     held = client.queues.get(mq) if client is not None else None
     if client is None or held is None or held.dropped or (client.orderly and not held.locked):
         return
     began = client.time_of((held.lock if client.orderly else held.pull).value)
     if move.from_client != client_id or began > (move.polled_sign or 0):
-        note_begun(turn, mq, began, is_exact=False)
+        note_begun(step, mq, began, is_exact=False)
 
 
-def interrupt_all(turn: Turn, broker: str) -> None:
+def interrupt_all(step: GroupStep, broker: str) -> None:
     """The broker has restarted: its queues' owners have to begin again."""
-    for mq, queue in turn.state.queues.items():
+    for mq, queue in step.state.queues.items():
         if mq.broker == broker and queue.owner is not None:
-            _interrupt(turn, mq, queue, queue.owner)
+            _interrupt(step, mq, queue, queue.owner)
 
 
-def note_retaken(turn: Turn, mq: MessageQueue, client_id: str, now: int) -> None:
-    """A client makes a process queue anew of a concurrent queue that it has: why?
+def note_retaken(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:
+    """Note that a client has made a new process queue for a concurrent queue that it has, and find out why.
 
     Nothing else reports that it was given up.
     """
-    queue = turn.state.queues[mq]
-    if 0 < turn.hook_queue(mq).pull_time < now - turn.policy.pull_max_idle_time:
-        open_or_extend(turn, PULL_EXPIRED_REPAIR, str(mq), client_id=client_id)
+    queue = step.state.queues[mq]
+    if 0 < step.hook_view(mq).pull_time < now - step.policy.pull_max_idle_time:
+        open_or_extend(step, PULL_EXPIRED_REPAIR, str(mq), client_id=client_id)
     queue.rebalance_id = ""
-    _interrupt(turn, mq, queue, client_id)
+    _interrupt(step, mq, queue, client_id)
 
 
-def add_reread(turn: Turn, mq: MessageQueue) -> None:
+def add_reread(step: GroupStep, mq: MessageQueue) -> None:
     """Keep what the holder has read again before it loses the queue within the same rebalance."""
-    episode, queue = turn.state.episode, turn.state.queues[mq]
+    episode, queue = step.state.episode, step.state.queues[mq]
     move = episode.moves.get(mq) if episode is not None else None
-    if episode is not None and move is not None and _is_within(episode, move, queue.hook):
+    if episode is not None and move is not None and _is_within(episode, move, queue.hook_view):
         move.reread = reconsumed.added(move.reread, reconsumed.by_hook(queue))
 
 
-def note_last_sign(turn: Turn, mq: MessageQueue, former: FormerHolder) -> None:
-    """A last sign of who had the queue has come late."""
-    episode = turn.state.episode
+def note_last_sign(step: GroupStep, mq: MessageQueue, client_id: str, sign: int) -> None:
+    """Take a last sign of a client that had the queue: it is reported late."""
+    episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
-    if move is not None and move.from_client == former.client_id and move.hook_sign is not None:
-        move.hook_sign = max(move.hook_sign, former.last_sign)
+    if move is not None and move.from_client == client_id and move.hook_sign is not None:
+        move.hook_sign = max(move.hook_sign, sign)
 
 
-def settle(turn: Turn) -> None:
+def settle(step: GroupStep) -> None:
     """Close the episode if the owners are where they belong and every member has had its say."""
-    state, episode = turn.state, turn.state.episode
-    if episode is None or (episode.waits_for is not None and _keeps_open(turn, episode, episode.waits_for)):
+    state, episode = step.state, step.state.episode
+    if episode is None or (episode.waits_for is not None and _keeps_open(step, episode, episode.waits_for)):
         return
     if not _all_have_answered(state, episode):
         return
     if state.members and not state.strategy:
         return
-    episode.waits_for = next((mq for mq in state.queues if _keeps_open(turn, episode, mq)), None)
+    episode.waits_for = next((mq for mq in state.queues if _keeps_open(step, episode, mq)), None)
     if episode.waits_for is None:
-        _close(turn, episode, converged=_all_have_owners(state, episode))
+        _close(step, episode, converged=_all_have_owners(state, episode))
 
 
-def _keeps_open(turn: Turn, episode: Episode, mq: MessageQueue) -> bool:
+def _keeps_open(step: GroupStep, episode: Episode, mq: MessageQueue) -> bool:
     """Whether the queue's owner is not the expected one, or has not begun."""
-    queue = turn.state.queues[mq]
+    queue = step.state.queues[mq]
     if queue.owner != queue.expected and not mq.is_retry:
         return True
     move = episode.moves.get(mq)
-    return move is not None and not _has_begun(turn, mq, move)
+    return move is not None and not _has_begun(step, mq, move)
 
 
 def deadline(state: GroupState, policy: Policy) -> int | None:
@@ -186,26 +188,26 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     return state.episode.last_change + patience + 1
 
 
-def give_up(turn: Turn) -> None:
+def give_up(step: GroupStep) -> None:
     """Close the open episode if its deadline has come."""
-    episode, ends = turn.state.episode, deadline(turn.state, turn.policy)
-    if episode is not None and ends is not None and ends <= turn.now:
-        known = not turn.state.members or bool(turn.state.strategy) or not _all_have_owners(turn.state, episode)
-        _close(turn, episode, converged=False if known else None)
+    episode, ends = step.state.episode, deadline(step.state, step.policy)
+    if episode is not None and ends is not None and ends <= step.now:
+        known = not step.state.members or bool(step.state.strategy) or not _all_have_owners(step.state, episode)
+        _close(step, episode, converged=False if known else None)
 
 
-def _open_by_move(turn: Turn, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
+def _open_by_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
     """No cause that storms count, but what one leads to: a member that some brokers only list has queues move on."""
-    if (partly := _partly_listed(turn.state)) is not None:
-        return _take_cause(turn, "CONNECTIONS_CHANGED", partly, partly)
-    if former is not None and owner is None and _is_pull_expired(turn, mq):
-        return _take_cause(turn, PULL_EXPIRED_REPAIR, str(mq), former)
-    return _take_cause(turn, UNEXPLAINED, str(mq), None)
+    if (partly := _partly_listed(step.state)) is not None:
+        return _take_cause(step, "CONNECTIONS_CHANGED", partly, partly)
+    if former is not None and owner is None and _is_pull_expired(step, mq):
+        return _take_cause(step, PULL_EXPIRED_REPAIR, str(mq), former)
+    return _take_cause(step, UNEXPLAINED, str(mq), None)
 
 
-def _explains(turn: Turn, code: str, episode: Episode) -> bool:
+def _explains(step: GroupStep, code: str, episode: Episode) -> bool:
     """A broker that restarts was gone before, and its clients' other queues may have moved since then."""
-    return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or turn.now - episode.start_time <= CAUSE_WITHIN
+    return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or step.now - episode.start_time <= CAUSE_WITHIN
 
 
 def _partly_listed(state: GroupState) -> str | None:
@@ -219,12 +221,12 @@ def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
     return former is None and state.queues[mq].former_owner is None and mq.topic not in state.routes
 
 
-def _is_pull_expired(turn: Turn, mq: MessageQueue) -> bool:
-    """Whether its owner, as the broker's hook tells, has not pulled for so long that it must take the queue anew."""
-    told, hook = turn.state.queues[mq].hook, turn.live_hook(turn.state.views.get(mq.broker))
-    if told is None or hook is None or not told.pull_time:
+def _is_pull_expired(step: GroupStep, mq: MessageQueue) -> bool:
+    """Whether its owner, by the broker's hook, has not pulled for so long that it must take the queue again."""
+    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
+    if hook_view is None or hook is None or not hook_view.pull_time:
         return False
-    return turn.now - told.pull_time > turn.policy.pull_max_idle_time
+    return step.now - hook_view.pull_time > step.policy.pull_max_idle_time
 
 
 def _move_of(queue: QueueState, episode: Episode, mq: MessageQueue, former: str | None) -> Move:
@@ -235,49 +237,57 @@ def _move_of(queue: QueueState, episode: Episode, mq: MessageQueue, former: str 
         sign = seen[1] if seen is not None and seen[0] == former else None
         commit = queue.commit_offset if queue.commit_known else None
         move = episode.moves[mq] = Move(former, None, sign, commit=commit)
-        told = queue.hook.former if queue.hook is not None else None
-        if told is not None and told.client_id == former:
-            move.hook_sign = told.last_sign or None
+        move.hook_sign = _hook_sign(queue.hook_view, former)
     return move
 
 
-def _is_within(episode: Episode, move: Move, told: HookQueue | None) -> bool:
+def _hook_sign(hook_view: HookQueueView | None, client_id: str | None) -> int | None:
+    """When a client that had the queue, or has it still by the hook, last did something with it."""
+    if hook_view is None:
+        return None
+    sign = hook_view.last_sign if hook_view.holder == client_id else 0
+    if hook_view.lost_by == client_id:
+        sign = max(sign, hook_view.lost_by_sign)
+    return sign or None
+
+
+def _is_within(episode: Episode, move: Move, hook_view: HookQueueView | None) -> bool:
     """Whether the queue's present holder took it, or began again, in this rebalance."""
-    if told is None or told.former is None:
+    if hook_view is None or hook_view.former is None:
         return False
-    return move.begun_is_exact or told.former.lost_at >= episode.start_time
+    return move.begun_is_exact or hook_view.former.lost_at >= episode.start_time
 
 
-def _interrupt(turn: Turn, mq: MessageQueue, queue: QueueState, client_id: str) -> None:
+def _interrupt(step: GroupStep, mq: MessageQueue, queue: QueueState, client_id: str) -> None:
     """A client has a queue and has to begin again: part of the open episode, if there is one."""
-    episode = turn.state.episode
+    episode = step.state.episode
     if episode is None or mq.is_retry:
         return
     move = _move_of(queue, episode, mq, client_id)
     move.to_client, move.begun_at, move.begun_is_exact = client_id, None, False
     queue.rebalance_id = episode.rebalance_id
-    _note_change(turn, episode)
+    _note_change(step, episode)
 
 
-def _note_change(turn: Turn, episode: Episode) -> None:
-    episode.last_change = max(episode.last_change, turn.now)
+def _note_change(step: GroupStep, episode: Episode) -> None:
+    episode.last_change = max(episode.last_change, step.now)
 
 
-def _reports(turn: Turn, mq: MessageQueue) -> HookQueue | None:
+def _reports(step: GroupStep, mq: MessageQueue) -> HookQueueView | None:
     """What the broker's hook reports of the queue, while it does."""
-    queue = turn.state.queues[mq]
-    return queue.hook if turn.live_hook(turn.state.views.get(mq.broker)) is not None else None
+    queue = step.state.queues[mq]
+    return queue.hook_view if step.live_hook(step.state.views.get(mq.broker)) is not None else None
 
 
-def _has_begun(turn: Turn, mq: MessageQueue, move: Move) -> bool:
+def _has_begun(step: GroupStep, mq: MessageQueue, move: Move) -> bool:
     """Whether the heir has begun, where that is reported; its first pull shows what it reads again, and is awaited."""
-    told = _reports(turn, mq)
+    hook_view = _reports(step, mq)
     if move.to_client is None:
         return True
     if move.begun_at is None:
-        client = turn.state.clients.get(move.to_client)
-        return told is None and (not turn.state.is_polled or client is None or client.silent)
-    return told is None or told.start_offset >= 0 or turn.now - move.begun_at > BEGUN_WITHIN
+        client = step.state.clients.get(move.to_client)
+        return hook_view is None and (not step.state.is_polled or client is None or client.silent)
+    return hook_view is None or hook_view.start_offset >= 0 or step.now - move.begun_at > BEGUN_WITHIN
 
 
 def _all_have_owners(state: GroupState, episode: Episode) -> bool:
@@ -303,11 +313,11 @@ def _all_have_answered(state: GroupState, episode: Episode) -> bool:
     return True
 
 
-def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
-    state = turn.state
+def _close(step: GroupStep, episode: Episode, *, converged: bool | None) -> None:
+    state = step.state
     state.episode = None
     moves = tuple(
-        _queue_move(turn, mq, episode)
+        _queue_move(step, mq, episode)
         for mq in sorted(episode.moves, key=queue_order)
         if state.queues[mq].owner is not None or _is_consumed(state, mq)
     )
@@ -316,9 +326,9 @@ def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
     kinds = Counter(move.kind for move in moves)
     pauses = sorted(move.pause_ms for move in moves if move.pause_ms is not None)
     again = reconsumed.in_all([move for move in moves if _is_handed_on(move) or move.reconsumed_min is not None])
-    turn.emit(
+    step.emit(
         RebalanceSettled(
-            **turn.next_row(),
+            **step.next_row(),
             rebalance_id=episode.rebalance_id,
             start_time=episode.start_time,
             end_time=episode.last_change,
@@ -343,11 +353,11 @@ def _close(turn: Turn, episode: Episode, *, converged: bool | None) -> None:
     )
 
 
-def _queue_move(turn: Turn, mq: MessageQueue, episode: Episode) -> QueueMove:
-    queue, move = turn.state.queues[mq], episode.moves[mq]
-    sign, is_exact = _last_sign(turn, mq, move)
+def _queue_move(step: GroupStep, mq: MessageQueue, episode: Episode) -> QueueMove:
+    queue, move = step.state.queues[mq], episode.moves[mq]
+    sign, is_exact = _last_sign(step, mq, move)
     known = sign is not None and move.to_client is not None and move.begun_at is not None
-    again = reconsumed.of_move(queue, move, seen_by_hook=_is_within(episode, move, queue.hook))
+    again = reconsumed.of_move(queue, move, seen_by_hook=_is_within(episode, move, queue.hook_view))
     return QueueMove(
         queue=mq,
         from_client=move.from_client,
@@ -372,9 +382,9 @@ def _kind(move: Move) -> MoveKind:
     return "INTERRUPTED" if move.from_client == move.to_client else "MOVED"
 
 
-def _last_sign(turn: Turn, mq: MessageQueue, move: Move) -> tuple[int | None, bool]:
+def _last_sign(step: GroupStep, mq: MessageQueue, move: Move) -> tuple[int | None, bool]:
     """The old owner's last sign, and whether that is exact."""
-    hook, sign = turn.live_hook(turn.state.views.get(mq.broker)), move.hook_sign
+    hook, sign = step.live_hook(step.state.views.get(mq.broker)), move.hook_sign
     if sign is not None and hook is not None and hook.lost_at <= sign:
         return sign, True
     return max(sign or 0, move.polled_sign or 0) or None, False

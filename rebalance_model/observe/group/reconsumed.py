@@ -35,7 +35,7 @@ def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
     if move.to_client is None:
         least, likely, most = move.reread
         return Reconsumed(likely, least, most) if move.reread != (0, 0, 0) else Reconsumed()
-    if seen_by_hook and queue.hook is not None and queue.hook.holder == move.to_client:
+    if seen_by_hook and queue.hook_view is not None and queue.hook_view.holder == move.to_client:
         last = by_hook(queue)
         if last.least is not None:
             least, likely, most = added(move.reread, last)
@@ -47,11 +47,11 @@ def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
 
 def by_hook(queue: QueueState) -> Reconsumed:
     """What the present holder reads again of what was consumed before it had the queue."""
-    told = queue.hook
-    former, start = (told.former, told.start_offset) if told is not None else (None, -1)
+    hook_view = queue.hook_view
+    former, start = (hook_view.former, hook_view.start_offset) if hook_view is not None else (None, -1)
     if former is None or start < 0 or former.commit < 0:
         return Reconsumed()
-    if told is not None and former.client_id == told.holder and told.asked_at <= former.lost_at:
+    if hook_view is not None and former.client_id == hook_view.holder and hook_view.asked_at <= former.lost_at:
         return Reconsumed(0, 0, 0)
     pulled = former.pulled
     if queue.broker_offset is not None and queue.stats_at >= former.lost_at:

@@ -6,10 +6,11 @@ A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: 
 import functools
 from collections.abc import Sequence
 
+from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.state import ClientView
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.step import GroupStep
 
 TOPICS_MAX = 64
 """So many topics of a member are kept, and compared: the first by name."""
@@ -17,20 +18,27 @@ Interest = tuple[str, frozenset[str]]
 """Of one topic: the kind of expression, and the tags, or the expression alone."""
 
 
-def hear(turn: Turn, client_id: str, subscriptions: Sequence[Subscription]) -> None:
+def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
+    """Return subscriptions as the broker keeps them, by topic."""
+    return {s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in subscriptions}
+
+
+def hear(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
     """Take what a member's heartbeat says."""
-    client = turn.state.clients[client_id]
-    heard = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
-    answer_counted = client.heard_at < client.asked_at_answer
-    if heard != (client.subscriptions if answer_counted else client.heard):
-        turn.group_to_judge = True
-    client.heard, client.heard_at = heard, turn.now
+    client = step.state.clients[client_id]
+    observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
+    answer_counted = client.subscriptions_observed_at < client.asked_at_answer
+    if observed != (client.subscriptions if answer_counted else client.heartbeat_subscriptions):
+        step.group_to_judge = True
+    client.heartbeat_subscriptions, client.subscriptions_observed_at = observed, step.now
 
 
 def of(client: ClientView) -> dict[str, Interest]:
     """By topic, what the member subscribes; empty where it has not said. Retry topics are left out."""
-    later = client.heard_at >= client.asked_at_answer or not client.subscriptions
-    return _interests(client.heard if later and client.heard else client.subscriptions)
+    later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
+    return _interests(
+        client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
+    )
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -1,1 +1,1 @@
-"""What the brokers' hooks tell of a group, call by call."""
+"""Fold the events of the brokers' hooks, each of which is one call of a client."""

@@ -9,38 +9,10 @@ it stands in the table under a channel of its own until it says on which one it 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
-from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.state import BrokerView, HookView
-
-CHANNEL_TIMEOUT = BrokerConfig().channel_expired_timeout
-"""The first scan that finds a member's last heartbeat to be older takes it out; milliseconds."""
-CHANNEL_EXPIRED = CHANNEL_TIMEOUT + SCAN_PERIOD
-"""A member without a heartbeat for longer has been taken out by a scan; milliseconds."""
-UNNAMED = "?"
-"""What the channel of a member is called that has not said which one it is on, before its client id."""
-
-
-def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
-    """Subscriptions as the broker keeps them, by topic."""
-    return {s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in subscriptions}
-
-
-def speaker(view: BrokerView, hook: HookView, channel: str) -> str | None:
-    """Whose the channel is, as far as it is known."""
-    info = view.info.channel_info_table.get(channel)
-    return info.client_id if info is not None else hook.speakers.get(channel)
-
-
-def name_channel(view: BrokerView, client_id: str, channel: str) -> None:
-    """A member that stands without a channel has said which one it is on."""
-    table = view.info.channel_info_table
-    if channel not in table and (info := table.pop(UNNAMED + client_id, None)) is not None:
-        info.channel = channel
-        table[channel] = info
+from rebalance_model.observe.group.channels import CHANNEL_EXPIRED, UNNAMED, name_channel
+from rebalance_model.observe.state import BrokerView
 
 
 def register(view: BrokerView, client: ClientChannelInfo, data: ConsumerData, *, without_sub: bool) -> None:
@@ -66,7 +38,9 @@ def scan(view: BrokerView, group: str, now: int) -> None:
     view.info = manager.consumer_table.get(group, ConsumerGroupInfo())
 
 
-def take_list(view: BrokerView, consumer_ids: Sequence[str], asked: int, now: int, goodbyes: dict[str, int]) -> None:
+def take_list(
+    view: BrokerView, consumer_ids: Sequence[str], asked: int, now: int, recent_unregisters: dict[str, int]
+) -> None:
     """Take the broker's own list of members, one id for each channel.
 
     Who has heartbeaten since ``asked`` may be missing from it, and who has left since then may stand in it.
@@ -82,7 +56,7 @@ def take_list(view: BrokerView, consumer_ids: Sequence[str], asked: int, now: in
             if info.last_update_timestamp < asked:
                 del table[info.channel]
     for client_id in listed:
-        if client_id not in channels and goodbyes.get(client_id, -1) < asked:
+        if client_id not in channels and recent_unregisters.get(client_id, -1) < asked:
             unknown = UNNAMED + client_id
             table[unknown] = ClientChannelInfo(unknown, client_id, last_update_timestamp=now)
     if not table:

@@ -11,38 +11,44 @@ no client's fault, so whether anything is wrong with such a queue is not known.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.step import GroupStep
 
 COMMITS_LEFT_OUT = 3
 
 
-def is_given_up(turn: Turn, mq: MessageQueue) -> bool:
+def is_given_up(step: GroupStep, mq: MessageQueue) -> bool:
     """Whether nobody is to have it, as it seems."""
-    return by_its_topic(turn, mq) if turn.state.orderly else by_its_owner(turn, mq)
+    return by_its_topic(step, mq) if step.state.orderly else by_its_owner(step, mq)
 
 
-def by_its_owner(turn: Turn, mq: MessageQueue) -> bool:
+def by_its_owner(step: GroupStep, mq: MessageQueue) -> bool:
     """Whether the owner, as the broker's hook believes it, has the queue no more; of one that is not ordered."""
-    queue, view = turn.state.queues[mq], turn.state.views.get(mq.broker)
-    told, hook = queue.hook, turn.live_hook(view)
-    if told is None or hook is None or turn.state.orderly or told.holder is None or told.holder != queue.owner:
+    queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
+    hook_view, hook = queue.hook_view, step.live_hook(view)
+    if (
+        hook_view is None
+        or hook is None
+        or step.state.orderly
+        or hook_view.holder is None
+        or hook_view.holder != queue.owner
+    ):
         return False
-    heard = hook.heartbeats.get(told.holder)
-    if heard is None or told.committer != told.holder:
+    heard = hook.heartbeats.get(hook_view.holder)
+    if heard is None or hook_view.committer != hook_view.holder:
         return False
-    last = max(told.commit_time, told.pull_time, told.holder_since, hook.covered_since)
-    return heard.last - last > COMMITS_LEFT_OUT * turn.policy.persist_consumer_offset_interval
+    last = max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
+    return heard.last - last > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
 
 
-def by_its_topic(turn: Turn, mq: MessageQueue) -> bool:
+def by_its_topic(step: GroupStep, mq: MessageQueue) -> bool:
     """Whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
-    state, queue = turn.state, turn.state.queues[mq]
+    state, queue = step.state, step.state.queues[mq]
     released, view = queue.unowned, state.views.get(mq.broker)
     if state.is_polled or view is None or released is None or released.how != "SAID":
         return False
-    if turn.now - released.since <= turn.policy.unassigned_after_release or _had_cause(turn, released.since):
+    if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
         return False  # its heir may be on its way, or should be
-    if queue.former_owner not in state.members or (queue.hook is not None and queue.hook.refusals):
+    if queue.former_owner not in state.members or (queue.hook_view is not None and queue.hook_view.refusals):
         return False
     listed = view.info.client_ids()
     if len(set(listed)) < len(listed):
@@ -52,9 +58,9 @@ def by_its_topic(turn: Turn, mq: MessageQueue) -> bool:
     return bool(owned) and max(owned) < mq.queue_id
 
 
-def _had_cause(turn: Turn, released: int) -> bool:
+def _had_cause(step: GroupStep, released: int) -> bool:
     """Whether members or subscriptions had changed shortly before: then somebody else is to have it."""
-    return any(0 <= released - cause.time <= turn.policy.rebalance_wait_interval for cause in turn.state.causes)
+    return any(0 <= released - cause.time <= step.policy.rebalance_wait_interval for cause in step.state.causes)
 
 
 def _are_beside(one: MessageQueue, other: MessageQueue) -> bool:

@@ -1,1 +1,1 @@
-"""What brokers and clients answer when they are asked."""
+"""Fold the answers of brokers and clients to the poll collector."""

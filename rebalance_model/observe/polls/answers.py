@@ -13,9 +13,8 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import ownership, rebalances
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.polls import clock_skew, rounds
-from rebalance_model.observe.polls.process_queue_view import ProcessQueueView, Stamp
-from rebalance_model.observe.state import ClientView
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
+from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
 """A client that has declared the same in so many answers in a row means it."""
@@ -27,64 +26,64 @@ could not reach the client on the channel that it took: where a broker that rest
 while it registered, that is so for 120 s, though the client is well on another one."""
 
 
-def fold_running_info(turn: Turn, event: ConsumerRunningInfo) -> None:
+def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     """Replace the client's view by its answer; an answer older than what is known changes nothing."""
-    state = turn.state
+    state = step.state
     client = state.clients.get(event.client_id)
     if client is not None and event.asked < client.asked:
         return
     if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
         return  # the broker has said since then that it is no member
     if event.error is not None:
-        _fold_silence(turn, event, client)
+        _fold_silence(step, event, client)
         return
     if client is not None and client.answered and event.start_time != client.start_time:
-        rebalances.open_or_extend(turn, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
+        rebalances.open_or_extend(step, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
     if client is not None and client.strategy and event.strategy != client.strategy:
-        rebalances.open_or_extend(turn, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
+        rebalances.open_or_extend(step, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
     answer = _view(event, client)
     asked_before = client.asked if client is not None else 0
     known = ownership.known_of(state, event.client_id) if client is not None else {}
     state.clients[event.client_id] = answer
     state.orderly = answer.orderly
-    turn.clients_to_judge[event.client_id] = None
+    step.clients_to_judge[event.client_id] = None
     if client is None or answer.declared < DECLARED or client.declared < DECLARED:
-        turn.group_to_judge = True
+        step.group_to_judge = True
     if client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
-        expect(turn)
+        expect(step)
     affected = dict.fromkeys(answer.queues) | known  # those, too, that a hook holds for it and it denies
     discovered = client is not None and client.discovered and not client.answered
-    ownership.reconsider(turn, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
-    _note_claims(turn, event.client_id, answer, affected)
-    rounds.note(turn, event.asked, asked_before)
+    ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
+    _note_claims(step, event.client_id, answer, affected)
+    rounds.note(step, event.asked, asked_before)
 
 
-def _fold_silence(turn: Turn, event: ConsumerRunningInfo, client: ClientView | None) -> None:
+def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientView | None) -> None:
     """An error is no data: it says that the client is gone, or is silent, or that its broker is."""
     if client is None or event.error is None:
         return
     asked_before, client.asked = client.asked, event.asked
-    rounds.note(turn, event.asked, asked_before)
+    rounds.note(step, event.asked, asked_before)
     if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
-        ownership.void(turn, event.client_id, evidence="GONE")
+        ownership.void(step, event.client_id, evidence="GONE")
         return
-    view = turn.state.views.get(event.broker)
+    view = step.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
     if not broker_is_silent:
         client.unanswered_since = client.unanswered_since if client.unanswered else event.asked
         client.unanswered += 1
-        turn.touched |= dict.fromkeys(client.queues)
-        turn.queues_to_judge |= dict.fromkeys(client.queues)
-        turn.clients_to_judge[event.client_id] = None
+        step.touched |= dict.fromkeys(client.queues)
+        step.queues_to_judge |= dict.fromkeys(client.queues)
+        step.clients_to_judge[event.client_id] = None
 
 
-def _note_claims(turn: Turn, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
+def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
     """Keep what two clients say of one queue, and who keeps one that it has dropped."""
     for mq in affected:
-        queue, held = turn.queue(mq), answer.queues.get(mq)
+        queue, held = step.queue(mq), answer.queues.get(mq)
         if held is not None and queue.owner == client_id:
             queue.owner_seen = client_id, answer.time_of(held.newest(orderly=bool(answer.orderly)))
-            rebalances.note_answer(turn, mq, client_id)
+            rebalances.note_answer(step, mq, client_id)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
@@ -123,8 +122,8 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
         declared=_declared(event, client),
         pops=bool(event.pop_queues),
         skew=clock_skew.bounds(client, newest, event.time),
-        heard=client.heard if client is not None else (),
-        heard_at=client.heard_at if client is not None else 0,
+        heartbeat_subscriptions=client.heartbeat_subscriptions if client is not None else (),
+        subscriptions_observed_at=client.subscriptions_observed_at if client is not None else 0,
         queues={q.mq: _process_queue(q, known.get(q.mq), event) for q in queues},
     )
 

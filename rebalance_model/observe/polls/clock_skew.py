@@ -8,9 +8,8 @@ A broker's answer says when it stored the last message that the group has consum
 lastTimestamp), by its own clock. Of a message that was not there yet in the answer before, that is such a stamp.
 """
 
+from rebalance_model.observe.clock_bounds import Bounds
 from rebalance_model.observe.state import ClientView
-
-Bounds = tuple[int, int]
 
 
 def bounds(known: ClientView | None, newest: int, answered: int) -> Bounds | None:

@@ -6,46 +6,34 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
-from rebalance_model.observe.polls import clock_skew, lag_pace
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.polls import clock_skew, lag_trend
 from rebalance_model.observe.state import FallenBack, QueueState
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.step import GroupStep
 
 COVERED_INTERVALS = 3
 
 
-def fold_stats(turn: Turn, event: ConsumeStats) -> tuple[MessageQueue, ...]:
+def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]:
     """Take the broker's offsets; returns the queues that can be judged by them."""
     judged, stored = [], 0
-    view = turn.state.views.get(event.broker)
+    view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
     for info in event.queues or ():
-        queue = turn.queue(info.mq)
+        queue = step.queue(info.mq)
         if event.asked < queue.stats_at:
             continue
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message that was not there when that was answered
-        _advance(turn, queue, info, event)
+        _advance(step, queue, info, event)
         judged.append(info.mq)
     if view is not None and event.queues is not None:
         view.stats_asked = max(asked_before, event.asked)
         skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
         if skew != view.skew:
             view.skew = skew
-            turn.brokers_to_judge[event.broker] = None
+            step.brokers_to_judge[event.broker] = None
     return tuple(judged)
-
-
-def committed(turn: Turn, mq: MessageQueue, queue: QueueState) -> int | None:
-    """The queue's commit: as the broker's hook saw it last, else as the broker answered last."""
-    told = queue.hook if turn.live_hook(turn.state.views.get(mq.broker)) is not None else None
-    return told.commit_offset if told is not None and told.commit_offset >= 0 else queue.commit_offset
-
-
-def lag_of(queue: QueueState) -> int | None:
-    """Messages that wait; None where no commit was ever seen (the broker shows 0 for none)."""
-    if queue.broker_offset is None or queue.commit_offset is None or not queue.commit_known:
-        return None
-    return max(0, queue.broker_offset - queue.commit_offset)
 
 
 def _note_fall(queue: QueueState, commit: int) -> None:
@@ -61,18 +49,18 @@ def _note_fall(queue: QueueState, commit: int) -> None:
         fallen.to, fallen.answers = min(fallen.to, commit), fallen.answers + 1
 
 
-def _advance(turn: Turn, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
+def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
-    covered = queue.stats_at >= turn.state.covered_since and 0 < span <= COVERED_INTERVALS * turn.policy.poll_interval
+    covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
-        turn.state.advanced_at = turn.now
+        step.state.advanced_at = step.now
     _note_fall(queue, info.consumer_offset)
     waited = lag_of(queue)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
     waits = lag_of(queue)
-    lag_pace.note(queue, waited, waits, covered=covered, policy=turn.policy)
+    lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)
     if advanced or not waited or not waits:
         queue.stalled_ms = 0
     elif covered:

@@ -5,35 +5,31 @@ only when all have had their say; then the queues in question are judged.
 """
 
 from rebalance_model.observe.group.expectation import broadcasts, infer
-from rebalance_model.observe.polls.offsets import lag_of
-from rebalance_model.observe.state import GroupState, Unowned
-from rebalance_model.observe.turn import Turn
+from rebalance_model.observe.group.membership import recount_round
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.state import Unowned
+from rebalance_model.observe.step import GroupStep
 
 
-def note(turn: Turn, asked: int, asked_before: int) -> None:
+def note(step: GroupStep, asked: int, asked_before: int) -> None:
     """A client has had its turn, with an answer or without.
 
     Args:
-        turn: the turn.
+        step: the step.
         asked: when it was asked, by the collector's clock.
         asked_before: when it was asked the time before.
     """
-    rounds = turn.state.rounds
+    rounds = step.state.rounds
     if asked_before <= rounds.after < asked:
         rounds.heard += 1
-        if rounds.heard >= len(turn.state.members) > 0:
-            _end(turn)
+        if rounds.heard >= len(step.state.members) > 0:
+            _end(step)
 
 
-def recount(state: GroupState) -> None:
-    """Count anew who has had its turn: the members have changed."""
-    state.rounds.heard = sum(state.clients[member].asked > state.rounds.after for member in state.members)
-
-
-def _end(turn: Turn) -> None:
-    state = turn.state
+def _end(step: GroupStep) -> None:
+    state = step.state
     rounds = state.rounds
-    recount(state)
+    recount_round(state)
     if rounds.heard < len(state.members):
         return  # one of those that were heard is no member
     clients = [state.clients[member] for member in state.members]
@@ -42,26 +38,26 @@ def _end(turn: Turn) -> None:
     rounds.after = max(client.asked for client in clients)
     rounds.heard = 0
     if not broadcasts(state):
-        _lay_side_by_side(turn)
+        _lay_side_by_side(step)
 
 
-def _lay_side_by_side(turn: Turn) -> None:
-    state = turn.state
+def _lay_side_by_side(step: GroupStep) -> None:
+    state = step.state
     astray = []
     for mq, queue in state.queues.items():
         if queue.owner is None:
             wrong = queue.in_route
             if wrong and queue.unowned is None:
-                queue.unowned = Unowned(turn.now, lag=lag_of(queue), heir=queue.expected)
+                queue.unowned = Unowned(step.now, lag=lag_of(queue), heir=queue.expected)
         else:
             wrong = queue.rival is not None or (queue.expected is not None and queue.expected != queue.owner)
         if wrong and not mq.is_retry:
             astray.append(mq)
     if astray:
-        turn.queues_to_judge |= dict.fromkeys(astray)
-        turn.group_to_judge = True
+        step.queues_to_judge |= dict.fromkeys(astray)
+        step.group_to_judge = True
     else:
         for route in state.routes.values():
             route.former = ()
     if state.rounds.known_at:
-        infer(turn, astray)
+        infer(step, astray)

@@ -1,4 +1,4 @@
-"""`rebalance-watch group …`: what the tables know of consumer groups."""
+"""`rebalance-watch group …`: query consumer groups."""
 
 import typer
 
@@ -8,7 +8,9 @@ from streaming.cli.group.list import groups
 from streaming.cli.group.rebalances import rebalances
 from streaming.cli.group.show import show
 
-app = typer.Typer(help="The consumer groups: health, owners, rebalances; now or at any time.", no_args_is_help=True)
+app = typer.Typer(
+    help="Query consumer groups: health, owners and rebalances, now or at any time.", no_args_is_help=True
+)
 app.command("list")(groups)
 app.command("show")(show)
 app.command("assignments")(assignments)

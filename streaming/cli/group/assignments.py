@@ -1,4 +1,4 @@
-"""`rebalance-watch group assignments`: who has each queue of a group, who should, and how it goes."""
+"""`rebalance-watch group assignments`: show owner, expected owner and status of each queue of a group."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -24,8 +24,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import health, present
 from streaming.cli.quantities import lag_of, waiting_of
-from streaming.queries import words
-from streaming.queries.answers import Queue
+from streaming.queries import labels
+from streaming.queries.results import Queue
 
 
 def assignments(  # noqa: PLR0913  a command line
@@ -36,30 +36,30 @@ def assignments(  # noqa: PLR0913  a command line
     topic: TopicOption = None,
     at: AtOption = None,
     problems: Annotated[
-        bool, typer.Option("--problems", help="Only queues that are not OK, or not with whom they should be.")
+        bool, typer.Option("--problems", help="Problems only: queues that are not OK or have an unexpected owner.")
     ] = False,
     retry: RetryOption = False,
     output: FormatOption = "table",
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """Show who has each queue of a group, who should have it, and how it goes.
+    """Show owner, expected owner and status of each queue of a group.
 
-    Lag and waiting time are the last that was observed by the instant, so long ago as age says; ages of lock, pull and
-    consumption are those of the instant.
+    Lag and waiting time are the last values observed by the chosen time, with their age. The ages of lock, pull and
+    consumption refer to the chosen time.
     """
-    from streaming.queries.groups import last_told
+    from streaming.queries.group_at import find_group
+    from streaming.queries.groups import last_group_state
     from streaming.queries.ownership import queues_of
-    from streaming.queries.subject import subject
-    from streaming.read_model import ReadModel
+    from streaming.tables import ReadModel
 
     name = named(group, group_option)
     without_owner = ""
 
     def ask(model: ReadModel) -> list[Queue]:
         nonlocal without_owner
-        of = subject(model, name, cluster, instant(at))
-        without_owner = last_told(model, of).without_owner
+        of = find_group(model, name, cluster, instant(at))
+        without_owner = last_group_state(model, of).without_owner
         found = queues_of(model, of, topic, retry=retry)
         return [queue for queue in found if not problems or _is_problem(queue)]
 
@@ -75,7 +75,7 @@ def _is_problem(queue: Queue) -> bool:
 
 def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableType:
     if not queues:
-        return Text("No queue.")
+        return Text("No queues.")
     table = Grid(
         [
             Column("queue"),
@@ -83,28 +83,28 @@ def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableTy
             Column("since", spare=True),
             Column("expected"),
             Column("lag", right=True),
-            Column("age", right=True),
+            Column("lag age", right=True),
             Column("waiting", right=True, spare=True),
-            Column("lock", right=True, spare=True),
-            Column("pulled", right=True, spare=True),
-            Column("consumed", right=True, spare=True),
+            Column("lock age", right=True, spare=True),
+            Column("last pull", right=True, spare=True),
+            Column("last consumed", right=True, spare=True),
             Column("status"),
         ]
     )
     for queue in queues:
         owner = Cell(without_owner, "yellow" if without_owner == "unassigned" else "")
-        expected = Cell("same", "dim") if queue.owner and queue.expected_owner == queue.owner else None
+        expected = Cell("as expected", "dim") if queue.owner and queue.expected_owner == queue.owner else None
         table.add(
-            words.queue_name(queue.topic, queue.broker, queue.queue_id),
+            labels.queue_name(queue.topic, queue.broker, queue.queue_id),
             owner if queue.owner is None else queue.owner,
-            words.moment(queue.since, now),
-            expected or Cell(queue.expected_owner or words.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
+            labels.moment(queue.since, now),
+            expected or Cell(queue.expected_owner or labels.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
             Cell(lag_of(queue), "dim" if queue.lag_is_stale else ""),
-            words.duration(queue.lag_age_ms),
+            labels.duration(queue.lag_age_ms),
             Cell(waiting_of(queue), "dim" if queue.waiting_is_stale else ""),
-            "none" if queue.locked is False else words.duration(queue.lock_age_ms),
-            words.duration(queue.pull_age_ms),
-            words.duration(queue.consume_age_ms),
+            "none" if queue.locked is False else labels.duration(queue.lock_age_ms),
+            labels.duration(queue.pull_age_ms),
+            labels.duration(queue.consume_age_ms),
             health(queue.status, queue.status_reason),
         )
     return table

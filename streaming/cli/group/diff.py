@@ -1,4 +1,4 @@
-"""`rebalance-watch group diff`: which queues changed hands between two instants."""
+"""`rebalance-watch group diff`: show the queues whose owner differs between two times."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,6 +7,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from streaming.base.times import instant_ms, now_ms
 from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import (
     ClusterOption,
@@ -19,30 +20,31 @@ from streaming.cli.options import (
     named,
 )
 from streaming.cli.output import present
-from streaming.queries import words
-from streaming.queries.answers import OwnerChange
-from streaming.times import instant_ms, now_ms
+from streaming.queries import labels
+from streaming.queries.results import OwnerChange
 
 
 def diff(  # noqa: PLR0913  a command line
     group: GroupArgument = None,
     *,
-    earlier: Annotated[str, typer.Option("--from", help="The earlier time, as for --at elsewhere.")],
-    later: Annotated[str | None, typer.Option("--to", help="The later one; now if it isn't given.")] = None,
+    earlier: Annotated[str, typer.Option("--from", help="Earlier time, as for --at of other commands.")],
+    later: Annotated[str | None, typer.Option("--to", help="Later time; default: now.")] = None,
     group_option: GroupOption = None,
     cluster: ClusterOption = None,
     topic: TopicOption = None,
     retry: RetryOption = False,
     output: FormatOption = "table",
 ) -> None:
-    """Which queues of a group had another owner at one time than at another."""
+    """Show the queues of a group whose owner differs between two times."""
     from streaming.queries.ownership import diff as ask
 
     name, now = named(group, group_option), now_ms()
     begin, end = instant_ms(earlier, now), instant_ms(later, now) if later is not None else None
 
     def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
-        return _draw(changes, f"{words.moment(begin, now)} and {'now' if end is None else words.moment(end, now)} UTC")
+        return _draw(
+            changes, f"{labels.moment(begin, now)} and {'now' if end is None else labels.moment(end, now)} UTC"
+        )
 
     present(
         lambda model: ask(model, name, begin, end, cluster=cluster, topic=topic, retry=retry),
@@ -54,11 +56,11 @@ def diff(  # noqa: PLR0913  a command line
 
 def _draw(changes: Sequence[OwnerChange], span: str) -> RenderableType:
     if not changes:
-        return Text(f"Every queue has the same owner at {span}.")
-    table = Grid([Column("queue"), Column("owner then"), Column("owner later")])
+        return Text(f"No owner changed between {span}.")
+    table = Grid([Column("queue"), Column("earlier owner"), Column("later owner")])
     for change in changes:
         table.add(
-            words.queue_name(change.topic, change.broker, change.queue_id),
+            labels.queue_name(change.topic, change.broker, change.queue_id),
             change.from_client or (Cell("did not exist", "dim") if change.is_new else Cell("unassigned", "yellow")),
             change.to_client or Cell("unassigned", "yellow"),
         )

@@ -1,4 +1,4 @@
-"""`rebalance-watch group list`: every group, the unhealthy ones first."""
+"""`rebalance-watch group list`: list all groups, unhealthy ones first."""
 
 from collections.abc import Sequence
 
@@ -18,8 +18,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import health, present
-from streaming.queries import words
-from streaming.queries.answers import Group
+from streaming.queries import labels
+from streaming.queries.results import Group
 
 
 def groups(  # noqa: PLR0913  a command line
@@ -31,7 +31,7 @@ def groups(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """Every group, the unhealthy ones first."""
+    """List all groups, unhealthy ones first."""
     from streaming.queries.groups import groups as ask
 
     found = present(
@@ -43,7 +43,7 @@ def groups(  # noqa: PLR0913  a command line
 
 def _draw(groups: Sequence[Group], now: int) -> RenderableType:
     if not groups:
-        return Text("No group is known yet: `rebalance-watch collect poll` and `rebalance-watch run` watch a cluster.")
+        return Text("No consumer groups yet: start `rebalance-watch collect poll` and `rebalance-watch run`.")
     several = len({group.cluster for group in groups}) > 1
     table = Grid(
         [
@@ -55,12 +55,12 @@ def _draw(groups: Sequence[Group], now: int) -> RenderableType:
             Column("queues", right=True),
             Column("unassigned", right=True),
             Column("lag", right=True),
-            Column("age", right=True, spare=True),
-            Column("unknown", right=True, spare=True),
-            Column("rebalanced", spare=True),
+            Column("lag age", right=True, spare=True),
+            Column("lag unknown", right=True, spare=True),
+            Column("last rebalance", spare=True),
             Column("updated", spare=True),
-            Column("open"),
-            Column("why"),
+            Column("incidents"),
+            Column("reason"),
         ]
     )
     for group in groups:
@@ -68,16 +68,16 @@ def _draw(groups: Sequence[Group], now: int) -> RenderableType:
             health(group.health),
             *([group.cluster] if several else []),
             group.group,
-            words.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type),
-            words.number(len(group.members)),
-            words.number(group.queues),
-            Cell(words.number(group.unowned), "yellow" if group.unowned else ""),
-            words.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least),
-            words.duration(group.lag_age_ms),
-            Cell(words.number(group.lag_unknown), "dim" if not group.lag_unknown else "yellow"),
-            words.moment(group.last_rebalance, now),
-            words.moment(group.time, now),
-            words.open_incidents(group.incidents.critical, group.incidents.warning, group.incidents.info),
+            labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type),
+            labels.number(len(group.members)),
+            labels.number(group.queues),
+            Cell(labels.number(group.unowned), "yellow" if group.unowned else ""),
+            labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least),
+            labels.duration(group.lag_age_ms),
+            Cell(labels.number(group.lag_unknown), "dim" if not group.lag_unknown else "yellow"),
+            labels.moment(group.last_rebalance, now),
+            labels.moment(group.time, now),
+            labels.open_incidents(group.incidents.critical, group.incidents.warning, group.incidents.info),
             group.health_reason,
         )
     return table

@@ -1,4 +1,4 @@
-"""`rebalance-watch group rebalances`: when a group rebalanced, why, and what it cost."""
+"""`rebalance-watch group rebalances`: list the rebalances of a group with cause and cost."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -23,8 +23,8 @@ from streaming.cli.options import (
     named,
 )
 from streaming.cli.output import present
-from streaming.queries import words
-from streaming.queries.answers import Rebalance
+from streaming.queries import labels
+from streaming.queries.results import Rebalance
 
 
 def rebalances(  # noqa: PLR0913  a command line
@@ -34,15 +34,15 @@ def rebalances(  # noqa: PLR0913  a command line
     cluster: ClusterOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="The newest so many.")] = 20,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of rebalances, newest first.")] = 20,
     one: Annotated[
-        str | None, typer.Option("--id", help="One of them, with every move: its id, or how it begins.")
+        str | None, typer.Option("--id", help="One rebalance with all its moves, by id or a prefix of it.")
     ] = None,
     output: FormatOption = "table",
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """When a group rebalanced, newest first: why, who did it, what moved, how long queues paused."""
+    """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses."""
     from streaming.queries.rebalances import rebalance
     from streaming.queries.rebalances import rebalances as ask
 
@@ -52,7 +52,7 @@ def rebalances(  # noqa: PLR0913  a command line
         return
 
     def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
-        return rebalance_grid(found, now) if found else Text(f"No rebalance of {name} is known in that time.")
+        return rebalance_grid(found, now) if found else Text(f"No rebalances of {name} in this period.")
 
     present(
         lambda model: ask(model, name, cluster=cluster, since=instant(since) or 0, until=instant(until), last=last),
@@ -63,17 +63,17 @@ def rebalances(  # noqa: PLR0913  a command line
 
 
 def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
-    """A line for each."""
+    """Return a table with one line per rebalance."""
     table = Grid(
         [
-            Column("began"),
+            Column("started"),
             Column("cause"),
             Column("members"),
             Column("moved", right=True),
             Column("minimum", right=True, spare=True),
             Column("interrupted", right=True),
             Column("unassigned", right=True),
-            Column("took", right=True, spare=True),
+            Column("duration", right=True, spare=True),
             Column("longest pause", right=True),
             Column("duplicates", spare=True),
             Column("converged", spare=True),
@@ -82,17 +82,17 @@ def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
     )
     for one in found:
         table.add(
-            words.moment(one.start_time, now),
-            words.trigger(one.trigger, one.trigger_client, len(one.causes)),
+            labels.moment(one.start_time, now),
+            labels.trigger(one.trigger, one.trigger_client, len(one.causes)),
             f"{len(one.members_before)} → {len(one.members_after)}",
-            words.number(one.queues_moved),
-            words.number(one.queues_moved_min),
-            words.number(one.queues_interrupted),
-            Cell(words.number(one.queues_unassigned), "yellow" if one.queues_unassigned else ""),
-            words.duration(one.end_time - one.start_time),
-            words.pause(one.pause_ms_max, at_most=one.pause_is_at_most),
-            words.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max),
-            Cell(words.yes_no(one.converged), "yellow" if one.converged is False else ""),
+            labels.number(one.queues_moved),
+            labels.number(one.queues_moved_min),
+            labels.number(one.queues_interrupted),
+            Cell(labels.number(one.queues_unassigned), "yellow" if one.queues_unassigned else ""),
+            labels.duration(one.end_time - one.start_time),
+            labels.pause(one.pause_ms_max, at_most=one.pause_is_at_most),
+            labels.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max),
+            Cell(labels.yes_no(one.converged), "yellow" if one.converged is False else ""),
             one.rebalance_id[:8],
         )
     return table
@@ -100,24 +100,24 @@ def rebalance_grid(found: Sequence[Rebalance], now: int) -> Grid:
 
 def _draw_one(one: Rebalance, now: int) -> RenderableType:
     before, after = set(one.members_before), set(one.members_after)
-    came, went = sorted(after - before), sorted(before - after)
-    changed = [*(f"{client} came" for client in came), *(f"{client} went" for client in went)]
-    took = words.duration(one.end_time - one.start_time)
-    longest = words.pause(one.pause_ms_max, at_most=one.pause_is_at_most)
-    median = words.pause(one.pause_ms_p50, at_most=one.pause_is_at_most)
-    twice = words.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max)
-    moved, fewest = words.number(one.queues_moved), words.number(one.queues_moved_min)
-    interrupted, unassigned = words.number(one.queues_interrupted), words.number(one.queues_unassigned)
-    facts = [
-        f"from {words.moment(one.start_time, now)} to {words.moment(one.end_time, now)} UTC, {took}",
-        f"causes: {'; '.join(map(words.cause, one.causes)) or words.NOT_KNOWN}",
+    joined, left = sorted(after - before), sorted(before - after)
+    changed = [*(f"{client} joined" for client in joined), *(f"{client} left" for client in left)]
+    took = labels.duration(one.end_time - one.start_time)
+    longest = labels.pause(one.pause_ms_max, at_most=one.pause_is_at_most)
+    median = labels.pause(one.pause_ms_p50, at_most=one.pause_is_at_most)
+    duplicates = labels.estimate(one.reconsumed, one.reconsumed_min, one.reconsumed_max)
+    moved, minimum = labels.number(one.queues_moved), labels.number(one.queues_moved_min)
+    interrupted, unassigned = labels.number(one.queues_interrupted), labels.number(one.queues_unassigned)
+    lines = [
+        f"from {labels.moment(one.start_time, now)} to {labels.moment(one.end_time, now)} UTC, {took}",
+        f"causes: {'; '.join(map(labels.cause, one.causes)) or labels.NOT_KNOWN}",
         f"members: {len(before)} → {len(after)}{''.join(f', {change}' for change in changed)}",
-        f"queues: {moved} moved (minimum {fewest}), {interrupted} interrupted, {unassigned} left unassigned",
+        f"queues: {moved} moved (minimum {minimum}), {interrupted} interrupted, {unassigned} left unassigned",
         f"pauses: longest {longest}, median {median}",
-        f"duplicates (estimated): {twice}; converged: {words.yes_no(one.converged)}",
+        f"duplicates (estimated): {duplicates}; converged: {labels.yes_no(one.converged)}",
     ]
     head = Text.assemble(
-        (f"{one.group} ", "bold"), words.trigger(one.trigger, one.trigger_client, 0), (f"  {one.rebalance_id}", "dim")
+        (f"{one.group} ", "bold"), labels.trigger(one.trigger, one.trigger_client, 0), (f"  {one.rebalance_id}", "dim")
     )
     table = Grid(
         [
@@ -131,11 +131,11 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
     )
     for move in one.moves:
         table.add(
-            words.queue_name(move.topic, move.broker, move.queue_id),
-            words.move_kind(move.kind),
+            labels.queue_name(move.topic, move.broker, move.queue_id),
+            labels.move_kind(move.kind),
             move.from_client or "unassigned",
             move.to_client or Cell("unassigned", "yellow"),
-            words.pause(move.pause_ms, at_most=move.pause_is_at_most),
-            words.estimate(move.reconsumed, move.reconsumed_min, move.reconsumed_max),
+            labels.pause(move.pause_ms, at_most=move.pause_is_at_most),
+            labels.estimate(move.reconsumed, move.reconsumed_min, move.reconsumed_max),
         )
-    return Lines(head, Text("\n".join(facts)), Text(""), table) if one.moves else Lines(head, Text("\n".join(facts)))
+    return Lines(head, Text("\n".join(lines)), Text(""), table) if one.moves else Lines(head, Text("\n".join(lines)))

@@ -1,7 +1,7 @@
-"""`rebalance-watch incident list`: what is open, or was."""
+"""`rebalance-watch incident list`: list open or past incidents."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -19,26 +19,29 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import present
-from streaming.queries.answers import Incident
+from streaming.queries.health import Severity
+from streaming.queries.results import Incident
 
 
 def incidents(  # noqa: PLR0913  a command line
     *,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Only those of this group.")] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only incidents of this group.")] = None,
     cluster: ClusterOption = None,
-    code: Annotated[str | None, typer.Option("--code", help="Only these, such as ORDERED_QUEUE_STUCK.")] = None,
-    severity: Annotated[Literal["info", "warning", "critical"] | None, typer.Option(help="Only these.")] = None,
-    unfold: Annotated[bool, typer.Option("--unfold", "-u", help="Those that another one explains, too.")] = False,
-    every_one: Annotated[bool, typer.Option("--all", "-a", help="Those that are over, too.")] = False,
+    code: Annotated[str | None, typer.Option("--code", help="Only this code, such as ORDERED_QUEUE_STUCK.")] = None,
+    severity: Annotated[Severity | None, typer.Option(help="Only this severity.")] = None,
+    unfold: Annotated[
+        bool, typer.Option("--unfold", "-u", help="Include incidents that another one explains.")
+    ] = False,
+    every_one: Annotated[bool, typer.Option("--all", "-a", help="Include resolved incidents.")] = False,
     since: SinceOption = None,
     at: AtOption = None,
     output: FormatOption = "table",
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """Show what is open now, or at a time; with --all or --since what is over, too. Open ones first, then the newest.
+    """List open incidents, with --all or --since also resolved ones. Open ones come first, then the newest.
 
-    What another incident in the list explains is counted in its line; --unfold lists it.
+    Incidents that another one in the list explains are counted in its line; --unfold lists them.
     """
     from streaming.queries.incidents import incidents as ask
 
@@ -64,4 +67,4 @@ def incidents(  # noqa: PLR0913  a command line
 def _draw(found: Sequence[Incident], now: int, *, only_open: bool) -> RenderableType:
     if found:
         return incident_grid(found, now)
-    return Text("No such incident is open; --all shows those that are over." if only_open else "No such incident.")
+    return Text("No open incidents; --all includes resolved ones." if only_open else "No incidents.")

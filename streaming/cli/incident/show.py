@@ -1,4 +1,4 @@
-"""`rebalance-watch incident show`: one incident with all that is known of it."""
+"""`rebalance-watch incident show`: show one incident with its evidence, timeline and triggering event."""
 
 import json
 from collections.abc import Iterator
@@ -9,82 +9,88 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from streaming.base.times import written
 from streaming.cli.grid import Column, Grid
 from streaming.cli.incident.grid import SHORT_ID, incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
 from streaming.cli.quantities import lag_of, waiting_of
-from streaming.queries import words
-from streaming.queries.answers import IncidentStory
-from streaming.times import written
+from streaming.queries import labels
+from streaming.queries.results import IncidentDetail
 
 _EVENT = 1_500
-"""So many characters of an event are shown: a picture of a large group fills a book."""
+"""The maximum characters shown of an event: a snapshot of a large group has megabytes."""
 
 
 def show(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.", show_default=False)],
+    incident_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Incident id, or a unique prefix of it.", show_default=False)
+    ],
     *,
     output: FormatOption = "table",
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """One incident: what it means, what to do first, its evidence and life, and the event behind it."""
-    from streaming.queries.incident_story import incident
+    """Show one incident: diagnosis, first step, evidence, timeline and triggering event."""
+    from streaming.queries.incident_detail import incident
 
-    present(lambda model: incident(model, incident_id), _draw, IncidentStory, Output(output, watch, every))
+    present(lambda model: incident(model, incident_id), _draw, IncidentDetail, Output(output, watch, every))
 
 
-def _draw(story: IncidentStory, now: int) -> RenderableType:
-    shown = story.incident
+def _draw(detail: IncidentDetail, now: int) -> RenderableType:
+    from streaming.queries.evidence import evidence_items
+
+    shown = detail.incident
     parts: list[RenderableType] = [
         Text.assemble((shown.title, severity(shown.severity).style), f"  {shown.severity}"),
-        *map(Text, _facts(story, now)),
-        *section("What it means", Text(shown.main_explanation)),
-        *section("First", Text(shown.first_step)),
+        *map(Text, _summary(detail, now)),
+        *section("Diagnosis", Text(shown.main_explanation)),
+        *section("First step", Text(shown.first_step)),
     ]
-    judged = next((step for step in reversed(story.life) if step.transition != "RESOLVED"), story.life[-1])
-    evidence = words.evidence_items(judged.evidence, now)
+    judged = next((step for step in reversed(detail.life) if step.transition != "RESOLVED"), detail.life[-1])
+    evidence = evidence_items(shown.code, judged.evidence, now)
     if evidence:
         table = Grid([Column("name"), Column("value")])
         for item in evidence:
             table.add(*item)
-        parts += section(f"Evidence at {words.moment(judged.time, now)}", table)
-    parts += section("Life", _life(story, now))
-    if story.absorbed:
-        parts += section("Explains", incident_grid(story.absorbed, now, with_group=not shown.group))
-    parts += section("The event behind it", _event(story))
+        parts += section(f"Evidence at {labels.moment(judged.time, now)}", table)
+    parts += section("Timeline", _timeline(detail, now))
+    if detail.absorbed:
+        parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not shown.group))
+    parts += section("Triggering event", _event(detail))
     at = f"--cluster {shown.cluster} --at {written(shown.opened_at)}"
-    then = f"The group then: rebalance-watch group show {shown.group} {at}"
-    parts.append(Text("\n" + (then if shown.group else f"The groups then: rebalance-watch group list {at}")))
+    then = f"Group at that time: rebalance-watch group show {shown.group} {at}"
+    parts.append(Text("\n" + (then if shown.group else f"Groups at that time: rebalance-watch group list {at}")))
     return Lines(*parts)
 
 
-def _facts(story: IncidentStory, now: int) -> Iterator[str]:
-    shown = story.incident
+def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
+    shown = detail.incident
     client = "" if shown.main_client_id in {None, shown.subject} else f", client {shown.main_client_id}"
     yield f"{shown.subject or 'the group'} of {shown.group or 'the cluster'} ({shown.cluster}){client}"
-    if story.reach is not None:
-        yield f"touches {story.reach.groups} groups, {story.reach.queues} queues"
+    if detail.reach is not None:
+        yield f"affects {detail.reach.groups} groups, {detail.reach.queues} queues"
     if shown.sub_cause != shown.main_cause:
-        yield f"main cause {shown.main_cause or 'none'}, at last {shown.sub_cause or 'none'}: {shown.explanation}"
+        yield f"main cause {shown.main_cause or 'none'}, latest {shown.sub_cause or 'none'}: {shown.explanation}"
     ended = shown.resolved_at
-    until = "open" if ended is None else f"to {words.moment(ended, now)}, {words.duration(ended - shown.opened_at)}"
-    yield f"opened {words.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"
-    if (queue := story.queue) is not None:
-        age = f", {words.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
-        owner = queue.owner or "no known owner"
-        yield f"now: {owner}, lag {lag_of(queue)}{age}, waiting {waiting_of(queue)}, {queue.status}"
+    until = "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - shown.opened_at)}"
+    yield f"opened {labels.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"
+    if (queue := detail.queue) is not None:
+        age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
+        owner = queue.owner or "owner unknown"
+        yield f"currently: owner {owner}, lag {lag_of(queue)}{age}, waiting {waiting_of(queue)}, {queue.status}"
     if shown.parent is not None:
-        yield f"part of {shown.parent[:SHORT_ID]}, which explains it: rebalance-watch incident show {shown.parent}"
+        yield f"explained by {shown.parent[:SHORT_ID]}: rebalance-watch incident show {shown.parent}"
 
 
-def _life(story: IncidentStory, now: int) -> Grid:
-    table = Grid([Column("time"), Column("transition"), Column("severity"), Column("why"), Column("event", spare=True)])
-    for step in story.life:
-        part = f"part of {step.parent[:SHORT_ID]}" if step.parent is not None else ""
+def _timeline(detail: IncidentDetail, now: int) -> Grid:
+    table = Grid(
+        [Column("time"), Column("transition"), Column("severity"), Column("cause"), Column("event", spare=True)]
+    )
+    for step in detail.life:
+        part = f"explained by {step.parent[:SHORT_ID]}" if step.parent is not None else ""
         table.add(
-            words.moment(step.time, now),
+            labels.moment(step.time, now),
             step.transition,
             severity(step.severity),
             ", ".join(filter(None, (step.sub_cause, part))),
@@ -93,10 +99,10 @@ def _life(story: IncidentStory, now: int) -> Grid:
     return table
 
 
-def _event(story: IncidentStory) -> Text:
-    cause = story.life[0].cause
-    if story.cause_event is None:
-        return Text(f"{cause} (the archive does not have it, or not any more)")
-    event = json.dumps(story.cause_event, ensure_ascii=False)
-    cut = event if len(event) <= _EVENT else f"{event[:_EVENT]} … (--format json has all)"
+def _event(detail: IncidentDetail) -> Text:
+    cause = detail.life[0].cause
+    if detail.cause_event is None:
+        return Text(f"{cause} (not in the archive)")
+    event = json.dumps(detail.cause_event, ensure_ascii=False)
+    cut = event if len(event) <= _EVENT else f"{event[:_EVENT]} … (--format json has it in full)"
     return Text(f"{cause}\n{cut}")

@@ -1,4 +1,4 @@
-"""Members of a group and what is told of them: rocketmq-semantics.md §9, 15 to 25."""
+"""Members of a group and the notifications about them: ConsumerManager and its listener."""
 
 import msgspec
 import pytest
@@ -68,7 +68,7 @@ def test_the_first_heartbeat_tells_all_and_the_next_one_nothing_new(manager):
     assert second == Outcome(changed=False, events=(Register("G", (T1,), client),))
 
 
-def test_a_newer_subscription_is_taken_without_a_word_and_an_older_one_is_not(manager):
+def test_a_newer_subscription_is_taken_silently_and_an_older_one_is_not(manager):
     heartbeat(manager, 0, T1)
     assert names(heartbeat(manager, 0, T2)) == ["REGISTER"]
     assert manager.find_subscription_data("G", "T") == T2
@@ -208,7 +208,7 @@ def test_ids_come_in_javas_order():
     assert info.client_ids() == ["10", "B", "b", "😀", "\uff5e"]
 
 
-def test_the_index_of_topics_keeps_what_was_given_up_and_what_the_scan_removed(manager):
+def test_the_index_of_topics_keeps_dropped_and_scanned_groups(manager):
     heartbeat(manager, 0, T1)
     heartbeat(manager, 0, U1)
     assert manager.query_topic_consume_by_who("T") == {"G"}

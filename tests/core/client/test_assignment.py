@@ -37,7 +37,7 @@ def test_without_an_answer_nothing_changes_and_it_comes_back_soon(answer):
     assert len(made.consumer.working_message_queues("T")) == 2
 
 
-def test_a_switch_between_pull_and_pop_brings_the_pop_retry_topic_and_takes_it():
+def test_a_switch_between_pull_and_pop_adds_or_removes_the_pop_retry_topic():
     made = assigned((Q0, "PULL"))
     assert made.rebalance()
     retry = made.consumer.subscription_inner[POP_RETRY]

@@ -103,7 +103,7 @@ def test_what_the_clean_up_has_sent_back_is_not_sent_again_but_by_4_9():
         assert [entry[2] for entry in consume(made, messages)[1:]] == sent
 
 
-def test_a_message_is_expired_after_the_timeout_and_only_if_its_listener_was_called():
+def test_a_message_expires_after_the_timeout_if_its_listener_was_called():
     made, messages = loaded(2)
     made.host.time += 10**9
     made.clean()
@@ -154,7 +154,7 @@ def test_the_start_of_consuming_is_noted():
     assert queue_of(made).last_consume_timestamp == made.host.time
 
 
-def test_what_a_listener_finishes_of_a_queue_that_was_emptied_meanwhile_counts_for_nothing():
+def test_what_a_listener_finishes_of_an_emptied_queue_does_not_count():
     made, messages = loaded(2)
     made.progress(Q0, 90, increase_only=False)
     queue_of(made).clear()

@@ -59,7 +59,7 @@ def test_a_dropped_queue_ends_its_request():
     assert cached(made).last_pull_timestamp == stamp
 
 
-def test_an_ordered_queue_waits_for_its_lock_and_then_asks_for_the_offset_once():
+def test_an_ordered_queue_waits_for_its_lock_then_queries_the_offset_once():
     made = owner(orderly=True, pull_time_delay_when_exception=3)
     cached(made).put_message([Message(0), Message(9000)])  # no span counts here
     cached(made).locked = False

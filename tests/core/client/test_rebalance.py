@@ -76,7 +76,7 @@ def test_without_members_or_route_nothing_changes(answer):
     assert journal(made, "changed") == [["changed", "T", [], []]]
 
 
-def test_a_broadcasting_consumer_takes_the_whole_route_and_announces_a_missing_one():
+def test_a_broadcasting_consumer_takes_the_whole_route_and_warns_of_none():
     made = client(message_model="BROADCASTING")
     made.subscribe("T")
     assert made.rebalance()

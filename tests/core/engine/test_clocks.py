@@ -48,7 +48,7 @@ def test_a_correction_stays_until_new_bounds_exclude_it():
     assert clocks.corrections == {}
 
 
-def test_a_collector_whose_clock_is_wrong_is_corrected_where_two_hooks_agree():
+def test_a_collectors_wrong_clock_is_corrected_where_two_hooks_agree():
     clocks = Clocks()
     ask(clocks, -7_000)
     assert clocks.corrections == {HOOK: -7_000}, "one against one: the collector is right"

@@ -18,10 +18,10 @@ from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import Scenario
 from streaming.cli.simulate import read_scenario
 from streaming.log.recording import replayed_rows
-from tests.core.simulation.run import small
 from tests.support.folding import Fold
+from tests.support.simulated import small
 
-CAPTURE = Path(__file__).parents[3] / "streaming/demo/capture.jsonl.gz"
+CAPTURE = Path(__file__).parents[3] / "streaming/lab/demo/capture.jsonl.gz"
 STORIES = ("kill", "thaw", "broker-restart", "hook-full", "collector-away", "partition")
 NOT_COMPARED = ("known_at", "seq")
 Row = tuple[AnyEvent, int]
@@ -41,7 +41,7 @@ def told(scenario: Scenario, seed: int = 1) -> list[Row]:
     """A story, each event at the true time at which it was sent."""
     rows: list[Row] = []
     cluster = Cluster(scenario, seed, lambda event: rows.append((event, cluster.world.true_ms)), hook=True, poll=True)
-    story.tell(cluster)
+    story.schedule(cluster)
     cluster.run_until(scenario.minutes * 60)
     return rows
 

@@ -21,8 +21,9 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     key_of,
 )
+from rebalance_model.observe.group.membership import HEARD_FROM_ALL
 from rebalance_model.observe.group_store import GroupsInMemory
-from rebalance_model.observe.hooks.hook import HEARD_FROM_ALL, PULL_SILENCE
+from rebalance_model.observe.hooks.hook import PULL_SILENCE
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState
 from rebalance_model.simulation import story
@@ -87,7 +88,7 @@ class Comparison:
 
     def _tell(self, sink: Sink) -> Cluster:
         cluster = Cluster(self.told, self.seed, sink, hook=True, poll=self.poll)
-        story.tell(cluster)
+        story.schedule(cluster)
         return cluster
 
     def _fold(self) -> Iterator[AnyEvent]:
@@ -201,9 +202,9 @@ class Comparison:
             if of_group == group:
                 real |= {(topic, q): offset for q, offset in by_queue.items() if (topic, q) in told}
         rebuilt = {
-            (mq.topic, mq.queue_id): queue.hook.commit_offset
+            (mq.topic, mq.queue_id): queue.hook_view.commit_offset
             for mq, queue in state.queues.items()
-            if mq.broker == broker.name and queue.hook is not None and queue.hook.commit_offset >= 0
+            if mq.broker == broker.name and queue.hook_view is not None and queue.hook_view.commit_offset >= 0
         }
         for queue in real.keys() | rebuilt.keys():
             if rebuilt.get(queue) != real.get(queue):

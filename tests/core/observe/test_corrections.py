@@ -5,13 +5,13 @@ import pytest
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
 from rebalance_model.observe.state import GroupState
-from rebalance_model.observe.turn import CORRECTIONS_MAX
+from rebalance_model.observe.step import CORRECTIONS_MAX
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.emitter import CLUSTER
-from tests.core.simulation.run import Told, small, tell, transitions
-from tests.scenarios.hook_trace import A, HookTrace
-from tests.scenarios.trace import Member, holding
 from tests.support.folding import Fold
+from tests.support.hook_trace import A, HookTrace
+from tests.support.simulated import Told, small, tell, transitions
+from tests.support.trace import Member, holding
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
@@ -35,7 +35,7 @@ def ordered() -> HookTrace:
 # What the hook did not tell
 
 
-def test_a_closed_channel_that_no_list_tells_of_goes_with_the_answer_without_it():
+def test_a_closed_channel_that_no_list_reports_goes_with_the_next_answer():
     trace = rounds(ordered(), {"b": TWO["b"]}, 10)
     assert (trace.state.members, corrections(trace.effects)) == (("b",), ["CHANNEL_CLOSED a:0 a"])
     assert trace.owners() == {0: None, 1: None, 2: "b", 3: "b"}
@@ -43,7 +43,7 @@ def test_a_closed_channel_that_no_list_tells_of_goes_with_the_answer_without_it(
     assert len(corrections(trace.effects)) == 1
 
 
-def test_a_member_whose_heartbeats_were_lost_comes_with_the_second_answer_that_has_it():
+def test_a_member_with_lost_heartbeats_joins_at_the_second_answer():
     trace = rounds(ordered(), TWO | {"c": holding()}, 10, 20)
     assert trace.state.members == ("a", "b", "c")
     assert corrections(trace.effects) == ["CHANNEL_MISSED c:0 c"]
@@ -75,7 +75,7 @@ def test_an_answer_names_the_channel_of_who_was_only_listed():
     assert corrections(trace.effects) == []
 
 
-def test_the_first_member_that_is_known_says_what_the_group_wants_and_the_last_one_ends_it():
+def test_the_first_known_member_declares_the_group_and_the_last_ends_it():
     trace = rounds(ordered().lists(5), TWO, 10, 20)
     assert trace.channels() == {"a:0": "a", "b:0": "b"}
     assert trace.state.views[A].info.message_model == "CLUSTERING"
@@ -170,7 +170,7 @@ def test_a_killed_member_of_which_no_list_tells(told):
 
 
 @pytest.mark.parametrize(("first", "last"), [(30, 120), (35, 60), (140, 200), (0, 90)])
-def test_a_hook_that_falls_silent_for_a_while_leaves_the_truth_to_the_polls_and_takes_it_up_again(told, first, last):
+def test_polls_stand_in_for_a_hook_that_is_silent_for_a_while(told, first, last):
     heard = [event for event in told.events if not (is_hooks(event) and first <= seconds(event) < last)]
     state, effects = fold(heard)
     assert is_true(state, told)
@@ -189,7 +189,7 @@ def test_a_hook_that_falls_silent_for_a_while_leaves_the_truth_to_the_polls_and_
 
 
 @pytest.mark.parametrize("late", [5, 20])
-def test_a_spool_that_comes_late_makes_no_incident_and_no_wrong_owner_that_lasts(told, late):
+def test_a_late_spool_makes_no_incident_and_no_lasting_wrong_owner(told, late):
     def arrival(event: AnyEvent) -> float:
         return seconds(event) + (late if is_hooks(event) else 0)
 
@@ -199,7 +199,7 @@ def test_a_spool_that_comes_late_makes_no_incident_and_no_wrong_owner_that_lasts
 
 
 @pytest.mark.parametrize("offset", [-10_800_000, 10_800_000])
-def test_a_broker_whose_clock_is_hours_off_moves_and_expires_nothing_that_a_right_one_would_not(told, offset):
+def test_a_broker_clock_that_is_hours_off_moves_and_expires_nothing_more(told, offset):
     brokers = [{"name": "broker-a", "clock_offset_ms": offset}]
     off = tell(small(*STEPS, minutes=4, brokers=brokers), hook=True, poll=True)
     state, effects = fold(off.events)

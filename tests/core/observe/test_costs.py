@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueMove, RebalanceSettled
-from tests.streaming.demo.findings import CAPTURE, effects
+from tests.support.findings import CAPTURE, effects
 
 GROUP = "orders-group"
 Calls = dict[tuple[str, int], list[tuple[int, str, int]]]

@@ -6,7 +6,7 @@ import sys
 
 TELL = """
 import hashlib, msgspec
-from tests.core.simulation.run import tell
+from tests.support.simulated import tell
 from tests.support.folding import folded
 for story in ("subscription-mistake", "broker-restart"):
     told = folded(tell(story, hook=True, poll=True).events)

@@ -15,6 +15,7 @@ from rebalance_model.observe.events import (
     PullMessage,
     RpcError,
     TimeSpanInfo,
+    UnregisterClient,
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.group_store import GroupsInMemory
@@ -221,7 +222,7 @@ def test_what_is_kept_of_a_forgotten_group_is_dropped():
     assert kept.tick(INT64_MAX) == []
 
 
-def test_what_a_hook_told_last_before_a_silence_is_written_when_it_speaks_again():
+def test_a_hooks_last_report_before_a_silence_is_written_when_it_is_back():
     """Nobody else ticks meanwhile, as where the only broker is down and nothing polls."""
     log = Log()
     assert [row.commit_offset for row in log.commits(0, 0, 10)] == [(10,)]
@@ -240,3 +241,32 @@ def test_what_a_hook_told_last_is_written_though_nothing_follows():
     [row] = kept.tick(START + 13_000)
     assert (row.time, row.commit_offset, row.source) == (START + 4_000, (14,), "HOOK")
     assert kept.tick(START + 60_000) == []
+
+
+def test_what_a_hook_reports_in_the_millisecond_of_its_row_is_in_the_next_row():
+    """A hook sums a second's pulls up: those of all queues have one time."""
+    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
+    log.commits(0, 0, 10)
+    assert kept.observe(log.event, START)
+    log.commits(0, 1, 20)
+    assert kept.observe(log.event, START) == []
+    [row] = kept.tick(START + 10_000)
+    assert (row.queue_id, row.commit_offset, row.time) == ((1,), (20,), START + 1)
+
+
+def test_a_question_that_was_not_answered_says_nothing_of_quantities():
+    log, error = Log(), RpcError(code=-1)
+    assert log.take(ConsumeStats, 0, error=error) == []
+    assert log.take(ConsumerRunningInfo, 1, error=error, client_id="a") == []
+    assert log.take(ConsumeTimeSpan, 2, error=error, topic="T") == []
+
+
+def test_an_event_without_quantities_makes_no_row():
+    assert Log().take(UnregisterClient, 0, hook=True, channel="x", client_id="a") == []
+
+
+def test_a_queue_that_its_client_has_dropped_is_left_out():
+    held = {"commit_offset": 5, "locked": True, "lock_time": START, "pull_time": START, "consume_time": START}
+    queues = tuple(ProcessQueueInfo(mq=mq(q), dropped=q == 0, **held) for q in range(2))
+    [row] = Log().take(ConsumerRunningInfo, 0, client_id="a", orderly=True, queues=queues)
+    assert row.queue_id == (1,)

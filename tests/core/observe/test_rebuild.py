@@ -21,7 +21,7 @@ import pytest
 from rebalance_model.simulation.scenario import Scenario
 from streaming.cli.simulate import read_scenario
 from tests.core.observe.rebuilt import Comparison
-from tests.core.simulation.run import small
+from tests.support.simulated import small
 
 STORIES: dict[str, dict[str, int]] = {
     "add-queues": {},

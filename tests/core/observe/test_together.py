@@ -14,8 +14,8 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, IncidentTransition
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Fault, Owned
-from tests.core.simulation.run import Told, tell
 from tests.support.folding import folded
+from tests.support.simulated import Told, tell
 
 STORIES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
 SETTLED = START + 30_000

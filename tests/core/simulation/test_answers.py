@@ -8,7 +8,7 @@ from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Owned
-from tests.core.simulation.run import shares, small, tell
+from tests.support.simulated import shares, small, tell
 
 MQ = MessageQueue("Orders", "broker-a", 0)
 NONE = MessageQueue("Orders", "broker-a", 99)
@@ -58,7 +58,7 @@ def test_a_waiting_reset_makes_a_broker_answer_with_it(cluster):
     assert asked(cluster, cluster.clients["c-1"].brokers.query_consumer_offset("g", MQ))[0] == 7
 
 
-def test_an_offset_of_a_queue_that_has_none_and_no_first_message_is_not_found(cluster, monkeypatch):
+def test_an_offset_of_a_queue_without_commit_and_messages_is_not_found(cluster, monkeypatch):
     broker = cluster.brokers["broker-a"]
     monkeypatch.setattr(
         broker._consumers.__class__, "query_consumer_offset", _refusing(broker._consumers.query_consumer_offset)
@@ -79,7 +79,7 @@ def test_no_broker_computes_shares(cluster):
     assert isinstance(error, BrokerError)
 
 
-def test_a_question_that_a_cut_holds_up_fails_when_its_time_is_over_and_costs_its_connection(cluster):
+def test_a_question_held_up_by_a_cut_times_out_and_costs_its_connection(cluster):
     client = cluster.clients["c-1"]
     [before] = [one for one in cluster.brokers["broker-a"].channels.values() if one.client is client]
     cluster.world.network.cut("c-1", "broker-a")
@@ -101,7 +101,7 @@ def test_an_answer_that_a_cut_holds_up_fails_likewise(cluster):
     assert (type(error), seconds) == (BrokerError, 3.0)
 
 
-def test_a_connection_can_not_be_made_to_a_broker_that_is_down_or_out_of_reach(cluster):
+def test_no_connection_is_made_to_a_broker_that_is_down_or_unreachable(cluster):
     brokers = cluster.clients["c-1"].brokers
     cluster.brokers["broker-a"].stop()
     [error, seconds] = asked(cluster, brokers.max_offset(MQ), seconds=1)
@@ -121,7 +121,7 @@ def test_a_pull_beyond_the_newest_message_is_told_where_that_is(cluster):
     assert answer.next_begin_offset == broker.logs[MQ].max_offset(cluster.world.scheduler.now)
 
 
-def test_a_pull_of_a_topic_that_the_group_does_not_subscribe_or_of_a_newer_version_is_refused(cluster):
+def test_a_pull_without_subscription_or_of_a_newer_version_is_refused(cluster):
     client, answers = cluster.clients["c-1"], []
     channel, pulls = client._connections._channels["broker-a"], cluster.brokers["broker-a"].pulls
     pulls.pull(channel, "other", client.waiting[MQ], Pull(0, None, 0), answers.append)
@@ -129,7 +129,7 @@ def test_a_pull_of_a_topic_that_the_group_does_not_subscribe_or_of_a_newer_versi
     assert [str(error).rpartition(" ")[2] for error in answers] == ["exist", "latest"]
 
 
-def test_a_message_sent_back_comes_after_the_delay_of_its_tries_and_16_times_at_most(cluster):
+def test_a_message_sent_back_returns_after_its_delay_at_most_16_times(cluster):
     client, broker = cluster.clients["c-1"], cluster.brokers["broker-a"]
     now = cluster.world.scheduler.now
     for tries in (0, 1, 15, 16):
@@ -143,7 +143,7 @@ def test_a_message_sent_back_comes_after_the_delay_of_its_tries_and_16_times_at_
     assert log.arrival(4) is None
 
 
-def test_a_frozen_client_that_nobody_asks_falls_to_the_idle_connection_and_the_others_are_told_at_once():
+def test_a_frozen_client_is_dropped_when_idle_and_others_are_notified():
     told = tell(small({"at": 65, "do": "freeze", "who": "c-3"}), until=200.0, hook=False, poll=False)
     taken = [
         one.begin for one in told.cluster.world.truth.records if isinstance(one, Owned) and one.queue.queue_id == 6

@@ -30,7 +30,7 @@ def test_the_generators_forms_keep_their_limits():
     assert 400 < sum(generator.chance(0.5) for _ in range(1000)) < 600
 
 
-def test_what_is_due_at_one_time_happens_in_the_order_in_which_it_was_put_in():
+def test_events_of_one_time_happen_in_the_order_of_insertion():
     scheduler, done = Scheduler(0), []
     scheduler.after(5, lambda: done.append("b"))
     scheduler.after(2, lambda: scheduler.after(3, lambda: done.append("c")))
@@ -56,7 +56,7 @@ def test_what_was_missed_is_played_in_the_past_and_goes_on_in_the_present():
     assert seen[2:] == [("later", 8), ("other", 9)]
 
 
-def test_what_is_made_up_for_keeps_its_place_among_what_happens_at_the_same_time():
+def test_what_is_made_up_for_keeps_its_place_among_simultaneous_events():
     scheduler, seen = Scheduler(0), []
 
     def look():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.settings import conf_file
-from tests.core.simulation.run import small, tell, truth
+from streaming.base.settings import conf_file
+from tests.support.simulated import small, tell, truth
 
 STORIES = sorted(file.stem for file in conf_file("scenarios").glob("*.toml"))
 
@@ -40,7 +40,7 @@ FAULTS = (
 @pytest.mark.parametrize("topic", [RARE, DENSE, {"name": "Orders", "queues": 4}], ids=["rare", "dense", "silent"])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("listener_ms", [0.5, 40])
-def test_it_is_the_same_whether_messages_are_rare_or_dense_and_listeners_quick_or_slow(topic, ordered, listener_ms):
+def test_it_is_the_same_for_any_message_rate_and_listener_speed(topic, ordered, listener_ms):
     group = {
         "name": "g",
         "called": "c",

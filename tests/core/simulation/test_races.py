@@ -9,10 +9,10 @@ from rebalance_model.simulation.client import OwnedQueues
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.message_log import RetryLog
 from rebalance_model.simulation.name_server import NameServer
-from rebalance_model.simulation.process import Life
+from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.shared_strategy import SharedStrategy
 from rebalance_model.simulation.truth import Consumed, Locked, Owned
-from tests.core.simulation.run import shares, small, tell, truth
+from tests.support.simulated import shares, small, tell, truth
 
 MQ = MessageQueue("Orders", "broker-a", 0)
 CONCURRENT = [{"name": "g", "called": "c", "topics": ["Orders"], "consumers": 3}]
@@ -26,7 +26,7 @@ def _spawn(cluster, task, name="c-1"):
 # Connections
 
 
-def test_who_connects_while_the_broker_goes_down_finds_the_connection_closed():
+def test_a_connection_made_while_the_broker_stops_is_closed():
     cluster = tell(small(), until=40.0).cluster
     broker, client = cluster.brokers["broker-a"], cluster.clients["c-1"]
     channel = cluster.world.network.connect(client, broker)
@@ -44,8 +44,8 @@ def test_a_client_whose_connection_is_closed_already_ends_without_a_word():
         ),
         until=70.0,
     )
-    lives = {name: client.process.life for name, client in told.cluster.clients.items()}
-    assert lives == {"c-1": Life.RUNNING, "c-2": Life.DEAD, "c-3": Life.DEAD}
+    lives = {name: client.process.state for name, client in told.cluster.clients.items()}
+    assert lives == {"c-1": ProcessState.RUNNING, "c-2": ProcessState.DEAD, "c-3": ProcessState.DEAD}
     told.cluster.run_until(150)
     assert set(shares(told.cluster)) == {"c-1"}
 
@@ -59,10 +59,10 @@ def test_a_frozen_client_can_not_leave_and_is_not_started_twice():
         until=60.0,
     )
     frozen = told.cluster.clients["c-1"]
-    assert frozen.process.life is Life.FROZEN
+    assert frozen.process.state is ProcessState.FROZEN
     told.cluster.run_until(90)
     assert told.cluster.clients["c-1"] is frozen
-    assert frozen.process.life is Life.DEAD, "thawed, it does what it was told to"
+    assert frozen.process.state is ProcessState.DEAD, "thawed, it does what it was told to"
 
 
 # Locks
@@ -77,7 +77,7 @@ def test_a_lock_that_another_holds_is_not_given_back():
     assert lock.end is None
 
 
-def test_a_queue_that_comes_back_to_a_listener_that_still_hangs_on_it_waits_for_it():
+def test_a_queue_that_returns_to_its_hanging_listener_waits_for_it():
     told = tell(
         small(
             {"at": 60, "do": "hang", "who": "c-1", "queue": 2, "lasts": 200},
@@ -93,7 +93,7 @@ def test_a_queue_that_comes_back_to_a_listener_that_still_hangs_on_it_waits_for_
     assert max(one.end for one in mine) > START + 290_000, "then it goes on"
 
 
-def test_a_lock_that_a_stranger_has_got_hold_of_stops_a_queue_at_rest_as_it_stops_any():
+def test_a_lock_held_by_a_stranger_stops_a_queue_at_rest_too():
     outcomes = []
     for every_step in (True, False):
         told = tell(small(), until=45.0, hook=False, every_step=every_step)
@@ -119,7 +119,7 @@ def test_a_concurrent_member_that_leaves_gives_its_queues_back_at_once():
     assert START + 60_000 <= max(left) < START + 61_100
 
 
-def test_a_queue_that_is_not_there_can_be_taken_out_and_nothing_has_changed():
+def test_taking_out_a_queue_that_does_not_exist_changes_nothing():
     cluster = tell(small(), until=40.0).cluster
     owned, before = cluster.clients["c-1"].owned, truth(cluster)
     assert isinstance(owned, OwnedQueues)
@@ -169,7 +169,7 @@ def test_a_route_that_has_gone_since_its_broker_answered_is_an_error():
     assert stats.error is None
 
 
-def test_a_broker_that_goes_down_before_it_can_ask_the_members_is_out_of_reach():
+def test_a_broker_that_stops_before_it_asks_the_members_is_unreachable():
     told = tell(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
     assert {one.error.code for one in _round(told, ConsumerRunningInfo)} == {-1}
 
@@ -211,7 +211,7 @@ def test_a_retry_log_that_stops_keeps_what_has_come():
     assert log.max_offset(99) == 2
 
 
-def test_a_shared_strategy_divides_as_its_own_does_however_many_views_there_are():
+def test_a_shared_strategy_divides_as_its_own_for_any_number_of_views():
     shared, alone = SharedStrategy(strategy("AVG")), strategy("AVG")
     assert (shared.name, shared.java_class) == (alone.name, alone.java_class)
     mq_all = sorted((MessageQueue("T", "b", queue_id) for queue_id in range(7)), key=queue_order)

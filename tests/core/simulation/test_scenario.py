@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import ScenarioError
-from tests.core.simulation.run import SMALL, small, tell
+from tests.support.simulated import SMALL, small, tell
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def _simulate(*arguments, **environment):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment or None)
 
 
-def test_the_command_leaves_the_same_bytes_for_the_same_seed_whatever_python_hashes(tmp_path):
+def test_a_seed_gives_the_same_bytes_whatever_python_hashes(tmp_path):
     for number in (1, 2):
         ran = _simulate("simulate", "kill", "--seed", 7, "--out", tmp_path / str(number), PYTHONHASHSEED=str(number))
         assert ran.returncode == 0, ran.stderr
@@ -91,13 +91,13 @@ def test_what_the_command_leaves_can_be_replayed(tmp_path):
     assert "584 lines" in ran.stderr
 
 
-def test_the_command_lists_the_stories_and_says_in_a_sentence_what_is_wrong(tmp_path):
+def test_the_command_lists_the_stories_and_errors_are_one_sentence(tmp_path):
     assert "A killed consumer" in _simulate("simulate").stdout
     (tmp_path / "mine.toml").write_text('title = "mine"\nminutes = "five"\n')
     for argument, says in (
-        ("nothing", "There is no scenario nothing"),
-        (tmp_path / "no.toml", "There is no scenario"),
-        (tmp_path / "mine.toml", "can't be told: Expected `float`, got `str` - at `$.minutes`"),
+        ("nothing", "Unknown scenario nothing"),
+        (tmp_path / "no.toml", "Unknown scenario"),
+        (tmp_path / "mine.toml", "mine.toml: Expected `float`, got `str` - at `$.minutes`"),
     ):
         ran = _simulate("simulate", argument)
         assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)
@@ -112,4 +112,4 @@ def test_a_story_that_can_not_go_on_leaves_no_recording(tmp_path):
     )
     ran = _simulate("simulate", file, "--out", tmp_path / "out")
     assert (ran.returncode, list((tmp_path / "out").iterdir())) == (1, [])
-    assert "The story can't go on: no consumer x runs at 5 s." in ran.stderr
+    assert "The scenario cannot continue: no consumer x runs at 5 s." in ran.stderr

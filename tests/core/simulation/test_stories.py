@@ -11,10 +11,11 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     GetConsumerListByGroup,
     HeartBeat,
+    Tick,
 )
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Consumed, Fault, Locked, Owned
-from tests.core.simulation.run import shares, small, tell, transitions, truth
+from tests.support.simulated import shares, small, tell, transitions, truth
 
 THREE = {"c-1": [0, 1, 2], "c-2": [3, 4, 5], "c-3": [6, 7]}
 
@@ -48,14 +49,14 @@ def test_a_healthy_hour_raises_nothing_and_leaves_nothing_unconsumed():
     assert all(one.first_offset == 0 for one in begun)
 
 
-def test_a_newcomer_gets_its_share_and_a_clean_leaver_gives_it_back_at_once():
+def test_a_newcomer_gets_its_share_and_a_leaver_returns_it_at_once():
     told = tell(small({"at": 60, "do": "join", "who": "c-4", "group": "g", "lasts": 60}), until=110)
     assert shares(told.cluster) == {"c-1": [0, 1], "c-2": [2, 3], "c-3": [4, 5], "c-4": [6, 7]}
     told.cluster.run_until(125)
     assert shares(told.cluster) == THREE
 
 
-def test_the_heir_of_a_killed_client_waits_for_its_locks_up_to_60_s_from_their_last_renewal():
+def test_the_heir_of_a_killed_client_waits_up_to_60_s_for_its_locks():
     told = tell(small({"at": 60, "do": "kill", "who": "c-2"}))
     [(_, died)] = owned(told, "c-2", 3)
     [(inherited, _)] = owned(told, "c-1", 3)
@@ -71,7 +72,7 @@ def test_the_heir_of_a_killed_client_waits_for_its_locks_up_to_60_s_from_their_l
     assert rebalance.causes == ("CLIENT_LEFT 127.0.0.1@c-2",)
 
 
-def test_a_frozen_client_is_dropped_without_a_word_and_its_ghost_leaves_queues_to_nobody():
+def test_a_frozen_client_is_dropped_and_its_ghost_leaves_queues_unassigned():
     told = tell("freeze")
     frozen, thawed = 60, 220
     seen = transitions(told.effects())
@@ -159,7 +160,7 @@ def test_without_notifications_each_member_finds_out_by_its_own_timer():
     assert shares(lost.cluster) == shares(told.cluster)
 
 
-def test_two_strategies_in_a_group_give_some_queues_to_nobody_and_the_locks_keep_them_from_two():
+def test_two_strategies_in_a_group_leave_some_queues_unassigned():
     told = tell("strategy-mistake", until=200)
     had = [queue for queues in shares(told.cluster, "orders-group").values() for queue in queues]
     assert len(set(had)) == len(had) < 8
@@ -206,7 +207,7 @@ def test_a_client_cut_from_everything_learns_of_new_queues_when_it_is_back():
     assert shares(told.cluster) == {"c-1": [0, 1, 2, 3], "c-2": [4, 5, 6, 7], "c-3": [8, 9, 10, 11]}
 
 
-def test_a_restarted_broker_has_no_locks_and_no_members_until_they_come_back():
+def test_a_restarted_broker_has_no_locks_or_members_until_they_come_back():
     told = tell("broker-restart", until=74)
     broker = told.cluster.brokers["broker-a"]
     assert not broker.up
@@ -225,7 +226,7 @@ def test_a_restarted_broker_has_no_locks_and_no_members_until_they_come_back():
     }
 
 
-def test_a_poison_message_of_a_concurrent_group_goes_to_the_retry_topic_and_comes_back():
+def test_a_concurrent_poison_message_goes_to_the_retry_topic_and_returns():
     groups = [{"name": "g", "called": "c", "topics": ["Orders"], "consumers": 2}]
     told = tell(small({"at": 60, "do": "poison", "who": "c-1"}, groups=groups), until=65)
     broker = told.cluster.brokers["broker-a"]
@@ -286,7 +287,7 @@ def test_the_hook_sees_a_heartbeat_every_30_s_and_a_rebalance_every_20_s():
     assert {round((b - a) / 1000) for a, b in itertools.pairwise(asked)} == {0, 20}  # two topics each time
 
 
-def test_two_processes_of_one_client_id_take_the_same_share_and_leave_others_to_nobody():
+def test_two_processes_of_one_client_id_take_the_same_share():
     step = {"at": 60, "do": "join", "who": "c-9", "group": "g", "client_id": "c-1", "lasts": 30}
     groups = [{"name": "g", "called": "c", "topics": ["Orders"], "consumers": 3}]
     told = tell(small(step, groups=groups), until=85)
@@ -306,6 +307,18 @@ def test_a_listener_slower_than_its_messages_come_falls_behind():
     assert behind == set(shares(told.cluster)["c-0"])
 
 
-def test_the_truth_of_a_seed_is_the_same_each_time_and_another_seeds_is_not():
+def test_the_truth_depends_on_the_seed_alone():
     assert truth(tell("kill", 1).cluster) == truth(tell("kill", 1).cluster)
     assert truth(tell("kill", 1).cluster) != truth(tell("kill", 2).cluster)
+
+
+@pytest.mark.parametrize(
+    ("step", "ended"),
+    [({"do": "collector-away"}, {"broker-a"}), ({"do": "stop-broker", "broker": "broker-a"}, {""})],
+    ids=["collector", "broker"],
+)
+def test_who_is_away_at_the_end_sends_no_last_tick(step, ended):
+    told = tell(small({"at": 30, **step}), until=60)
+    told.cluster.end()
+    before = {event.broker for event in told.of(Tick) if event.end and event.time < START + 60_000}
+    assert {event.broker for event in told.of(Tick) if event.end} - before == ended

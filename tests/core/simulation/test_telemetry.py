@@ -1,4 +1,4 @@
-"""The two collectors of a simulated cluster keep to the contract (design.md, 3)."""
+"""The two collectors of a simulated cluster keep to the contract of `observe.events`."""
 
 import itertools
 from collections import defaultdict
@@ -29,7 +29,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Fault
-from tests.core.simulation.run import BEGAN, small, tell
+from tests.support.simulated import BEGAN, small, tell
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_collector_ticks_every_second_and_polls_every_ten(told):
     assert {b - a for a, b in itertools.pairwise(rounds)} == {10_000}
 
 
-def test_a_round_says_the_route_then_the_members_then_the_offsets_then_each_client(told):
+def test_a_round_reports_route_members_offsets_and_clients_in_this_order(told):
     round_of = [one for one in told.events if one.source_id.startswith("poll") and 22_000 <= one.time - START < 31_000]
     kinds = [type(one) for one in round_of if type(one) is not Tick]
     of_offsets = [ConsumeStats, ConsumeTimeSpan, ConsumeTimeSpan]  # one of the topic, one of its retry topic
@@ -149,14 +149,14 @@ def test_a_hook_knows_newest_offsets_only_without_async_send(is_async):
             assert one.broker_offset in {log[queue].max_offset((at + ms) * 1_000) for ms in (0, 1)}
 
 
-def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s_and_asked_once_meanwhile(told):
+def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s(told):
     silent = [one for one in told.of(ConsumerRunningInfo) if one.error is not None]
     assert {(one.client_id, one.error.code) for one in silent} == {("127.0.0.1@c-3", 207)}
     assert all(10_000 <= one.time - one.asked <= 10_010 for one in silent)
     assert len(silent) == 1  # asked at 42 s; not at 52 s, for that answer came then; at 62 s, and that one it answered
 
 
-def test_a_broker_that_is_down_is_an_error_of_every_question_and_never_an_empty_answer(told):
+def test_a_broker_that_is_down_is_an_error_and_never_an_empty_answer(told):
     down = [one for one in told.events if 80_100 < one.time - START < 92_000 and one.source_id.startswith("poll")]
     down = [one for one in down if type(one) is not Tick]
     assert {type(one) for one in down} == {BrokerStatus, ConsumerConnection, ConsumeStats}  # and no topic is known
@@ -172,7 +172,7 @@ def test_a_sum_of_pulls_lasts_a_second_and_says_what_was_pulled(told):
     assert any(one.commit_offset > 0 for one in sums)
 
 
-def test_a_sum_is_sent_before_the_next_tick_and_before_what_else_is_said_of_its_queue(told):
+def test_a_sum_is_sent_before_the_next_tick_and_its_queues_next_event(told):
     open_since = {}
     for one in told.events:
         if not one.source_id.startswith("hook"):
@@ -197,7 +197,7 @@ def test_a_leaver_unlocks_commits_and_says_goodbye_in_this_order(told):
     assert order == [UnlockBatchMq, UpdateConsumerOffset, UnregisterClient]
 
 
-def test_locks_are_asked_for_one_by_one_at_first_and_all_at_once_every_20_s(told):
+def test_locks_are_requested_one_by_one_and_then_together_every_20_s(told):
     asked = [one for one in told.of(LockBatchMq) if one.client_id == "127.0.0.1@c-2" and one.time < START + 80_000]
     assert {len(one.requested) for one in asked if one.time < START + 3_900} <= {1, 2, 3, 4}
     renewals = [one for one in asked if len(one.requested) == len(one.granted) == 3]
@@ -223,7 +223,7 @@ def test_a_question_for_the_members_says_when_it_was_asked(told):
     assert all(one.asked == one.time for one in told.of(GetConsumerListByGroup))
 
 
-def test_what_a_hook_could_not_write_is_missing_by_its_numbers_and_told_with_the_first_tick_after_it():
+def test_what_a_hook_could_not_write_is_a_gap_reported_with_the_next_tick():
     told = tell(small({"at": 60, "do": "hook-full", "broker": "broker-a", "lasts": 20}, minutes=2))
     hooked = _hooked(told)
     assert not [one for one in hooked if 60_000 <= one.time - START < 80_000]
@@ -238,7 +238,7 @@ def test_what_a_hook_could_not_write_is_missing_by_its_numbers_and_told_with_the
     assert (fault.kind, fault.subject, fault.end - fault.begin) == ("hook-full", "broker-a", 20_000)
 
 
-def test_a_hook_that_boots_onto_a_full_disk_begins_with_a_gap_and_knows_of_its_own_losses_alone():
+def test_a_hook_that_boots_onto_a_full_disk_begins_with_a_gap():
     told = tell(
         small(
             {"at": 30, "do": "hook-full", "broker": "broker-a", "lasts": 40},
@@ -253,7 +253,7 @@ def test_a_hook_that_boots_onto_a_full_disk_begins_with_a_gap_and_knows_of_its_o
     assert not [one for one in told.of(BrokerStatus) if one.source_id == lost.source_id]
 
 
-def test_a_collector_that_was_away_comes_back_as_another_incarnation_with_a_round():
+def test_a_collector_that_was_away_returns_as_a_new_incarnation():
     told = tell(small({"at": 64.5, "do": "collector-away", "lasts": 30}, minutes=2))
     polled = [one for one in told.events if one.source_id.startswith("poll")]
     assert not [one for one in polled if 64_500 <= one.time - START < 94_500]
@@ -266,7 +266,7 @@ def test_a_collector_that_was_away_comes_back_as_another_incarnation_with_a_roun
     assert told.incidents() == set()
 
 
-def test_a_collector_that_goes_while_answers_are_under_way_never_tells_them():
+def test_a_collector_that_ends_during_answers_never_reports_them():
     told = tell(
         small(
             {"at": 40, "do": "freeze", "who": "c-3", "lasts": 5},

@@ -1,0 +1,109 @@
+"""`generation.json`, which lies beside the checkpoints, and the names in tables and commits that derive from it.
+
+It keeps what the state was made with (`Basis`), the rebuild from which the state continues, and a swap that was decided
+and may be unfinished (`Swap`). `checkpoints.generation` checks and writes it, `checkpoints.swap` carries it out.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED, TABLES
+from streaming.base.errors import UserError
+from streaming.base.files import replace_atomically
+
+PROPERTY = "rebalance_watch.generation"
+SWAP_MARK = "rebalance_watch.swap"
+"""Marks the commits of a swap in the tables' history: their rows are all that the table has from then on."""
+OPERATOR = "operator"
+ARCHIVE = "archive"
+QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
+    OPERATOR: tuple(DERIVED),
+    ARCHIVE: ("telemetry", "telemetry_rejected", "quality_results"),
+}
+"""Which tables each query appends to. A query's checkpoint is the folder of its name. Alert tables have none."""
+
+MANIFEST = "generation.json"
+POLICY = "policy.toml"
+
+
+class Basis(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs that determine the state: with another basis the same log leads to other rows."""
+
+    source: str
+    partitions: int
+    state_partitions: int
+    code_version: str
+    policy: Policy
+    state_version: int = 1
+    """Of the operator's state; manifests before version 2 do not contain it."""
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """Replacement rows for tables, and the state that goes with them; paths are relative to the checkpoints."""
+
+    swap_id: str
+    tables: tuple[str, ...]
+    """In this order; the others stay."""
+    rows: str
+    """Has a folder for each table, with its Parquet files."""
+    seed: str
+    """The id of the rebuild whose state the operator takes; empty: that of its checkpoint."""
+    operator: str = ""
+    """A copy of the operator's checkpoint that takes its place; empty: it stays."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The content of `generation.json`."""
+
+    generation: str
+    basis: Basis
+    tables: tuple[str, ...] = tuple(TABLES)
+    """Which tables there were: one that a later release adds is made, not missed."""
+    seed: str = ""
+    """The rebuild from whose state the operator continues; empty: its checkpoint's own."""
+    swapped: dict[str, str] = {}
+    """By table, the swap that last put other rows into it."""
+    swap: Swap | None = None
+    """What has been decided, and is not known to be done."""
+
+
+def app_id(query: str, table: str, generation: str, swap_id: str = "") -> str:
+    """Return Delta's application id for a query's appends to a table.
+
+    A swap (`Manifest.swapped`) changes it, so that a batch that had been begun appends its rows again.
+    """
+    return f"{query}/{table}/{generation}" + (f"/{swap_id}" if swap_id else "")
+
+
+def read_manifest(checkpoints: Path) -> Manifest | None:
+    """Return the manifest; None if there are no checkpoints.
+
+    Raises:
+        UserError: the file can't be read.
+    """
+    file = checkpoints / MANIFEST
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file} can't be read ({error}): restore it, or start under a new runtime.root.") from None
+
+
+def write_manifest(checkpoints: Path, manifest: Manifest) -> None:
+    """Write the manifest, and also its policy as a file for `--policy`."""
+    replace_atomically(checkpoints / POLICY, _as_toml(manifest.basis.policy).encode())
+    replace_atomically(checkpoints / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+def _as_toml(policy: Policy) -> str:
+    """Return the policy as TOML; its numbers and strings have the same form in JSON and TOML."""
+    thresholds = {name: value for name, value in msgspec.structs.asdict(policy).items() if name != "group"}
+    tables = [("", thresholds), *(("[[group]]\n", override) for override in policy.group)]
+    return "\n".join(
+        head + "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items()) for head, table in tables
+    )

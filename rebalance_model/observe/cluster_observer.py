@@ -1,0 +1,128 @@
+"""What is about a cluster: its brokers, their hooks, and the collectors.
+
+It rests on broadcasts alone, of which every shard has a copy, folded in the order of time. So every shard reaches the
+same incidents with the same ids: shard 0 writes them, the others know them as parents of what they explain. LATE and
+BUFFER_FULL are the exception: they depend on when rows come in one shard's log, so shards may see them at other times.
+"""
+
+from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
+from rebalance_model.observe.events import (
+    AnyEvent,
+    BrokerStatus,
+    TelemetryLost,
+    Tick,
+    instance_of,
+    source_of,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules.lifecycle import apply
+from rebalance_model.observe.rules.registry import CLUSTER_RULES
+from rebalance_model.observe.state import ClusterBroker, ClusterState, Loss, Reach, Sequence, Silence
+from rebalance_model.observe.step import ClusterStep, Moment
+
+
+class Cluster:
+    """One step of a cluster: what is noted of it, then judged."""
+
+    def __init__(self, state: ClusterState, moment: Moment, policy: Policy) -> None:
+        self.state = state
+        self.step = ClusterStep(state, policy, moment)
+        self._to_judge: dict[str, None] = {}
+
+    def judge(self) -> ClusterStep:
+        """Judge what has changed, and return what that leads to."""
+        for subject in self._to_judge:
+            apply(self.step, CLUSTER_RULES, subject)
+        self._to_judge.clear()
+        return self.step
+
+    def check(self) -> None:
+        """Have everything judged: the time that was asked for has come."""
+        self.state.next_check = 0
+        self._judge_all()
+
+    def observe(self, event: AnyEvent) -> None:
+        """Note a broadcast; one that was noted before changes nothing."""
+        state, source = self.state, source_of(event)
+        number = Sequence(instance_of(event.source_id)[1], event.seq)
+        known = state.sequences.get(source)
+        if known is not None and known.covers(number.start, number.seq):
+            return
+        state.sequences[source] = number
+        if isinstance(event, Tick):
+            self._note_tick(event, source)
+        elif isinstance(event, TelemetryLost):
+            state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
+        elif isinstance(event, BrokerStatus) and (source in state.collectors or event.asked or event.error is not None):
+            self._note_answer(event, source)  # a hook says it, too, when its broker starts
+
+    def note_silence(self, source: str, silence: Silence) -> None:
+        """Note that a source is silent, or late."""
+        self.state.silent[source] = silence
+        self._judge_all()
+
+    def note_back(self, source: str) -> None:
+        """Note that a source which was silent is back."""
+        del self.state.silent[source]
+        self.state.ended.pop(source, None)
+        self._judge_all()
+
+    def note_clock(self, broker: str, bounds: Bounds, asked: int) -> None:
+        """Note by how much a broker's clock is ahead.
+
+        Args:
+            broker: the broker.
+            bounds: at least and at most so many milliseconds.
+            asked: when the question was asked that shows it.
+        """
+        view = self.state.brokers.setdefault(broker, ClusterBroker())
+        limit = self.step.policy.clock_skew
+        if view.skew is None or _is_off(view.skew, limit) != _is_off(bounds, limit):
+            view.skew_since = asked
+        if view.skew != bounds:
+            view.skew = bounds
+            self._to_judge[broker] = None
+
+    def _note_tick(self, tick: Tick, source: str) -> None:
+        """Note a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
+        state = self.state
+        subject = tick.broker or instance_of(tick.source_id)[0]
+        if tick.broker_id:
+            subject = f"{subject}:{tick.broker_id}"
+        if state.sources.get(subject) == source and tick.end == (source in state.ended):
+            return
+        state.sources[subject] = source
+        if not tick.broker:
+            state.collectors[source] = None
+        elif not tick.broker_id:
+            state.brokers.setdefault(tick.broker, ClusterBroker()).hook = source
+        if tick.end:
+            state.ended[source] = tick.time
+        else:
+            state.ended.pop(source, None)
+        self._judge_all()
+
+    def _note_answer(self, status: BrokerStatus, collector: str) -> None:
+        """A collector has reached a broker, or has not; an error of the broker's own is an answer."""
+        view = self.state.brokers.setdefault(status.broker, ClusterBroker())
+        reach = view.reached_by.setdefault(collector, Reach())
+        if status.error is None or not status.error.is_silence:
+            view.reached_by[collector] = Reach()
+        else:
+            reach.unanswered += 1
+            if reach.unanswered == 1:
+                reach.asked_in_vain, reach.first_at = status.asked or status.time, status.time
+            elif reach.unanswered == 2:
+                reach.second_at = status.time
+        if status.now and status.answered and not view.hook:
+            bounds = bounds_of_now(status.asked, status.answered, status.now)
+            self.note_clock(status.broker, bounds, status.asked)
+        self._to_judge[status.broker] = None
+
+    def _judge_all(self) -> None:
+        self._to_judge |= dict.fromkeys(sorted(self.state.brokers.keys() | self.state.sources.keys()))
+
+
+def _is_off(bounds: Bounds, limit: int) -> int:
+    """1: the clock is ahead; -1: behind; 0: neither is sure."""
+    return (bounds[0] > limit) - (bounds[1] < -limit)

@@ -1,0 +1,46 @@
+"""How far a client had come with a queue when it lost it: what the next holder reads again is measured by that."""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.state import FormerHolder, HookQueueView
+from rebalance_model.observe.step import GroupStep
+
+_MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
+"""Causes of a regression that the holder itself made: what was committed before counts no more."""
+
+
+def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, said: bool = False) -> None:
+    """Keep how far the holder has come: it loses the queue, makes a new process queue, or its broker restarts.
+
+    A holder that has not pulled has consumed nothing: then what is known of the one before stands.
+
+    Args:
+        step: the step.
+        mq: the queue.
+        hook_view: what the hook saw of it.
+        said: the holder of an ordered queue has unlocked it: before that it commits what it has consumed.
+    """
+    if hook_view.holder is None:
+        return
+    sign = step.now if said else hook_view.last_sign
+    hook_view.lost_by, hook_view.lost_by_sign = hook_view.holder, sign
+    if hook_view.former is not None and hook_view.start_offset < 0:
+        return
+    rebalances.add_reread(step, mq)
+    commit, pulled, consumed = _highest_commit(hook_view), hook_view.pull_offset, -1
+    if said:
+        pulled = consumed = commit
+    elif pulled >= 0:
+        pulled = max(commit, pulled + step.policy.pull_batch_size)
+        began = hook_view.start_commit if hook_view.start_commit >= 0 else hook_view.start_offset
+        if commit >= began >= 0 and hook_view.commit_time > hook_view.holder_since > 0:
+            since = min(max(0, step.now - hook_view.commit_time), step.policy.persist_consumer_offset_interval)
+            consumed = commit + since * (commit - began) // (hook_view.commit_time - hook_view.holder_since)
+    hook_view.former = FormerHolder(hook_view.holder, commit, pulled, consumed, step.now, hook_view.channel)
+
+
+def _highest_commit(hook_view: HookQueueView) -> int:
+    """The highest offset committed by or for the holder, whatever a client that lost the queue commits below it."""
+    fallen = hook_view.regression
+    mark = fallen.mark if fallen is not None and fallen.cause not in _MEANT else -1
+    return max(hook_view.commit_offset, hook_view.commit_at_restart, mark)

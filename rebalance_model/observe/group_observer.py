@@ -1,0 +1,298 @@
+"""The observer of one consumer group: what was seen, and what is due, become conclusions.
+
+    observe(state, event, moment, policy) -> effects of what was seen
+    advance(state, moment, due, policy)   -> effects of what is due by then
+    deadline(state, policy)               -> when something will be due
+
+Total and deterministic: any valid event of the group, in any order, has a result, and the same log has the same one.
+Events come in the order of time, and there is one clock (`engine.timeline`).
+
+One collector is followed at a time; what another one says of the group is skipped, until the followed one is silent, or
+has said nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two collectors for safety do no harm. Hooks are
+all followed, each for its broker, beside the collector: see `corrections` for how they make one truth.
+"""
+
+from collections.abc import Callable, Collection
+
+from rebalance_model.observe import snapshots
+from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.events import (
+    Answer,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    Event,
+    GroupEvent,
+    HookEvent,
+    PollEvent,
+    PullMessage,
+    QueryConsumerOffset,
+    TelemetryLost,
+    UpdateConsumerOffset,
+    instance_of,
+    source_of,
+)
+from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.hooks import hook
+from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.polls.answers import fold_running_info
+from rebalance_model.observe.polls.connections import fold_connections
+from rebalance_model.observe.polls.offsets import fold_stats
+from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
+from rebalance_model.observe.polls.routes import fold_route
+from rebalance_model.observe.rules.judgement import judge, judge_all
+from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
+from rebalance_model.observe.step import GroupStep, Moment
+
+_OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
+"""Calls, by far the most, that change a queue alone, unless an incident or the group's order changes by them."""
+FOLLOW_INTERVALS = 3
+"""A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
+
+
+def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy: Policy) -> list[AnyEffect]:
+    """Fold one event of the group; one that was folded before, or of a collector not followed, changes nothing."""
+    news = _news(state, event, event.seq)
+    if news is None or (isinstance(event, Answer) and not _is_followed(state, event, moment.now, policy)):
+        return []
+    step = GroupStep(state, policy, moment)
+    state.last_seen = step.now
+    if state.next_snapshot == 0:
+        state.next_snapshot = _next_snapshot(state, step.now, policy)
+    if isinstance(event, Answer):
+        if news != "NEXT":
+            state.covered_since = step.now
+        if news == "GAP":
+            state.lost_at, step.group_to_judge = step.now, True
+        _fold_answer(step, event)
+    else:
+        step.group_touched = news != "NEXT" or not isinstance(event, _OF_ONE_QUEUE)
+        if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
+            _look_at_source(step, source_of(event))  # it is back, before its first tick
+        hook.fold_hook(step, event, news)
+    return _concluded(step)
+
+
+def skip(state: GroupState, event: GroupEvent) -> None:
+    """Leave out an event that came too late; what its source says next comes after a gap."""
+    name, start = _source_and_start(event)
+    last = state.sequences.get(name)
+    if last is None or not last.covers(start, event.seq):
+        state.sequences[name] = Sequence(start, event.seq, skipped=True)
+
+
+def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
+    """Note that a broker has started, as its hook says first: its members and locks are forgotten."""
+    view = state.views.get(event.broker)
+    news = _news(state, event, seq=0)
+    if news != "RESTART" or view is None or view.hook is None or view.hook.source != source_of(event):
+        return []
+    step = GroupStep(state, policy, moment)
+    hook.restart(step, event.broker, view, view.hook)
+    return _concluded(step)
+
+
+def on_polled_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
+    """Note that a broker has started, as polls say: where its hook lives it says so itself."""
+    view = state.views.get(event.broker)
+    step = GroupStep(state, policy, moment)
+    if view is None or state.collector != source_of(event) or step.live_hook(view) is not None:
+        return []
+    await_members(step, event.broker, view)
+    return _concluded(step)
+
+
+def on_source_silent(
+    state: GroupState, moment: Moment, policy: Policy, *, source: str, silence: Silence
+) -> list[AnyEffect]:
+    """Note that a source is silent, or late: what rests on it is not judged."""
+    state.silent[source] = silence
+    if source == state.collector:
+        state.rounds = Rounds()
+        for client in state.clients.values():
+            client.unanswered = 0
+        for view in state.views.values():
+            view.stats_asked = 0
+    return _concluded(_look_at_source(GroupStep(state, policy, moment), source))
+
+
+def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source: str) -> list[AnyEffect]:
+    """Note that a source which was silent is back; what did not come meanwhile proves nothing."""
+    if state.silent.pop(source, None) is None:
+        return []
+    _cover_from(state, moment.now, lambda one: one == source)
+    return _concluded(_look_at_source(GroupStep(state, policy, moment), source))
+
+
+def on_cluster_change(
+    state: GroupState, moment: Moment, policy: Policy, *, subjects: Collection[str]
+) -> list[AnyEffect]:
+    """Note that an incident of a broker, or of a collector, has opened, changed, cleared or ended.
+
+    Args:
+        state: the group.
+        moment: the moment.
+        policy: its thresholds.
+        subjects: the brokers and collectors.
+    """
+    brokers = [broker for broker in state.views if broker in subjects]
+    if not brokers and state.collector.partition("/")[2] not in subjects:
+        return []
+    step = GroupStep(state, policy, moment)
+    step.touched |= dict.fromkeys(mq for mq in state.queues if mq.broker in brokers)
+    if state.incidents:
+        step.group_to_judge = True
+        step.brokers_to_judge |= dict.fromkeys(brokers)
+    return _concluded(step)
+
+
+def stand(state: GroupState, now: int, stood: int) -> None:
+    """Note that no source has ticked for ``stood`` milliseconds until ``now``.
+
+    A broker that is stopped, or whose machine is, hears nobody for as long, and afterwards judges as if it had. So the
+    ages of what would have come begin again, and what was pending has waited for so much less.
+    """
+    _cover_from(state, now, lambda _: True)
+    for pending in state.pending.values():
+        if pending.frozen_at is None:
+            pending.since += stood
+    if state.next_check:
+        state.next_check = max(state.next_check, now)
+
+
+def note_loss(state: GroupState, moment: Moment, policy: Policy, *, event: TelemetryLost) -> list[AnyEffect]:
+    """Note what a source could not send; whether something of this group was in it, a jump of its seq tells.
+
+    Until then it may have been: no silence of a hook that rests on that time is a client's.
+    """
+    del moment, policy
+    source = source_of(event)
+    state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    for view in state.views.values():
+        if view.hook is not None and view.hook.source == source:
+            view.hook.covered_since = max(view.hook.covered_since, event.to_time)
+    return []
+
+
+def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list[AnyEffect]:
+    """Do what is due."""
+    step = GroupStep(state, policy, moment)
+    if 0 < state.next_check <= due:
+        state.next_check = 0
+        for broker, view in state.views.items():
+            if (live := step.live_hook(view)) is not None:  # of a silent one absence proves nothing
+                hook.scan(step, broker, view, live)
+        stop_waiting(step)
+        judge_all(step)
+    rebalances.give_up(step)
+    if state.next_snapshot <= due:
+        state.next_snapshot = _next_snapshot(state, step.now, policy)
+        snapshots.snapshot_all(step)
+    snapshots.snapshot_changes(step)
+    return step.effects
+
+
+def deadline(state: GroupState, policy: Policy) -> int | None:
+    """When something will be due next; None for a group without any event."""
+    due = state.next_snapshot
+    if due == 0:
+        return None
+    if 0 < state.next_check < due:
+        due = state.next_check
+    closes = rebalances.deadline(state, policy)
+    return due if closes is None else min(due, closes)
+
+
+def sources_of(state: GroupState) -> list[str]:
+    """The sources that tell of the group."""
+    found = [view.hook_source for view in state.views.values() if view.hook_source]
+    return [*found, state.collector] if state.collector else found
+
+
+def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
+    """Whether the group has no member, no incident and no event for group_memory."""
+    return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
+
+
+def _look_at_source(step: GroupStep, source: str) -> GroupStep:
+    """Have judged what rests on a source."""
+    step.group_to_judge = True
+    step.brokers_to_judge |= {broker: None for broker, view in step.state.views.items() if view.hook_source == source}
+    return step
+
+
+def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]) -> None:
+    """What sources say is complete from ``now`` on."""
+    for view in state.views.values():
+        if view.hook is not None and is_concerned(view.hook.source):
+            view.hook.covered_since = now
+    if is_concerned(state.collector):
+        state.covered_since = now
+
+
+def _concluded(step: GroupStep) -> list[AnyEffect]:
+    judge(step)
+    rebalances.settle(step)
+    snapshots.snapshot_changes(step)
+    return step.effects
+
+
+def _next_snapshot(state: GroupState, now: int, policy: Policy) -> int:
+    """The next of the group's moments, one in each interval, so that it does not depend on when a batch ran.
+
+    Each group has its own: a cluster's thousands would else tell their whole states in one batch, all others waiting.
+    """
+    interval = policy.snapshot_interval
+    own = int(stable_id(state.cluster, state.group), 16) % interval
+    return ((now - own) // interval + 1) * interval + own
+
+
+def _fold_answer(step: GroupStep, event: PollEvent) -> None:
+    if isinstance(event, ConsumerConnection):
+        fold_connections(step, event)
+    elif isinstance(event, ConsumerRunningInfo):
+        fold_running_info(step, event)
+    elif isinstance(event, ConsumeTimeSpan):
+        pass  # a quantity: nothing is judged by it
+    elif isinstance(event, ConsumeStats):
+        step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
+        step.group_to_judge = step.group_to_judge or not step.state.members
+    else:
+        fold_route(step, event)
+
+
+def _source_and_start(event: Event) -> tuple[str, int]:
+    instance, start = instance_of(event.source_id)
+    return f"{event.source}/{instance}", start
+
+
+def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
+    """Return how the event follows its source's last one of the group; None: it was folded before."""
+    name, start = _source_and_start(event)
+    last = state.sequences.get(name)
+    if last is not None and seq == last.seq + 1 and start == last.start and not last.skipped:
+        last.seq = seq  # by far the most
+        return "NEXT"
+    if last is not None and last.covers(start, seq):
+        return None
+    state.sequences[name] = Sequence(start, seq)
+    if last is None:
+        return "FIRST"
+    if start > last.start:
+        return "RESTART"
+    return "GAP" if last.skipped or seq > last.seq + 1 else "NEXT"
+
+
+def _is_followed(state: GroupState, event: PollEvent, now: int, policy: Policy) -> bool:
+    """Whether a collector's answer counts; another one is followed when the present one is silent."""
+    source = source_of(event)
+    left = state.collector in state.silent or now - state.polled_at > FOLLOW_INTERVALS * policy.poll_interval
+    if source != state.collector and state.collector and not left:
+        return False
+    if source != state.collector:
+        state.collector, state.covered_since, state.lost_at, state.rounds = source, now, 0, Rounds()
+    state.polled_at = now
+    return True

@@ -1,0 +1,104 @@
+"""Who a broker lists as members (GET_CONSUMER_CONNECTION_LIST): its view, or a check of the one its hook tells."""
+
+from collections import Counter
+from collections.abc import Collection
+
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
+from rebalance_model.observe.events import ConsumerConnection
+from rebalance_model.observe.group.membership import Before, expect_again, follow
+from rebalance_model.observe.group.subscriptions import subscription_table
+from rebalance_model.observe.polls import corrections
+from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView
+from rebalance_model.observe.step import GroupStep
+
+
+def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
+    """Take a broker's answer (GET_CONSUMER_CONNECTION_LIST): as its view, or to check the one that its hook tells."""
+    state = step.state
+    view = state.views.get(event.broker)
+    if view is not None and event.asked < view.asked:
+        return
+    if event.error is not None:
+        if view is not None:
+            _note_silence(step, view, event)
+        if view is not None and not view.failing:
+            before = Before(state, event.broker)
+            view.failing = True
+            expect_again(step, before)
+        return
+    polled = _group_info(event)
+    listed_before = (view.asked, view.info.channel_info_table.keys()) if view and not view.hook else (0, ())
+    if view is not None and view.unanswered:
+        if view.unanswered >= UNANSWERED_POLLS:
+            view.back_at = step.now
+        view.unanswered = 0
+        step.brokers_to_judge[event.broker] = None
+    if view is None or view.failing or polled != view.info:
+        _take_answer(step, event, polled, view)
+    else:
+        view.asked = event.asked
+    _note_doubles(step, state.views[event.broker], event, *listed_before)
+    _forget_strangers(step, event.asked)
+
+
+def _take_answer(
+    step: GroupStep, event: ConsumerConnection, polled: ConsumerGroupInfo, view: BrokerView | None
+) -> None:
+    state = step.state
+    before = Before(state, event.broker)
+    first_sight = not any(view.asked or view.hook for view in state.views.values())
+    if view is None:
+        view = state.views[event.broker] = BrokerView(polled, event.asked)
+    elif view.hook is not None and not corrections.is_gone(step, view.hook):
+        corrections.check(step, view, view.hook, polled, event.asked)
+    else:
+        corrections.take_over(step, view, polled)
+        listed = {info.client_id for info in polled.channel_info_table.values()}
+        view.expected_back_until = {c: until for c, until in view.expected_back_until.items() if c not in listed}
+    view.asked, view.failing = event.asked, False
+    follow(step, before, first_sight=first_sight)
+
+
+def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:
+    """Nothing came from the broker, or an error of its own: then it is there."""
+    if event.error is not None and event.error.is_silence:
+        view.unanswered_since = view.unanswered_since if view.unanswered else event.asked
+        view.unanswered += 1
+    else:
+        view.unanswered = 0
+    step.brokers_to_judge[event.broker] = None
+
+
+def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
+    return ConsumerGroupInfo(
+        channel_info_table={
+            c.channel: ClientChannelInfo(c.channel, c.client_id, c.language, c.version) for c in event.connections or ()
+        },
+        subscription_table=subscription_table(event.subscriptions),
+        consume_type=event.consume_type,
+        message_model=event.message_model,
+        consume_from_where=event.consume_from_where,
+    )
+
+
+def _note_doubles(
+    step: GroupStep, view: BrokerView, event: ConsumerConnection, asked_before: int, listed_before: Collection[str]
+) -> None:
+    """Note since when each client that stands on several channels has stood on each: a dead one is gone after 130 s."""
+    counts = Counter(c.client_id for c in event.connections or ())
+    doubled: dict[str, dict[str, int]] = {}
+    for c in event.connections or () if len(counts) < counts.total() else ():
+        if counts[c.client_id] > 1:
+            known = view.doubled.get(c.client_id, {})
+            first = asked_before if c.channel in listed_before and asked_before else event.asked
+            doubled.setdefault(c.client_id, {})[c.channel] = known.get(c.channel, first)
+    step.clients_to_judge |= dict.fromkeys((*view.doubled, *doubled))
+    view.doubled = doubled
+
+
+def _forget_strangers(step: GroupStep, asked: int) -> None:
+    """Who answered once, and is no member by what the broker has said since."""
+    state = step.state
+    for client_id, client in list(state.clients.items()):
+        if client_id not in state.members and client.asked < asked:
+            del state.clients[client_id]

@@ -1,0 +1,108 @@
+"""Check a broker's answer against the view of the group that its hook's events make.
+
+Events come in the order of time. So an answer that lacks a channel is right if the view had the last event of that
+channel before the question was asked: the channel was closed, or dropped by the broker's scan, of which there is no
+event. It is removed at once. Any other difference is unconfirmed at first: the answer may be older or younger than the
+last event. If the next answer shows the same difference, and no event of it came in between, the answer is right too: a
+heartbeat or a subscription was not reported. The view is corrected, and the group's next row lists the correction.
+
+While a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then the
+corrections list only the channels of clients that are gone, not all that the hook has missed meanwhile. Without that, a
+client that is killed while its broker has just come back, before the hook's first event, would leave without a trace.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
+from rebalance_model.observe.group.channels import name_channel
+from rebalance_model.observe.state import BrokerView, HookView
+from rebalance_model.observe.step import GroupStep
+
+TICKS_WITHIN = 2_000
+"""A hook ticks every second: one that has not for so long, milliseconds, is gone, or late."""
+IN_FLIGHT = 1_000
+"""A broker's call is reported at most so much later, milliseconds: an answer that was asked after that includes it."""
+
+
+class Difference(NamedTuple):
+    """One thing that an answer shows otherwise than the view."""
+
+    kind: Literal["CHANNEL_CLOSED", "CHANNEL_MISSED", "SUBSCRIPTION_GONE", "SUBSCRIPTION_MISSED"]
+    name: str
+    """The channel, or the topic."""
+    of: str
+    """The client, or the expression."""
+    since: int
+    """The stamp of what the view has: a later event makes it another difference."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} {self.of}".rstrip()
+
+
+def is_gone(step: GroupStep, hook: HookView) -> bool:
+    """Whether the hook is silent though its broker answers; so soon after a tick the broker may be about to die."""
+    silence = step.state.silent.get(hook.source)
+    return silence is not None and step.now - silence.since > TICKS_WITHIN
+
+
+def check(step: GroupStep, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo, asked: int) -> None:
+    """Compare the view with an answer, and correct what it shows for certain, or two answers in a row saw otherwise."""
+    for info in polled.channel_info_table.values():
+        name_channel(view, info.client_id, info.channel)
+    seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
+    for difference in seen:
+        closed = difference.kind == "CHANNEL_CLOSED" and difference.since < asked - IN_FLIGHT
+        if closed or f"{difference} {difference.since}" in hook.unconfirmed_differences:
+            _correct(view.info, polled, difference, step.now)
+            step.correct(str(difference))
+    hook.unconfirmed_differences = tuple(f"{difference} {difference.since}" for difference in seen)
+    if not view.info.channel_info_table:
+        view.info = ConsumerGroupInfo()
+
+
+def take_over(step: GroupStep, view: BrokerView, polled: ConsumerGroupInfo) -> None:
+    """Replace the view of a hook that is silent or late by an answer, and say which clients go by it."""
+    listed = set(polled.client_ids())
+    for channel, info in view.info.channel_info_table.items():
+        if view.hook is not None and info.client_id not in listed:
+            step.correct(str(Difference("CHANNEL_CLOSED", channel, info.client_id, info.last_update_timestamp)))
+    view.info, view.hook = polled, None  # when the hook reports again, its view begins again
+
+
+def _channels(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:
+    theirs = polled.channel_info_table
+    for channel, info in ours.channel_info_table.items():
+        if channel not in theirs or theirs[channel].client_id != info.client_id:
+            yield Difference("CHANNEL_CLOSED", channel, info.client_id, info.last_update_timestamp)
+    for channel, info in theirs.items():
+        if channel not in ours.channel_info_table:
+            yield Difference("CHANNEL_MISSED", channel, info.client_id, 0)
+
+
+def _subscriptions(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:
+    if not (ours.channel_info_table and polled.channel_info_table):
+        return  # without members there is no table to compare
+    for topic in sorted(ours.subscription_table.keys() - polled.subscription_table.keys()):
+        yield Difference("SUBSCRIPTION_GONE", topic, "", ours.last_update_timestamp)
+    for topic, one in polled.subscription_table.items():
+        known = ours.subscription_table.get(topic)
+        if known != one:
+            yield Difference("SUBSCRIPTION_MISSED", topic, one.sub_string, known.sub_version if known else 0)
+
+
+def _correct(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo, difference: Difference, now: int) -> None:
+    name = difference.name
+    if difference.kind == "CHANNEL_CLOSED":
+        del ours.channel_info_table[name]
+    elif difference.kind == "SUBSCRIPTION_GONE":
+        ours.subscription_table.pop(name, None)
+    elif difference.kind == "SUBSCRIPTION_MISSED":
+        ours.subscription_table[name] = polled.subscription_table[name]
+    else:
+        info = polled.channel_info_table[name]
+        ours.channel_info_table[name] = ClientChannelInfo(name, info.client_id, info.language, info.version, now)
+        if len(ours.channel_info_table) == 1:  # the first that is known: nobody else has said what the group wants
+            ours.subscription_table = dict(polled.subscription_table)
+            ours.consume_type, ours.message_model = polled.consume_type, polled.message_model
+            ours.consume_from_where = polled.consume_from_where

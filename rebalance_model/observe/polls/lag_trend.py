@@ -1,0 +1,67 @@
+"""How lag goes over a window of answers, and the usual pace to hold it against.
+
+No fixed number of messages says what much lag is: a queue is judged by itself. Its lag is rising since the answer after
+which it has been higher each time, and has not fallen; a lag that stands is not rising. How fast the queue is usually
+filled and consumed is measured over at least a whole window in which that was not so.
+"""
+
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import LagTrend, QueueState
+
+HOUR = 3_600_000
+STEPS = 4
+"""Lag that is growing reaches another height in each of so many parts of a window."""
+
+
+def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
+    """Take an answer of the broker, which stands in the queue already.
+
+    Args:
+        queue: the queue.
+        lag_before: its lag at the answer before.
+        lag: its lag now.
+        covered: whether nothing is missing between the two.
+        policy: the policy.
+    """
+    now, commit, broker, trend = queue.stats_at, queue.commit_offset, queue.broker_offset, queue.lag_trend
+    if lag is None or commit is None or broker is None:
+        return
+    if trend is None or not covered or lag_before is None:
+        usual = (trend.produced, trend.consumed) if trend is not None else (None, None)
+        queue.lag_trend = LagTrend(now, commit, broker, now, commit, broker, lag, now, *usual)
+    elif lag < lag_before or lag <= trend.rising_broker - trend.rising_commit:
+        _measure(trend, now, commit, broker, policy)
+        trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
+        trend.top, trend.top_at = lag, now
+    elif lag > trend.top:
+        if now - trend.top_at > policy.lag_growth_window // STEPS:  # it stood: this is another rise
+            trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
+        trend.top, trend.top_at = lag, now
+
+
+def is_growing(queue: QueueState, policy: Policy) -> bool:
+    """Whether lag has grown in a full window, to its end, and never fell in it."""
+    trend, window = queue.lag_trend, policy.lag_growth_window
+    if trend is None or queue.stats_at - trend.rising_since < window:
+        return False
+    return queue.stats_at - trend.top_at <= window // STEPS
+
+
+def of_late(queue: QueueState) -> tuple[int, int]:
+    """Messages an hour that were produced and consumed while lag has been rising."""
+    trend, now = queue.lag_trend, queue.stats_at
+    if trend is None or now <= trend.rising_since:
+        return 0, 0
+    hours = (now - trend.rising_since) / HOUR
+    produced, consumed = queue.broker_offset or 0, queue.commit_offset or 0
+    return round((produced - trend.rising_broker) / hours), round((consumed - trend.rising_commit) / hours)
+
+
+def _measure(trend: LagTrend, now: int, commit: int, broker: int, policy: Policy) -> None:
+    """Lag is not rising any more: the period that ends here says how it usually goes, unless it had risen for long."""
+    span = now - trend.at
+    had_risen = now - trend.rising_since > policy.lag_growth_window
+    if span >= policy.lag_growth_window > 0 and not had_risen:
+        trend.produced, trend.consumed = (broker - trend.broker) * HOUR // span, (commit - trend.commit) * HOUR // span
+    if span >= policy.lag_growth_window or had_risen:
+        trend.at, trend.commit, trend.broker = now, commit, broker

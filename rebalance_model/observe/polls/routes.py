@@ -1,0 +1,53 @@
+"""Which queues a topic has (TOPIC_ROUTE)."""
+
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.events import TopicRoute
+from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.state import GroupState, Route, Unowned
+from rebalance_model.observe.step import GroupStep
+
+
+def fold_route(step: GroupStep, event: TopicRoute) -> None:
+    """Take the topic's read queues; another set than before is a cause to rebalance."""
+    state = step.state
+    known = state.routes.get(event.topic)
+    if event.queues is None or (known is not None and event.asked < known.asked):
+        return
+    if known is not None and event.queues == known.queues:  # as the collector sends them: nothing to sort
+        known.asked = event.asked
+        return
+    queues = tuple(sorted(event.queues, key=queue_order))
+    state.routes[event.topic] = Route(queues, event.asked)
+    if known is None:
+        expect(step)
+    elif known.queues != queues:
+        state.routes[event.topic] = Route(queues, event.asked, known.queues, step.now)
+        step.group_to_judge = True
+        code, subject = _route_cause(state, event.topic, set(known.queues), set(queues))
+        rebalances.open_or_extend(step, code, subject, client_id=None)
+        expect(step)
+    _tell_of_route(step, queues, known)
+
+
+def _tell_of_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
+    """Say of each queue whether the route has it."""
+    for mq in known.queues if known is not None else ():
+        step.state.queues[mq].in_route = False
+    for mq in queues:
+        queue = step.queue(mq)
+        queue.in_route = True
+        if known is not None and queue.owner is None and mq not in known.queues:
+            queue.unowned = Unowned(step.now, "NEW", heir=queue.expected)
+
+
+def _route_cause(
+    state: GroupState, topic: str, former: set[MessageQueue], queues: set[MessageQueue]
+) -> tuple[str, str]:
+    """Whether the topic has other queues, or a broker is gone with all of its own, or is back with them."""
+    had, has = {mq.broker for mq in former}, {mq.broker for mq in queues}
+    if has < had and queues == {mq for mq in former if mq.broker in has}:
+        return "BROKER_LOST", ",".join(sorted(had - has))
+    if had < has and former == {mq for mq in queues if mq.broker in had} and queues <= state.queues.keys():
+        return "BROKER_BACK", ",".join(sorted(has - had))
+    return "ROUTE_CHANGED", topic

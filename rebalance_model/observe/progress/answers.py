@@ -1,0 +1,205 @@
+"""Quantities in answers: each answer becomes a row for every broker whose queues it has."""
+
+from collections.abc import Iterable
+from typing import Literal, TypedDict, TypeVar
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.events import (
+    Answer,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    OffsetInfo,
+    ProcessQueueInfo,
+    instance_of,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress.state import (
+    REPEATED_AFTER,
+    ClientProgress,
+    ClientQueue,
+    ProgressState,
+    Spacing,
+    behind_by,
+)
+
+_T = TypeVar("_T")
+
+
+class _Common(TypedDict):
+    """What the rows of an answer have in common."""
+
+    cluster: str
+    group: str
+    broker: str
+    time: int
+    asked: int | None
+    interval_ms: int
+    source: Literal["POLL"]
+    kind: str
+
+
+def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[QueueProgress]:
+    """Take a broker's offsets (GET_CONSUME_STATS)."""
+    if event.queues is None:
+        return []
+    interval, at = _interval(state, event, "", policy), _answered(event)
+    rows: list[QueueProgress] = []
+    for broker, queues in _by_broker((info.mq, info) for info in event.queues).items():
+        commits = [_commit(state, info) for info in queues]
+        lags = [behind_by(info.broker_offset, commit) for info, commit in zip(queues, commits, strict=True)]
+        pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
+        rows.append(
+            QueueProgress(
+                **_common(event, broker, at, interval),
+                topic=tuple(info.mq.topic for info in queues),
+                queue_id=tuple(info.mq.queue_id for info in queues),
+                broker_offset=tuple(info.broker_offset for info in queues),
+                commit_offset=tuple(commits),
+                pull_offset=tuple(pulls),
+                lag=tuple(lags),
+                in_flight=tuple(behind_by(pull, commit) for pull, commit in zip(pulls, commits, strict=True)),
+                ready=tuple(
+                    behind_by(info.broker_offset, pull) if commit is not None or pull else None
+                    for info, pull, commit in zip(queues, pulls, commits, strict=True)
+                ),
+                waiting_ms=tuple(_waiting_at_most(info, lag, at) for info, lag in zip(queues, lags, strict=True)),
+                waiting_is_at_most=tuple(bool(lag) for lag in lags),
+            )
+        )
+    return rows
+
+
+def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -> list[QueueProgress]:
+    """Take how long the next messages have waited (QUERY_CONSUME_TIME_SPAN)."""
+    if event.queues is None:
+        return []
+    interval, at = _interval(state, event, event.topic, policy), _answered(event)
+    return [
+        QueueProgress(
+            **_common(event, broker, at, interval),
+            topic=tuple(info.mq.topic for info in queues),
+            queue_id=tuple(info.mq.queue_id for info in queues),
+            waiting_ms=tuple(max(0, info.delay_time) for info in queues),
+        )
+        for broker, queues in _by_broker((info.mq, info) for info in event.queues).items()
+    ]
+
+
+def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Policy) -> list[QueueProgress]:
+    """Take a client's own state (GET_CONSUMER_RUNNING_INFO): queues of which it says something new, or all."""
+    if event.queues is None:
+        return []
+    interval, at = _interval(state, event, event.client_id, policy), _answered(event)
+    client = state.clients.setdefault(event.client_id, ClientProgress())
+    known, client.queues = client.queues, {}
+    repeats = at - client.repeated_at >= REPEATED_AFTER
+    newest = max((max(info.lock_time, info.pull_time, info.consume_time) for info in event.queues), default=0)
+    said: list[tuple[MessageQueue, ClientQueue]] = []
+    for info in event.queues:
+        if info.dropped:
+            continue
+        place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
+        before = known.get(place)
+        queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
+        if repeats or before is None or queue.says() != before.says():
+            said.append((info.mq, queue))
+    if repeats:
+        client.repeated_at = at
+    return [
+        QueueProgress(
+            **_common(event, broker, at, max(interval, REPEATED_AFTER)),
+            client_id=event.client_id,
+            topic=tuple(mq.topic for mq, _ in queues),
+            queue_id=tuple(mq.queue_id for mq, _ in queues),
+            cached_count=tuple(queue.cached_count for _, queue in queues),
+            lock_at=tuple(queue.lock_at or None for _, queue in queues),
+            pull_at=tuple(queue.pull_at or None for _, queue in queues),
+            consume_at=tuple(queue.consume_at or None for _, queue in queues),
+        )
+        for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in said).items()
+    ]
+
+
+def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
+    return {
+        "cluster": event.cluster,
+        "group": event.group,
+        "broker": broker,
+        "time": time,
+        "asked": event.asked or None,
+        "interval_ms": interval_ms,
+        "source": "POLL",
+        "kind": str(event.__struct_config__.tag),
+    }
+
+
+def _answered(event: Answer) -> int:
+    return event.answered or event.time
+
+
+def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> int:
+    """Note the answer; returns the shorter of the last two gaps between answers of its kind, milliseconds.
+
+    A longer one shows that a question was left out, not that they are asked less often.
+    """
+    name = f"{instance_of(event.source_id)[0]} {event.__struct_config__.tag} {event.broker} {of}".rstrip()
+    at, known = _answered(event), state.spacings.get(name)
+    gaps = known.gaps_ms if known is not None else ()
+    if known is not None and at > known.answered:
+        gaps = (*gaps, at - known.answered)[-2:]
+    state.spacings[name] = Spacing(at, gaps)
+    return min(gaps) if gaps else policy.of_group(event.group).poll_interval
+
+
+def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
+    """The queues of an answer by their brokers: a client's are of several."""
+    found: dict[str, list[_T]] = {}
+    for mq, queue in queues:
+        found.setdefault(mq.broker, []).append(queue)
+    return found
+
+
+def _commit(state: ProgressState, info: OffsetInfo) -> int | None:
+    """The commit that a broker answers; None where it answers 0 and none was ever seen."""
+    mq, offset = info.mq, info.consumer_offset
+    known = state.committed.setdefault(mq.broker, {}).setdefault(mq.topic, set())
+    if offset > 0:
+        known.add(mq.queue_id)
+    return offset if offset >= 0 and mq.queue_id in known else None
+
+
+def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:
+    """How long the next message has waited, at most: it is younger than the last one that was consumed."""
+    if lag is None:
+        return None
+    if lag == 0:
+        return 0
+    return max(0, at - info.last_time) if info.last_time > 0 else None
+
+
+def _client_queue(
+    info: ProcessQueueInfo, before: ClientQueue | None, client_behind_ms: int, *, ordered: bool | None
+) -> ClientQueue:
+    """What a client says of a queue, its stamps brought to the collector's time.
+
+    Args:
+        info: what it says.
+        before: what it said before.
+        client_behind_ms: what its stamps are at most behind the collector's time.
+        ordered: whether it locks its queues.
+    """
+    at = {
+        "lock_at": info.lock_time + client_behind_ms if ordered and info.locked else 0,
+        "pull_at": info.pull_time + client_behind_ms if info.pull_time else 0,
+        "consume_at": info.consume_time + client_behind_ms if info.consume_time else 0,
+    }
+    if before is not None:
+        if at["lock_at"] and before.lock_at and info.lock_time == before.lock_at_client:
+            at["lock_at"] = min(at["lock_at"], before.lock_at)
+        if before.pull_at and info.pull_time == before.pull_at_client:
+            at["pull_at"] = min(at["pull_at"], before.pull_at)
+        if before.consume_at and info.consume_time == before.consume_at_client:
+            at["consume_at"] = min(at["consume_at"], before.consume_at)
+    return ClientQueue(info.cached_count, info.commit_offset, info.lock_time, info.pull_time, info.consume_time, **at)

@@ -1,0 +1,132 @@
+"""Quantities that a broker's hook has seen: its calls make a row every `HOOK_ROW_EVERY`."""
+
+from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.events import GroupEvent, LockBatchMq, PullMessage, UpdateConsumerOffset
+from rebalance_model.observe.progress.state import (
+    REPEATED_AFTER,
+    HookProgress,
+    HookQueueProgress,
+    ProgressState,
+    behind_by,
+)
+
+HOOK_ROW_EVERY = 10_000
+"""A hook's calls make one row a broker and group in so many milliseconds; so long after the last ones, their row."""
+FORGOTTEN_AFTER = 900_000
+"""A hook's queue of which nothing came for so many milliseconds is said no more."""
+
+
+def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueueProgress]:
+    """Take a commit (UPDATE_CONSUMER_OFFSET) that the broker took."""
+    if event.code != 0 or event.offset < 0:
+        return []
+    queue = _hook_queue(state, event, event.topic, event.queue_id)
+    _note_commit(state, event, queue, event.topic, event.queue_id, event.offset)
+    _note_newest(queue, event.broker_offset, event.time)
+    return _hook_row(state, event)
+
+
+def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
+    """Take a second's pulls (PULL_MESSAGE), with the commit that the last one carried."""
+    queue = _hook_queue(state, event, event.topic, event.queue_id)
+    queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
+    if event.commit_offset >= 0 and event.last_time >= queue.commit_at:
+        _note_commit(state, event, queue, event.topic, event.queue_id, event.commit_offset)
+    _note_newest(queue, event.broker_offset, event.time)
+    return _hook_row(state, event)
+
+
+def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
+    """Take locks that the broker granted (LOCK_BATCH_MQ)."""
+    granted = [mq for mq in event.granted if mq.broker == event.broker] if event.code == 0 else []
+    for mq in granted:
+        _hook_queue(state, event, mq.topic, mq.queue_id).lock_at = event.time
+    return _hook_row(state, event) if granted else []
+
+
+def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
+    """Return the row of what a hook has seen since the broker's last row; nothing has followed, and a row is due."""
+    hook = state.hooks.get(broker)
+    if hook is None or not hook.unwritten:
+        return []
+    # A sum of pulls has the time of the second's end, as others have: the last row can be of the same millisecond.
+    return _row_of_hook(hook, cluster, group, broker, max(hook.seen_at, hook.written_at + 1))
+
+
+def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: int) -> HookQueueProgress:
+    """What the broker's hook saw of the queue, which is now seen."""
+    hook = state.hooks.setdefault(event.broker, HookProgress())
+    queue = hook.queues.get((topic, queue_id))
+    if queue is None:
+        queue = hook.queues[topic, queue_id] = HookQueueProgress()
+    queue.seen_at = max(queue.seen_at, event.time)
+    hook.seen_at = max(hook.seen_at, event.time)
+    hook.unwritten.add((topic, queue_id))
+    return queue
+
+
+def _note_commit(  # noqa: PLR0913, PLR0917  a queue has three names
+    state: ProgressState, event: GroupEvent, queue: HookQueueProgress, topic: str, queue_id: int, offset: int
+) -> None:
+    if offset != queue.commit_offset:
+        queue.commit_offset, queue.commit_at = offset, event.time
+        state.committed.setdefault(event.broker, {}).setdefault(topic, set()).add(queue_id)
+
+
+def _note_newest(queue: HookQueueProgress, broker_offset: int, time: int) -> None:
+    if broker_offset >= 0:
+        queue.broker_offset, queue.broker_offset_at = broker_offset, time
+
+
+def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
+    """What changed since the broker's last row, or all of it, if a row is due."""
+    hook = state.hooks[event.broker]
+    if event.time - hook.written_at < HOOK_ROW_EVERY:
+        return []
+    return _row_of_hook(hook, event.cluster, event.group, event.broker, event.time)
+
+
+def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now: int) -> list[QueueProgress]:
+    repeats = now - hook.repeated_at >= REPEATED_AFTER
+    if repeats:
+        hook.queues = {place: queue for place, queue in hook.queues.items() if now - queue.seen_at < FORGOTTEN_AFTER}
+    said = [(place, queue) for place, queue in hook.queues.items() if repeats or place in hook.unwritten]
+    hook.unwritten.clear()
+    since, hook.written_at = hook.written_at, now
+    if repeats:
+        hook.repeated_at = now
+    lags = [_hook_lag(queue, since) for _, queue in said]
+    return [
+        QueueProgress(
+            cluster=cluster,
+            group=group,
+            broker=broker,
+            time=now,
+            asked=None,
+            interval_ms=REPEATED_AFTER,
+            source="HOOK",
+            kind="HOOK",
+            topic=tuple(topic for (topic, _), _ in said),
+            queue_id=tuple(queue_id for (_, queue_id), _ in said),
+            broker_offset=tuple(_known(queue.broker_offset) for _, queue in said),
+            commit_offset=tuple(_known(queue.commit_offset) for _, queue in said),
+            pull_offset=tuple(_known(queue.pull_offset) for _, queue in said),
+            lag=tuple(lag for lag, _ in lags),
+            lag_is_at_least=tuple(at_least for _, at_least in lags),
+            commit_at=tuple(queue.commit_at or None for _, queue in said),
+            lock_at=tuple(queue.lock_at or None for _, queue in said),
+            pull_at=tuple(queue.pull_at or None for _, queue in said),
+        )
+    ]
+
+
+def _hook_lag(queue: HookQueueProgress, since: int) -> tuple[int | None, bool]:
+    """The lag that a hook saw, and whether it is at least so much: it has not seen the newest offset since then."""
+    commit = _known(queue.commit_offset)
+    if queue.broker_offset >= 0 and queue.broker_offset_at > since:
+        return behind_by(queue.broker_offset, commit), False
+    return behind_by(_known(max(queue.broker_offset, queue.pull_offset)), commit), True
+
+
+def _known(offset: int) -> int | None:
+    return offset if offset >= 0 else None

@@ -1,0 +1,145 @@
+"""The rows of all groups of a shard, and the states that they are made of."""
+
+from itertools import takewhile
+from typing import TypeAlias
+
+from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.events import (
+    Answer,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    GroupEvent,
+    LockBatchMq,
+    PullMessage,
+    UpdateConsumerOffset,
+    instance_of,
+)
+from rebalance_model.observe.group_store import GroupStore
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress.answers import on_running_info, on_stats, on_time_span
+from rebalance_model.observe.progress.hooks import (
+    HOOK_ROW_EVERY,
+    on_commit,
+    on_locks,
+    on_pull,
+    rest_of_hook,
+)
+from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
+from rebalance_model.observe.state import Sequence
+
+KEY = "progress {}"
+"""The key of a group's progress in the store of the groups, whose own keys hold no space."""
+Unwritten: TypeAlias = dict[tuple[str, str, str], int]
+"""By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
+_KINDS = frozenset({PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq})
+"""The events that say quantities."""
+
+
+class ProgressLog:
+    """Writes the rows of all groups of a shard, and keeps their states in the store of the groups."""
+
+    def __init__(self, store: GroupStore, policy: Policy, unwritten: Unwritten) -> None:
+        """Go on.
+
+        Args:
+            store: where the states are kept.
+            policy: for the poll intervals.
+            unwritten: what the shard keeps of hooks' rows that are to come; changed in place.
+        """
+        self._store = store
+        self._policy = policy
+        self._unwritten = unwritten
+        self._states: dict[str, ProgressState] = {}
+
+    def observe(self, event: GroupEvent, now: int) -> list[QueueProgress]:
+        """Take an event when it arrives.
+
+        Args:
+            event: any event of a group.
+            now: the highest tick so far.
+
+        Returns:
+            The rows that it leads to.
+        """
+        if type(event) not in _KINDS:
+            return []
+        state = self._state(event.cluster, event.group)
+        rows = observe(state, event, self._policy)
+        if not isinstance(event, Answer) and (hook := state.hooks.get(event.broker)) is not None:
+            if hook.unwritten:
+                self._unwritten.setdefault((event.cluster, event.group, event.broker), now)
+            else:
+                self._unwritten.pop((event.cluster, event.group, event.broker), None)
+        return rows
+
+    def tick(self, now: int) -> list[QueueProgress]:
+        """Write what hooks saw last, where nothing has followed for `HOOK_ROW_EVERY`.
+
+        Args:
+            now: the highest tick so far; `INT64_MAX`: nothing will follow.
+        """
+        due = list(takewhile(lambda one: now - one[1] >= HOOK_ROW_EVERY, self._unwritten.items()))
+        rows: list[QueueProgress] = []
+        for (cluster, group, broker), _ in due:
+            del self._unwritten[cluster, group, broker]
+            rows += rest_of_hook(self._state(cluster, group), cluster, group, broker)
+        return rows
+
+    def _state(self, cluster: str, group: str) -> ProgressState:
+        key = KEY.format(f"{cluster}/{group}")
+        state = self._states.get(key)
+        if state is None:
+            blob = self._store.get(key)
+            state = self._states[key] = decode_progress(blob) if blob is not None else ProgressState()
+        return state
+
+    def forget(self, cluster: str, group: str) -> None:
+        """Drop what is kept of a group that is forgotten."""
+        key = KEY.format(f"{cluster}/{group}")
+        for name in [name for name in self._unwritten if name[:2] == (cluster, group)]:
+            del self._unwritten[name]
+        self._states.pop(key, None)
+        self._store.remove(key)
+
+    def flush(self) -> None:
+        """Write the touched states to the store."""
+        for key, state in self._states.items():
+            self._store.put(key, encode_progress(state))
+        self._states.clear()
+
+
+def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[QueueProgress]:
+    """Take one event of the group.
+
+    Args:
+        state: what is kept of the group; changed in place.
+        event: an event of the group that says quantities, in the order of the log.
+        policy: its poll interval counts until two answers of a kind have shown theirs.
+
+    Returns:
+        The rows that it leads to: one for each broker in the event, none for an error.
+    """
+    instance, start = instance_of(event.source_id)
+    known = state.sequences.get(instance)
+    if known is not None and known.covers(start, event.seq):
+        return []
+    state.sequences[instance] = Sequence(start, event.seq)
+    hook = state.hooks.get(event.broker) if not isinstance(event, Answer) else None
+    rows: list[QueueProgress] = []
+    if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
+        rows = rest_of_hook(state, event.cluster, event.group, event.broker)  # what it saw last before a silence
+    match event:
+        case PullMessage():
+            rows += on_pull(state, event)
+        case UpdateConsumerOffset():
+            rows += on_commit(state, event)
+        case LockBatchMq():
+            rows += on_locks(state, event)
+        case ConsumeStats():
+            rows = on_stats(state, event, policy)
+        case ConsumerRunningInfo():
+            rows = on_running_info(state, event, policy)
+        case ConsumeTimeSpan():
+            rows = on_time_span(state, event, policy)
+    return rows

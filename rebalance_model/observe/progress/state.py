@@ -1,0 +1,108 @@
+"""What is kept of a group's quantities between two events."""
+
+import msgspec
+
+from rebalance_model.observe.state import Sequence
+
+REPEATED_AFTER = 60_000
+"""What is said only when it changes is said again after so many milliseconds: the interval of such a row."""
+
+
+class Spacing(msgspec.Struct, array_like=True):
+    """When the last answer of one kind came, and how long each of the last two came after the one before it."""
+
+    answered: int
+    gaps_ms: tuple[int, ...] = ()
+
+
+class ClientQueue(msgspec.Struct, array_like=True):
+    """What a client last said of one queue; ``*_at`` are the latest times that its stamps can mean."""
+
+    cached_count: int
+    commit_offset: int
+    lock_at_client: int
+    pull_at_client: int
+    consume_at_client: int
+    lock_at: int
+    pull_at: int
+    consume_at: int
+
+    def says(self) -> tuple[int, ...]:
+        """What the client itself said: when that changes, there is something new."""
+        return (
+            self.cached_count,
+            self.commit_offset,
+            self.lock_at_client,
+            self.pull_at_client,
+            self.consume_at_client,
+        )
+
+
+class ClientProgress(msgspec.Struct, array_like=True):
+    """What a client last said of its queues, and when all of it was last written."""
+
+    repeated_at: int = 0
+    queues: dict[tuple[str, str, int], ClientQueue] = {}
+    """By broker, topic and queue id."""
+
+
+class HookQueueProgress(msgspec.Struct, array_like=True):
+    """What a hook saw of one queue; -1 and 0: nothing yet."""
+
+    seen_at: int = 0
+    commit_offset: int = -1
+    commit_at: int = 0
+    """When the commit last changed."""
+    pull_offset: int = -1
+    pull_at: int = 0
+    lock_at: int = 0
+    """When the broker last granted its lock."""
+    broker_offset: int = -1
+    broker_offset_at: int = 0
+
+
+class HookProgress(msgspec.Struct, array_like=True):
+    """What a broker's hook saw of its queues, and when it was last written."""
+
+    written_at: int = 0
+    repeated_at: int = 0
+    queues: dict[tuple[str, int], HookQueueProgress] = {}
+    """By topic and queue id."""
+    seen_at: int = 0
+    """When it last saw any of them."""
+    unwritten: set[tuple[str, int]] = set()
+    """Those that it has seen since its last row."""
+
+
+class ProgressState(msgspec.Struct):
+    """What is kept of one group between answers."""
+
+    version: int = 1
+    sequences: dict[str, Sequence] = {}
+    """How far each source was read, by its instance: a second copy of an event makes no second row."""
+    spacings: dict[str, Spacing] = {}
+    """By source instance, kind, broker and client or topic."""
+    committed: dict[str, dict[str, set[int]]] = {}
+    """Queues that have ever had a commit, by broker and topic: of these an offset 0 is a commit."""
+    clients: dict[str, ClientProgress] = {}
+    hooks: dict[str, HookProgress] = {}
+    """By broker."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(ProgressState)
+
+
+def encode_progress(state: ProgressState) -> bytes:
+    """Return the state as MessagePack."""
+    return _ENCODER.encode(state)
+
+
+def decode_progress(blob: bytes) -> ProgressState:
+    """Return the state from its MessagePack."""
+    return _DECODER.decode(blob)
+
+
+def behind_by(ahead: int | None, behind: int | None) -> int | None:
+    """Return how many messages lie between two offsets; None where one of them is not known."""
+    return max(0, ahead - behind) if ahead is not None and behind is not None else None

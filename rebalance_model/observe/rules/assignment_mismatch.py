@@ -1,0 +1,76 @@
+"""ASSIGNMENT_MISMATCH: a queue stays with a member that, by the strategy, should not have it.
+
+Judged by an answer of the owner to a question from later than 60 s after the last change of anything: by then every
+client has rebalanced three times. Where brokers name different members each client works from one of the lists, and
+nothing can be expected (CID_VIEW_SPLIT tells that); a strategy that was only inferred is given up instead. Clients that
+pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no strategy that is known.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By owner and expected owner."""
+    state = step.state
+    queue = state.queues[mq]
+    if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
+        return CLEAR
+    if state.strategy_basis == "INFERRED" or not is_divided(state):
+        return CLEAR
+    owner = state.clients[queue.owner]
+    settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after
+    if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
+        return None
+    return Holds("warning", client_id=queue.owner)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Who has it, who should, and by what strategy."""
+    state = step.state
+    queue = state.queues[mq]
+    return {
+        "owner": queue.owner,
+        "expected_owner": queue.expected,
+        "strategy": state.strategy,
+        "strategy_basis": state.strategy_basis,
+        "settled_ms": step.now - max(state.expected_at, state.owner_changed_at),
+        "limit_ms": step.policy.assignment_settled_after,
+    }
+
+
+def _lists_differ(state: GroupState) -> bool:
+    """A broker that names nobody is not asked again by its clients: they stay as they are."""
+    lists = {tuple(ids) for view in state.views.values() if not view.failing and (ids := view.info.client_ids())}
+    return len(lists) > 1
+
+
+RULE = QueueRule(
+    "ASSIGNMENT_MISMATCH",
+    judge,
+    evidence,
+    units={
+        "owner": "text",
+        "expected_owner": "text",
+        "strategy": "text",
+        "strategy_basis": "text",
+        "settled_ms": "ms",
+        "limit_ms": "ms",
+    },
+    needs=("POLLS", "OWNERS"),
+    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    advice={
+        "": Advice(
+            what=(
+                "The queue stays with a member that should not have it, by the strategy on the members that the "
+                "broker names."
+            ),
+            first_step=(
+                "Look for `rebalanced result changed` in the owner's log: it works from other members or other queues."
+            ),
+        ),
+    },
+)

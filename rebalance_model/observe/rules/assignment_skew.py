@@ -1,0 +1,58 @@
+"""ASSIGNMENT_SKEW: one member has far more queues than the others."""
+
+from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.step import GroupStep
+
+FACTOR, MORE = 2, 2
+"""Strategies deal out each topic by itself, and the first clients get every remainder: so much is usual."""
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """Judge by the largest share against the mean."""
+    state = step.state
+    if not state.rounds.known_at or not is_divided(state):
+        return None  # a member that has not answered may have what nobody is known to have
+    who, most = _most(state)
+    members, queues = len(state.members), sum(state.shares.values())
+    if most * members <= FACTOR * queues or (most - MORE) * members <= queues:
+        return CLEAR
+    if any(view.info.client_ids().count(who) > 1 for view in state.views.values()):
+        return None  # two processes by one id, and its share is theirs together
+    return Holds("info", client_id=who)
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """Return the largest share, all queues that members have, and the strategy."""
+    who, most = _most(step.state)
+    return {
+        "client": who,
+        "queues": most,
+        "all_queues": sum(step.state.shares.values()),
+        "members": len(step.state.members),
+        "strategy": step.state.strategy,
+    }
+
+
+def _most(state: GroupState) -> tuple[str, int]:
+    return max(state.shares.items(), key=lambda share: (share[1], share[0]), default=("", 0))
+
+
+RULE = GroupRule(
+    "ASSIGNMENT_SKEW",
+    judge,
+    evidence,
+    units={"client": "text", "queues": "count", "all_queues": "count", "members": "count", "strategy": "text"},
+    needs=("POLLS", "OWNERS"),
+    open_after=lambda policy: policy.assignment_settled_after,
+    advice={
+        "": Advice(
+            what="One member has more than twice as many queues as the members have on average.",
+            first_step=(
+                "See the strategy: AVG gives every topic's remainder to the first client ids, and a hash ring is "
+                "uneven."
+            ),
+        ),
+    },
+)

@@ -1,0 +1,82 @@
+"""BROKER_UNREACHABLE: a broker answers no question of any collector; what rests on it is explained by that.
+
+About the cluster, from broadcasts alone (BROKER_STATUS). Two questions in a row without even an error of the broker's
+own; one is enough where its hook's ticks have stopped, too. It holds when no collector that keeps up reaches the
+broker, and is over with the first answer. Not known while no collector keeps up.
+"""
+
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
+from rebalance_model.observe.state import UNANSWERED_POLLS, ClusterBroker, ClusterState, Reach
+from rebalance_model.observe.step import ClusterStep
+
+
+def judge(step: ClusterStep, broker: str) -> Verdict:
+    """By the questions in vain."""
+    view = step.state.brokers.get(broker)
+    if view is None or not view.reached_by:
+        return CLEAR
+    reaches = _reaches(step.state, view)
+    if not reaches:
+        return None
+    if any(not reach.unanswered for reach in reaches):
+        return CLEAR
+    stopped_at = hook_stopped_at(step.state, view)
+    decided = [_decided_at(reach, stopped_at) for reach in reaches]
+    if None in decided:
+        return None
+    stamp = max(at for at in decided if at is not None)
+    return Holds("critical", "" if stopped_at is None else "HOOK_SILENT", stamp=stamp)
+
+
+def evidence(step: ClusterStep, broker: str) -> Evidence:
+    """For how long."""
+    view = step.state.brokers.get(broker)
+    if view is None:
+        return {}
+    reaches = [reach for reach in _reaches(step.state, view) if reach.unanswered]
+    return {
+        "unanswered": max((reach.unanswered for reach in reaches), default=0),
+        "limit": UNANSWERED_POLLS,
+        "silent_ms": step.now - min(reach.asked_in_vain for reach in reaches) if reaches else 0,
+        "hook_silent": hook_stopped_at(step.state, view) is not None if view.hook else None,
+    }
+
+
+def hook_stopped_at(state: ClusterState, view: ClusterBroker) -> int | None:
+    """When the ticks of the broker's hook stopped, as far as that is known; None: they go on, or it has no hook."""
+    if view.hook in state.silent:
+        return state.silent[view.hook].since
+    return state.ended.get(view.hook)
+
+
+def _reaches(state: ClusterState, view: ClusterBroker) -> list[Reach]:
+    """What the collectors that keep up know of the broker."""
+    return [reach for collector, reach in view.reached_by.items() if state.keeps_up(collector)]
+
+
+def _decided_at(reach: Reach, hook_stopped_at: int | None) -> int | None:
+    """When it showed that a collector does not reach the broker; None: it has not."""
+    both = max(reach.first_at, hook_stopped_at) if hook_stopped_at is not None else None
+    second = reach.second_at if reach.unanswered >= UNANSWERED_POLLS else None
+    return min((at for at in (both, second) if at is not None), default=None)
+
+
+RULE = ClusterRule(
+    "BROKER_UNREACHABLE",
+    judge,
+    evidence,
+    units={"unanswered": "count", "limit": "count", "silent_ms": "ms", "hook_silent": "flag"},
+    sub_causes=("", "HOOK_SILENT"),
+    needs=("POLLS",),
+    clear_after=lambda policy: policy.clear_after,
+    advice={
+        "": Advice(
+            what="The broker is unreachable; its queues are not consumed and their state is unknown.",
+            first_step="Check that the process is running, and that the collector's host reaches its port.",
+        ),
+        "HOOK_SILENT": Advice(
+            what="The broker is unreachable and its hook stopped reporting: it is most likely down.",
+            first_step="Check that the process is running; its queues are consumed again when it is back.",
+        ),
+    },
+)

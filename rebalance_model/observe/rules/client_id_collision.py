@@ -1,0 +1,59 @@
+"""CLIENT_ID_COLLISION: two processes share one client id.
+
+RocketMQ takes them for one member on two connections: each works out the same share, some queues have two consumers
+and others none. Hook: heartbeats of the id alternate between two channels (`heartbeats`). Poll: a broker lists two of
+its channels for longer than it keeps a dead one.
+"""
+
+from rebalance_model.observe.hooks.heartbeats import returning
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, client_id: str) -> Verdict:
+    """By the channels that are alive at once."""
+    if client_id not in step.state.members:
+        return CLEAR
+    return Holds("critical", client_id=client_id) if len(_channels(step, client_id)) > 1 else CLEAR
+
+
+def evidence(step: GroupStep, client_id: str) -> Evidence:
+    """The channels: address and port of each process."""
+    channels = _channels(step, client_id)
+    return {"channels": ", ".join(channels), "count": len(channels)}
+
+
+def _channels(step: GroupStep, client_id: str) -> list[str]:
+    for view in step.state.views.values():
+        hook = step.live_hook(view)
+        heard = hook.heartbeats.get(client_id) if hook is not None else None
+        if hook is not None and heard is not None and len(heard.channels) > 1:
+            found = returning(heard, step.now, step.policy)
+            if len(found) > 1:
+                limit = 2 * step.policy.heartbeat_broker_interval
+                step.schedule_check(min(heard.channels[c].last for c in found) + limit + 1)
+                return found
+        listed = view.doubled.get(client_id, {})
+        found = sorted(c for c, since in listed.items() if view.asked - since > step.policy.channel_expired_after)
+        if len(found) > 1:
+            return found
+    return []
+
+
+RULE = ClientRule(
+    "CLIENT_ID_COLLISION",
+    judge,
+    evidence,
+    units={"channels": "text", "count": "count"},
+    advice={
+        "": Advice(
+            what=(
+                "Two processes share this client id: both take the same share of the queues, and others go without "
+                "owner."
+            ),
+            first_step=(
+                "Give each process an instanceName of its own (in containers, host network and pid 1 make them equal)."
+            ),
+        ),
+    },
+)

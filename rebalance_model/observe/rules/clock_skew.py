@@ -1,0 +1,135 @@
+"""CLOCK_SKEW: a client's clock, or a broker's, is off the collector's.
+
+A broker's clock is measured (`engine.clocks`), and then it is about the cluster. Where no broadcast measures it, and of
+a client, stamps in answers to one group show it (`polls.clock_skew`).
+
+What it costs a client: the broker keeps its older subscription, where it is slow. What it costs a broker: messages are
+kept for too long or too short, and delayed ones come at the wrong time. The stamps of either mislead whoever reads them
+beside another's.
+"""
+
+from collections.abc import Mapping
+
+from rebalance_model.observe.clock_bounds import Bounds
+from rebalance_model.observe.rules.rule import (
+    CLEAR,
+    Advice,
+    BrokerRule,
+    ClientRule,
+    ClusterRule,
+    Evidence,
+    Holds,
+    Unit,
+    Verdict,
+)
+from rebalance_model.observe.step import ClusterStep, GroupStep, Step
+
+CODE = "CLOCK_SKEW"
+_UNITS: Mapping[str, Unit] = {"ahead_ms_min": "ms", "ahead_ms_max": "ms", "limit_ms": "ms"}
+
+
+def judge(step: GroupStep, client_id: str) -> Verdict:
+    """By the bounds that its answers have given."""
+    client = step.state.clients.get(client_id)
+    return _judge(step, client.skew, client_id=client_id) if client is not None else CLEAR
+
+
+def judge_broker(step: GroupStep, broker: str) -> Verdict:
+    """By the bounds that its answers to the group have given, unless it is measured."""
+    view, measured = step.state.views.get(broker), step.cluster.brokers.get(broker)
+    if view is None or (measured is not None and measured.skew is not None):
+        return CLEAR
+    return _judge(step, view.skew, whose="BROKER_")
+
+
+def judge_broker_clock(step: ClusterStep, broker: str) -> Verdict:
+    """By the bounds that were measured."""
+    view = step.state.brokers.get(broker)
+    return _judge(step, view.skew, whose="BROKER_", stamp=view.skew_since) if view is not None else CLEAR
+
+
+def _judge(
+    step: Step, skew: Bounds | None, *, client_id: str | None = None, whose: str = "", stamp: int | None = None
+) -> Verdict:
+    if skew is None:
+        return None
+    (low, high), limit = skew, step.policy.clock_skew
+    if low > limit:
+        return Holds("info", f"{whose}AHEAD", client_id, stamp=stamp)
+    if high < -limit:
+        return Holds("info", f"{whose}BEHIND", client_id, stamp=stamp)
+    return CLEAR if -limit <= low and high <= limit else None
+
+
+def evidence(step: GroupStep, client_id: str) -> Evidence:
+    """The bounds."""
+    client = step.state.clients.get(client_id)
+    return _evidence(step, client.skew if client is not None else None)
+
+
+def broker_evidence(step: GroupStep, broker: str) -> Evidence:
+    """The bounds."""
+    view = step.state.views.get(broker)
+    return _evidence(step, view.skew if view is not None else None)
+
+
+def clock_evidence(step: ClusterStep, broker: str) -> Evidence:
+    """The bounds."""
+    view = step.state.brokers.get(broker)
+    return _evidence(step, view.skew if view is not None else None)
+
+
+def _evidence(step: Step, skew: Bounds | None) -> Evidence:
+    low, high = skew if skew is not None else (None, None)
+    return {"ahead_ms_min": low, "ahead_ms_max": high, "limit_ms": step.policy.clock_skew}
+
+
+_BROKER_ADVICE = {
+    "BROKER_AHEAD": Advice(
+        what="The broker's clock is ahead of the collector's: messages expire early, and delayed ones come early.",
+        first_step="Check NTP on the broker's host.",
+    ),
+    "BROKER_BEHIND": Advice(
+        what="The broker's clock is behind the collector's: delayed messages come late, and its stamps mislead.",
+        first_step="Check NTP on the broker's host.",
+    ),
+}
+RULE = ClientRule(
+    CODE,
+    judge,
+    evidence,
+    units=_UNITS,
+    sub_causes=("AHEAD", "BEHIND"),
+    needs=("POLLS",),
+    open_after=lambda policy: policy.clock_skew_after,
+    advice={
+        "AHEAD": Advice(
+            what="The client's clock is ahead of the collector's: its stamps can't be read beside others'.",
+            first_step="Check NTP on the client's host.",
+        ),
+        "BEHIND": Advice(
+            what="The client's clock is behind the collector's: the broker takes its new subscription for an old one.",
+            first_step="Check NTP on the client's host, then restart the client.",
+        ),
+    },
+)
+OF_BROKER = BrokerRule(
+    CODE,
+    judge_broker,
+    broker_evidence,
+    units=_UNITS,
+    sub_causes=("BROKER_AHEAD", "BROKER_BEHIND"),
+    needs=("POLLS",),
+    open_after=lambda policy: policy.clock_skew_after,
+    advice=_BROKER_ADVICE,
+)
+OF_BROKER_CLOCK = ClusterRule(
+    CODE,
+    judge_broker_clock,
+    clock_evidence,
+    units=_UNITS,
+    sub_causes=("BROKER_AHEAD", "BROKER_BEHIND"),
+    needs=("POLLS",),
+    open_after=lambda policy: policy.clock_skew_after,
+    advice=_BROKER_ADVICE,
+)

@@ -1,0 +1,60 @@
+"""CONSUMER_IDLE: a group has more members than queues, and some have nothing to do."""
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.group.expectation import group_info, is_divided
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.step import GroupStep
+
+NAMED = 10
+"""So many idle members are named in the evidence."""
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """Judge by the number of queues; not known while the route of a topic is not."""
+    state = step.state
+    queues = _queues(state)
+    if queues is None:
+        return None
+    if not 0 < queues < len(state.members) or not is_divided(state):
+        return CLEAR
+    return Holds("info")
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """Return how many members and queues there are, and the first members without a queue."""
+    idle = [member for member in step.state.members if member not in step.state.shares]
+    return {
+        "members": len(step.state.members),
+        "queues": _queues(step.state),
+        "idle": len(idle),
+        "who": ", ".join(idle[:NAMED]),
+    }
+
+
+def _queues(state: GroupState) -> int | None:
+    """Return how many queues the group's topics have; None as long as the route of one is not known."""
+    info, queues = group_info(state), 0
+    for topic in info.subscription_table if info is not None else ():
+        if topic.startswith(RETRY_TOPIC_PREFIX):
+            continue
+        if (route := state.routes.get(topic)) is None:
+            return None
+        queues += len(route.queues)
+    return queues
+
+
+RULE = GroupRule(
+    "CONSUMER_IDLE",
+    judge,
+    evidence,
+    units={"members": "count", "queues": "count", "idle": "count", "who": "text"},
+    needs=("POLLS", "OWNERS"),
+    open_after=lambda policy: policy.assignment_settled_after,
+    advice={
+        "": Advice(
+            what="There are more members than queues: some have nothing to consume.",
+            first_step="Add queues to the topic, or run fewer members; as a standby it is harmless.",
+        ),
+    },
+)

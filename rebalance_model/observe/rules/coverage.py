@@ -1,0 +1,87 @@
+"""What telemetry there is to judge a group by, and which rules are silent for want of theirs."""
+
+from functools import lru_cache
+
+import msgspec
+
+from rebalance_model.observe.group.expectation import division, is_consumed_unlisted
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules.registry import codes_needing
+from rebalance_model.observe.rules.rule import Need
+from rebalance_model.observe.state import GroupState
+
+_MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
+    "BROADCAST": ("OWNERS", "OFFSETS_OF_BROKER"),
+    "POPPED": ("OWNERS", "PULLS"),
+    "ACTIVE": ("OWNERS",),
+    "PROXIED": ("OWNERS", "LISTS", "ANSWERS"),
+    "UNLISTED": ("OWNERS", "LISTS", "MEMBERS", "ANSWERS"),
+}
+"""What a group has not, by how its members share the queues (`Coverage.sharing`)."""
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """The sources of a group, as they are in JSON beside its health."""
+
+    brokers: int
+    hooks: int
+    """Of how many of them a hook tells, and ticks."""
+    polls: bool
+    """Whether a collector is followed, and ticks."""
+    brokers_answering: int
+    members: int
+    members_answering: int
+    offsets: bool
+    """Whether GET_CONSUME_STATS is answered."""
+    silent_rules: tuple[str, ...] = ()
+    """They say nothing, for want of a source or because they do not apply; not that all is well."""
+    sharing: str = ""
+    """How members share the queues, see `expectation.division`; UNLISTED: commits advance and no member is listed (its
+    clients are behind a proxy in CLUSTER mode); empty: not known."""
+
+
+def hooks_of(state: GroupState) -> int:
+    """How many brokers have a hook that ticks."""
+    return sum(view.hook is not None and view.hook_source not in state.silent for view in state.views.values())
+
+
+def coverage(state: GroupState, policy: Policy) -> str:
+    """Return the sources of a group, and which rules are silent, as JSON."""
+    polls = state.is_polled
+    clients = [state.clients.get(m) for m in state.members]
+    return _encoded(
+        len(state.views),
+        hooks_of(state),
+        polls,
+        sum(not view.failing for view in state.views.values()) if polls else 0,
+        len(clients),
+        sum(c is not None and c.answered > 0 and not c.unanswered for c in clients) if polls else 0,
+        polls and any(queue.commit_offset is not None for queue in state.queues.values()),
+        "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked for at every event
+    brokers: int,
+    hooks: int,
+    polls: bool,  # noqa: FBT001  in the order of the fields
+    answering: int,
+    members: int,
+    heard: int,
+    offsets: bool,  # noqa: FBT001  in the order of the fields
+    sharing: str,
+) -> str:
+    missing = list(_MISSING_BY_SHARING.get(sharing, ()))
+    if not polls:
+        missing.append("POLLS")
+    if not offsets:
+        missing.append("OFFSETS")
+    if not hooks:
+        missing.append("HOOKS")
+    if not (hooks or offsets):
+        missing.append("COMMITS")
+    silent = tuple(sorted(codes_needing(*missing)))
+    return msgspec.json.encode(
+        Coverage(brokers, hooks, polls, answering, members, heard, offsets, silent, sharing)
+    ).decode()

@@ -1,0 +1,38 @@
+"""What every member of a group must declare alike: the strategy, and the kind of listener.
+
+It differs when clients that differ have each said so in two answers; of a client that is silent its last word stands.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from rebalance_model.entities import java_order
+from rebalance_model.observe.polls.answers import DECLARED
+from rebalance_model.observe.rules.rule import CLEAR, Evidence, Holds, Unit, Verdict
+from rebalance_model.observe.state import ClientView, GroupState
+
+Declares: TypeAlias = Callable[[ClientView], str]
+"""What a client declares; empty: nothing."""
+UNITS: Mapping[str, Unit] = {"declared": "text", "members": "text"}
+"""Of what `who` returns."""
+
+
+def verdict(state: GroupState, declares: Declares) -> Verdict:
+    """Judge whether all clients declare the same."""
+    said = {(declares(client), client.declared >= DECLARED) for client in state.clients.values() if declares(client)}
+    if len({what for what, sure in said if sure}) > 1:
+        return Holds("critical")
+    return CLEAR if len({what for what, _ in said}) <= 1 else None
+
+
+def who(state: GroupState, declares: Declares) -> Evidence:
+    """Return how many members declare what, and the first of those in the minority."""
+    said = {member: declares(client) for member in state.members if (client := state.clients[member]).answered}
+    counted = Counter(said.values())
+    rarest = min(counted, key=lambda what: (counted[what], what), default="")
+    names = sorted((member for member, what in said.items() if what == rarest), key=java_order)
+    return {
+        "declared": ", ".join(f"{what or 'nothing'} by {n}" for what, n in counted.most_common()),
+        "members": ", ".join(names[:10]),
+    }

@@ -1,0 +1,52 @@
+"""A queue that a client has dropped, and keeps.
+
+A client that loses an ordered queue drops it and gives up the lock, but not while its listener works on a message
+(removeUnnecessaryMessageQueue, tryLock on the consume lock). Two rules tell of it: UNLOCK_PENDING, and, when the queue
+comes back to that client before it is gone, ZOMBIE_QUEUE.
+"""
+
+from collections.abc import Mapping
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.rules.rule import Evidence, Unit
+from rebalance_model.observe.state import ClientView, ProcessQueueView
+from rebalance_model.observe.step import GroupStep
+
+UNITS: Mapping[str, Unit] = {
+    "owner": "text",
+    "expected_owner": "text",
+    "kept_by": "text",
+    "dropped_ms": "ms",
+    "limit_ms": "ms",
+    "unlock_attempts": "count",
+    "in_listener": "messages",
+}
+"""Of what `evidence` returns."""
+
+
+def kept(step: GroupStep, mq: MessageQueue) -> tuple[str, ClientView, ProcessQueueView] | None:
+    """Return who keeps the queue dropped, and how its last answer shows it; None where no client does."""
+    keeper = step.state.queues[mq].dropped_by
+    if keeper is None:
+        return None
+    client = step.state.clients.get(keeper)
+    held = client.queues.get(mq) if client is not None else None
+    if client is None or held is None or not held.dropped or mq.is_retry:
+        return None
+    return keeper, client, held
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Return who keeps it, for how long (ms), and how often it has tried to unlock it."""
+    queue, found = step.state.queues[mq], kept(step, mq)
+    shown: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
+    if found is not None:
+        keeper, client, held = found
+        shown |= {
+            "kept_by": keeper,
+            "dropped_ms": client.asked_at_answer - held.claimed_since,
+            "limit_ms": step.policy.rebalance_wait_interval,
+            "unlock_attempts": held.unlock_attempts,
+            "in_listener": held.transaction_count,
+        }
+    return shown

@@ -1,0 +1,60 @@
+"""Which rules are judged when: those of what the step has touched; on a deadline, all.
+
+Every rule gets its say on what it is about as soon as something is learnt of it. What time alone changes a rule asks
+for (`Step.schedule_check`), and then everything of the group is judged anew: simpler than an index by rule and subject,
+and rare (a group is looked at again about every 30 s; one of many queues each second at most).
+"""
+
+from rebalance_model.observe.rules import duplicate_consumption
+from rebalance_model.observe.rules.lifecycle import apply
+from rebalance_model.observe.rules.registry import (
+    BROKER_RULES,
+    CLIENT_RULES,
+    GROUP_RULES,
+    QUEUE_RULES,
+    REBALANCE_RULES,
+    codes_needing,
+)
+from rebalance_model.observe.step import GroupStep
+
+_OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
+_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS")
+"""The codes of rules that say nothing where no collector is followed, or it is silent."""
+
+
+def judge(step: GroupStep) -> None:
+    """Judge what the step has touched; broad causes first, so that their children find them open."""
+    silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
+    for broker in step.brokers_to_judge:
+        apply(step, BROKER_RULES, broker, silent)
+    if step.group_to_judge:
+        _look_at_open(step)
+        apply(step, GROUP_RULES, "", silent)
+    for client_id in step.clients_to_judge:
+        apply(step, CLIENT_RULES, client_id, silent)
+    for mq in step.queues_to_judge:
+        step.judged, step.ages = mq, None
+        apply(step, QUEUE_RULES, mq, silent)
+    step.judged = None
+    for rebalance_id in duplicate_consumption.note(step):
+        apply(step, REBALANCE_RULES, rebalance_id, silent)
+    duplicate_consumption.forget(step)
+
+
+def judge_all(step: GroupStep) -> None:
+    """Judge everything that the group has, as when a deadline has come."""
+    state = step.state
+    step.group_to_judge = True
+    step.brokers_to_judge |= dict.fromkeys(state.views)
+    step.clients_to_judge |= dict.fromkeys(state.clients)
+    step.queues_to_judge |= dict.fromkeys(state.queues)
+    judge(step)
+
+
+def _look_at_open(step: GroupStep) -> None:
+    """Members, owners or routes have changed: what is open may be about somebody who is gone."""
+    step.queues_to_judge |= {one.queue: None for one in step.state.incidents.values() if one.queue is not None}
+    for name in (*step.state.incidents, *step.state.pending):
+        code, _, subject = name.partition(" ")
+        if code in _OF_CLIENTS and subject not in step.state.views:  # CLOCK_SKEW is of brokers, too
+            step.clients_to_judge[subject] = None

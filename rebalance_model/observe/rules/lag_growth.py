@@ -1,0 +1,117 @@
+"""LAG_GROWTH: a queue's lag has grown over a full window and never fell in it (Burrow's judgement, no fixed number).
+
+Judged at each answer of the broker; clear as soon as it falls. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE
+(the queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's usual pace.
+"""
+
+from typing import Literal, get_args
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import broadcasts, is_divided
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.polls import lag_trend
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.state import QueueState
+from rebalance_model.observe.step import GroupStep
+
+SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "NOBODY_OWNS", "REBALANCE_PAUSE", "UNDETERMINED"]
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By the window that ends with this answer."""
+    queue = step.state.queues[mq]
+    trend = queue.lag_trend
+    if broadcasts(step.state):
+        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
+    if trend is None or queue.stats_at != step.now or mq.is_retry or not queue.commit_known:
+        return None
+    if trend.rising_since == step.now:
+        return CLEAR
+    if not lag_trend.is_growing(queue, step.policy):
+        return None
+    return Holds("warning", _sub_cause(step, mq, queue), queue.owner)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Lag, by how much it has grown in what time, and the pace of late beside the usual one."""
+    queue = step.state.queues[mq]
+    produced, consumed = lag_trend.of_late(queue)
+    trend = queue.lag_trend
+    return {
+        "owner": queue.owner,
+        "lag": lag_of(queue),
+        "grown_from": trend.rising_broker - trend.rising_commit if trend is not None else None,
+        "rising_ms": queue.stats_at - trend.rising_since if trend is not None else None,
+        "window_ms": step.policy.lag_growth_window,
+        "produced_per_hour": produced,
+        "consumed_per_hour": consumed,
+        "usually_produced_per_hour": trend.produced if trend is not None else None,
+        "usually_consumed_per_hour": trend.consumed if trend is not None else None,
+    }
+
+
+def _sub_cause(step: GroupStep, mq: MessageQueue, queue: QueueState) -> SubCause:
+    episode, trend = step.state.episode, queue.lag_trend
+    if episode is not None and mq in episode.moves:
+        return "REBALANCE_PAUSE"
+    produced, consumed = lag_trend.of_late(queue)
+    if queue.owner is None and (is_divided(step.state) or not (step.state.members or consumed)):
+        return "NOBODY_OWNS"
+    if consumed == 0:
+        return "CONSUMED_SLOWER"
+    if trend is None or trend.produced is None or trend.consumed is None:
+        return "UNDETERMINED"
+    return "CONSUMED_SLOWER" if trend.consumed - consumed > produced - trend.produced else "PRODUCED_FASTER"
+
+
+RULE = QueueRule(
+    "LAG_GROWTH",
+    judge,
+    evidence,
+    units={
+        "owner": "text",
+        "lag": "messages",
+        "grown_from": "messages",
+        "rising_ms": "ms",
+        "window_ms": "ms",
+        "produced_per_hour": "per_hour",
+        "consumed_per_hour": "per_hour",
+        "usually_produced_per_hour": "per_hour",
+        "usually_consumed_per_hour": "per_hour",
+    },
+    sub_causes=get_args(SubCause),
+    needs=("OFFSETS", "OFFSETS_OF_BROKER"),
+    absorbed_by=(
+        "NO_ACTIVE_CLIENTS_WITH_LAG",
+        "ORDERED_QUEUE_STUCK",
+        "QUEUE_STALLED",
+        "QUEUE_UNASSIGNED",
+        "REBALANCE_STORM",
+        "BROKER_UNREACHABLE",
+        "TELEMETRY_GAP",
+    ),
+    advice={
+        "PRODUCED_FASTER": Advice(
+            what=(
+                "Lag has grown through the whole window: more is produced than usual, and consumption does not follow."
+            ),
+            first_step="See whether the load is meant; add consumers up to the number of queues, or threads.",
+        ),
+        "CONSUMED_SLOWER": Advice(
+            what="Lag has grown through the whole window: less is consumed than usual.",
+            first_step="Look at the owner: a slow listener, a slow database behind it, flow control.",
+        ),
+        "NOBODY_OWNS": Advice(
+            what="Lag has grown through the whole window: nobody has the queue.",
+            first_step="See the group's assignment: which member should have it, and why it has not.",
+        ),
+        "REBALANCE_PAUSE": Advice(
+            what="Lag has grown through the whole window, in which the queue changes hands.",
+            first_step="See what keeps the rebalance from its end: locks that are held, members that join and leave.",
+        ),
+        "UNDETERMINED": Advice(
+            what="Lag has grown through the whole window; the queue's usual pace is not known yet.",
+            first_step="Compare what is produced with what the owner consumes.",
+        ),
+    },
+)

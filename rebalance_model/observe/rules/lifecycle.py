@@ -1,0 +1,217 @@
+"""The life of an incident: pending (silent), opened, escalated or de-escalated, reclassified, resolved.
+
+Each rule gives a verdict; this module turns verdicts into transitions. Only what was opened is closed; a verdict that
+is not known freezes: it neither opens nor resolves, and its time does not count.
+
+A parent explains its children, which alert nobody. What opened up to `ADOPTED_WITHIN` before its parent becomes its
+child with a transition (DEESCALATED). A parent that only waits to be resolved (`Rule.clear_after`) gets no new child;
+what it has explained is given so long to recover. What still holds when it is resolved stands alone at once
+(ESCALATED).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
+from rebalance_model.observe.state import Incident, Pending
+from rebalance_model.observe.step import Step
+
+Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
+_RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
+_NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL")
+"""A source that is not heard explains nothing: on what it would have told nothing opens."""
+_SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
+"""What explains whatever a queue shows, and not only the rules that name it."""
+ADOPTED_WITHIN = 60_000
+"""An incident that opened so long before what explains it is explained by it, too; milliseconds."""
+UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
+"""Of what is added to the evidence of a rule: since when it had been clear before it was resolved."""
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
+    """Judge by each rule, and bring the subject's incident to where the verdict says it is.
+
+    Args:
+        step: the step.
+        rules: the rules about subjects of this kind.
+        subject: what is judged.
+        silent: the codes of rules whose telemetry is missing: their verdict is not known.
+    """
+    of = str(subject)
+    for rule in rules:
+        verdict = rule.judge(step, subject) if rule.code not in silent else None
+        if isinstance(verdict, Holds) or of in step.state.unsettled:
+            name = f"{rule.code} {of}".rstrip()
+            if isinstance(verdict, Holds) or name in step.state.incidents or name in step.state.pending:
+                _settle(step, rule, subject, name, verdict)
+
+
+def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
+    incident = step.state.incidents.get(name)
+    if incident is None:
+        _before(step, rule, subject, name, verdict)
+        return
+    incident.count(step.now)
+    if isinstance(verdict, Clear):
+        _clear(step, rule, subject, name, incident)
+        return
+    if incident.cleared_at is not None:
+        incident.cleared_at, incident.holds_since = None, step.now
+        step.touch(incident)
+    if isinstance(verdict, Holds):
+        _change(step, rule, subject, incident, verdict)
+    elif _adopt(step, rule, incident):
+        _tell(step, rule, incident, "DEESCALATED", rule.evidence(step, subject))
+
+
+def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
+    pending = step.state.pending.get(name)
+    if isinstance(verdict, Holds):
+        held = verdict.held
+        if held is None:
+            if pending is None:
+                pending = step.state.pending[name] = Pending(step.now)
+                _count(step, subject, +1)
+            pending.thaw(step.now)
+            held = step.now - pending.since
+        wanted = rule.open_after(step.policy)
+        if held >= wanted:
+            _drop_pending(step, subject, name)
+            _open(step, rule, subject, name, verdict)
+        else:
+            step.schedule_check(step.now + wanted - held)
+    elif isinstance(verdict, Clear):
+        _drop_pending(step, subject, name)
+    else:
+        step.state.pending[name].freeze(step.now)  # else there is nothing to settle (`apply`)
+
+
+def _drop_pending(step: Step, subject: MessageQueue | str, name: str) -> None:
+    if step.state.pending.pop(name, None) is not None:
+        _count(step, subject, -1)
+
+
+def _count(step: Step, subject: MessageQueue | str, change: int) -> None:
+    """Note that there is one more, or less, about the subject."""
+    unsettled, of = step.state.unsettled, str(subject)
+    unsettled[of] = unsettled.get(of, 0) + change
+    if not unsettled[of]:
+        del unsettled[of]
+
+
+def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, incident: Incident) -> None:
+    if incident.cleared_at is None:
+        incident.cleared_at = step.now
+        step.touch(incident)
+    due = incident.cleared_at + rule.clear_after(step.policy)
+    if due > step.now:
+        step.schedule_check(due)
+        return
+    del step.state.incidents[name]
+    _count(step, subject, -1)
+    waited: Evidence = {"clear_since": incident.cleared_at} if incident.cleared_at < step.now else {}
+    _tell(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited)
+
+
+def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
+    state, queue = step.state, subject if isinstance(subject, MessageQueue) else None
+    stamp = verdict.stamp if verdict.stamp is not None else step.now
+    incident = Incident(
+        incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), stamp),
+        code=rule.code,
+        subject=str(subject),
+        opened_at=step.now,
+        severity=verdict.severity,
+        sub_cause=verdict.sub_cause,
+        queue=queue,
+        client_id=verdict.client_id,
+        parent=_parent(step, rule, str(subject), queue),
+        holds_since=step.now,
+        counted_until=step.now,
+    )
+    incident.count(step.now)
+    state.incidents[name] = incident
+    _count(step, subject, +1)
+    _tell(step, rule, incident, "OPENED", rule.evidence(step, subject))
+
+
+def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tuple[str, ...]:
+    return rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
+
+
+def _parent(
+    step: StepT, rule: Rule[StepT, Subject], subject: str, queue: MessageQueue | None, since: int = 0
+) -> str | None:
+    """What explains it, and has held since ``since`` or later; what only waits to be resolved explains nothing."""
+    for parent in step.parents(_parent_codes(rule, queue), subject, queue):
+        explains = parent.cleared_at is None and parent.holds_since >= since
+        if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
+            return parent.incident_id
+    return None
+
+
+def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+    """Give the incident a parent that has come up soon after it; returns whether there is one."""
+    if incident.parent is not None or step.now - incident.opened_at > ADOPTED_WITHIN:
+        return False
+    incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
+    return incident.parent is not None
+
+
+def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+    """Whether what explained it is still open."""
+    parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
+    return any(parent.incident_id == incident.parent for parent in parents)
+
+
+def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
+    rise = _RANK[verdict.severity] - _RANK[incident.severity]
+    reclassified = verdict.sub_cause != incident.sub_cause
+    if incident.parent is not None and not _is_explained(step, rule, incident):
+        incident.parent, rise = None, max(rise, 1)  # what explained it is over, and it is not
+    elif _adopt(step, rule, incident):
+        rise = -1
+    if not rise and not reclassified:
+        return
+    incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id
+    incident.count(step.now)
+    transition: Transition = "RECLASSIFIED" if not rise else "ESCALATED" if rise > 0 else "DEESCALATED"
+    _tell(step, rule, incident, transition, rule.evidence(step, subject))
+
+
+def _tell(
+    step: StepT, rule: Rule[StepT, Subject], incident: Incident, transition: Transition, evidence: Evidence
+) -> None:
+    advice = rule.advise(incident.sub_cause)
+    main, queue = incident.main_cause, incident.queue
+    step.touch(incident)
+    step.emit(
+        IncidentTransition(
+            **step.next_row(),
+            incident_id=incident.incident_id,
+            code=incident.code,
+            sub_cause=incident.sub_cause,
+            severity=incident.severity,
+            transition=transition,
+            subject=incident.subject,
+            opened_at=incident.opened_at,
+            topic=queue.topic if queue is not None else None,
+            broker=queue.broker if queue is not None else None,
+            queue_id=queue.queue_id if queue is not None else None,
+            client_id=incident.client_id,
+            evidence=_ENCODER.encode(evidence).decode(),
+            explanation=advice.what,
+            first_step=advice.first_step,
+            parent=incident.parent,
+            main_cause=main.sub_cause,
+            main_client_id=main.client_id,
+            main_explanation=rule.advise(main.sub_cause).what,
+            alert_after=step.alert_after(incident) if transition in {"OPENED", "ESCALATED"} else None,
+        )
+    )

@@ -1,0 +1,75 @@
+"""LOCK_EXPIRED: an ordered queue whose owner has not renewed its lock; the client refuses to consume it.
+
+With the broker's hook judged by the broker's clock; by polls within one answer, or, for an owner that is silent, by how
+long it has been (`ages`). Clear at a renewal, a release, or when the queue is granted to anyone.
+
+Nobody could renew at a broker that was away, and BROKER_UNREACHABLE or BROKER_LOCKS_LOST has told that: when it is back
+every client has its next turn first (`lock_interval`).
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ages import ages_of
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.step import Ages, GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By the age of the owner's lock."""
+    ages = ages_of(step, mq)
+    if ages is None:
+        return CLEAR
+    if ages.lock is None or mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
+        return None
+    limits = (step.policy.client_lock_max_live_time, step.policy.broker_lock_max_live_time)
+    if ages.goes_on and ages.lock <= limits[1]:
+        next_limit = limits[0] if ages.lock <= limits[0] else limits[1]
+        step.schedule_check(step.now + next_limit + 1 - ages.lock)
+    if ages.lock > limits[0] and _has_just_come_back(step, mq, ages):
+        return None
+    if ages.lock > limits[0]:
+        return Holds("critical" if ages.lock > limits[1] else "warning", client_id=step.state.queues[mq].owner)
+    return None if ages.client.silent and not ages.lock_is_exact else CLEAR
+
+
+def _has_just_come_back(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+    """Whether the owner may not have had its turn between the broker's return and what is known of it."""
+    view = step.state.views.get(mq.broker)
+    due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
+    if not ages.goes_on:
+        return ages.client.asked_at_answer <= due  # judged at the answer: the next one will tell
+    if step.now > due:
+        return False
+    step.schedule_check(due + 1)
+    return True
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Age and limits."""
+    ages = ages_of(step, mq)
+    found: Evidence = {"owner": step.state.queues[mq].owner}
+    if ages is not None:
+        found |= {
+            "lock_age_ms": ages.lock,
+            "limit_ms": step.policy.client_lock_max_live_time,
+            "broker_limit_ms": step.policy.broker_lock_max_live_time,
+            "silent": ages.client.silent,
+        }
+    return found
+
+
+RULE = QueueRule(
+    "LOCK_EXPIRED",
+    judge,
+    evidence,
+    units={"owner": "text", "lock_age_ms": "ms", "limit_ms": "ms", "broker_limit_ms": "ms", "silent": "flag"},
+    needs=("ANSWERS",),
+    advice={
+        "": Advice(
+            what=(
+                "The owner has not renewed its queue lock: it refuses to consume, and past the broker's limit any "
+                "member may take the queue."
+            ),
+            first_step="Look whether the owner's process is paused, out of CPU, or cut off from the broker's master.",
+        ),
+    },
+)

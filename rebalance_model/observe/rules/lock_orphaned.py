@@ -1,0 +1,130 @@
+"""LOCK_ORPHANED: the queue's heir asks for its lock and is refused it, for the sake of a client that is gone.
+
+A client that is killed unlocks nothing: the broker keeps its lock for 60 s from the last renewal, and says so to nobody
+but the heirs that it refuses. With the broker's hook once an heir has been refused for 3 s. By polls it is inferred:
+the former owner is gone, its lock is young enough to live, and who should have the queue has had a full rebalance's
+time and has it not. Clear when the lock is granted or has run out, or nobody asks any more.
+
+Not from the first refusal on, as first designed: a client whose connection broke is gone until its next call, up to 3 s
+later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and has its lock still. And clients that are shut down together take each
+other's queues while they leave, and whoever is refused is gone itself within a second or two.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.state import BrokerView, HookView, QueueState
+from rebalance_model.observe.step import GroupStep
+
+BACK_WITHIN = 3_000
+"""A client that has lost its connections has others within so long; milliseconds."""
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By the broker's word where its hook tells; else by who is gone and who waits."""
+    queue = step.state.queues[mq]
+    if mq.is_retry:
+        return CLEAR
+    view = step.state.views.get(mq.broker)
+    hook = step.live_hook(view)
+    if view is None or hook is None:
+        return _inferred(step, queue)
+    return _told(step, mq, queue, view, hook)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Whose lock it is, how old, and who asks for it."""
+    queue = step.state.queues[mq]
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    entry = hook.locks.get(mq) if hook is not None else None
+    if hook is None or entry is None or queue.hook_view is None:
+        return {"former_owner": queue.former_owner, "heir": queue.expected, "lock_free_at": queue.lock_free_at}
+    return {
+        "holder": entry.client_id,
+        "lock_age_ms": step.now - entry.last_update_timestamp,
+        "broker_limit_ms": step.policy.broker_lock_max_live_time,
+        "asked_by": ", ".join(sorted(queue.hook_view.refusals)),
+        "refusals": sum(asked.count for asked in queue.hook_view.refusals.values()),
+    }
+
+
+def _told(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
+    refusals = queue.hook_view.refusals if queue.hook_view is not None else {}
+    now, members = step.now, step.state.members
+    asked = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
+    entry = hook.locks.get(mq)
+    if not asked or entry is None or view.lists(entry.client_id):
+        return CLEAR
+    free_at = entry.last_update_timestamp + step.policy.broker_lock_max_live_time
+    if now > free_at:
+        return CLEAR  # whoever asks next has it
+    step.schedule_check(free_at + 1)
+    if now - min(asked) <= BACK_WITHIN:
+        step.schedule_check(min(asked) + BACK_WITHIN + 1)
+        return None
+    severity = _severity(step, queue, now - min(asked))
+    return Holds(severity, client_id=entry.client_id)
+
+
+def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
+    now, free_at, gone_at = step.now, queue.lock_free_at, queue.released_at
+    if queue.owner is not None or queue.former_owner in step.state.members or free_at is None or gone_at is None:
+        return CLEAR
+    if now >= free_at:
+        return CLEAR
+    step.schedule_check(free_at)
+    heir = step.state.clients.get(queue.expected or "")
+    heir_since = max(gone_at, step.state.expected_at)
+    if heir is None or heir.asked_at_answer - heir_since <= step.policy.rebalance_wait_interval:
+        return None
+    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner)
+
+
+def _severity(step: GroupStep, queue: QueueState, orphaned_ms: int) -> Severity:
+    limit = step.policy.orphaned_critical_after
+    hook_view = queue.hook_view
+    if not lag_of(queue) and not (hook_view is not None and hook_view.waiting_since):
+        return "warning"
+    if orphaned_ms > limit:
+        return "critical"
+    step.schedule_check(step.now + limit + 1 - orphaned_ms)
+    return "warning"
+
+
+RULE = QueueRule(
+    "LOCK_ORPHANED",
+    judge,
+    evidence,
+    units={
+        "former_owner": "text",
+        "heir": "text",
+        "lock_free_at": "epoch_ms",
+        "holder": "text",
+        "lock_age_ms": "ms",
+        "broker_limit_ms": "ms",
+        "asked_by": "text",
+        "refusals": "count",
+    },
+    sub_causes=("", "INFERRED"),
+    absorbed_by=("REBALANCE_STORM",),
+    advice={
+        "": Advice(
+            what=(
+                "The holder of the queue's lock is gone without unlocking, and the heir is refused: nobody consumes "
+                "the queue."
+            ),
+            first_step=(
+                "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL."
+            ),
+        ),
+        "INFERRED": Advice(
+            what=(
+                "The former owner is gone, its lock lives on by all that is known, and the heir has not got the queue."
+            ),
+            first_step=(
+                "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL."
+            ),
+        ),
+    },
+)

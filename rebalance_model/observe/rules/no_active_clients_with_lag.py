@@ -1,0 +1,61 @@
+"""NO_ACTIVE_CLIENTS_WITH_LAG: messages wait for a group that had members, and has none.
+
+Clients behind a proxy of its own (CLUSTER mode) stand in no broker's list: a group whose commits advance all the same
+is consumed. Of a broadcasting group the broker's offsets are leftovers.
+"""
+
+from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """By how long ago the last member went."""
+    state = step.state
+    if state.members or not state.no_members_since:
+        return CLEAR
+    if broadcasts(state) or is_consumed_unlisted(state, step.policy):
+        return CLEAR
+    alone = step.now - state.no_members_since
+    if alone > step.policy.group_memory:
+        return CLEAR
+    waiting = _waiting(step)
+    if waiting is None or group_info(state) is None:
+        return None
+    step.schedule_check(state.no_members_since + step.policy.group_memory + 1)
+    return Holds("critical", held=alone) if waiting else CLEAR
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """How much waits, and for how long nobody has been there."""
+    since = step.state.no_members_since
+    return {
+        "lag": _waiting(step),
+        "members": len(step.state.members),
+        "without_members_ms": step.now - since if since else 0,
+        "limit_ms": step.policy.no_clients_after,
+    }
+
+
+def _waiting(step: GroupStep) -> int | None:
+    """Messages that wait in all queues; None where no broker has said."""
+    lags = [lag for mq, queue in step.state.queues.items() if not mq.is_retry and (lag := lag_of(queue)) is not None]
+    return sum(lags) if lags else None
+
+
+RULE = GroupRule(
+    "NO_ACTIVE_CLIENTS_WITH_LAG",
+    judge,
+    evidence,
+    units={"lag": "messages", "members": "count", "without_members_ms": "ms", "limit_ms": "ms"},
+    needs=("OFFSETS", "OFFSETS_OF_BROKER", "MEMBERS"),
+    open_after=lambda policy: policy.no_clients_after,
+    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        "": Advice(
+            what="Messages wait for the group, which had members until lately and has none.",
+            first_step="Start its consumers; see why the last of them went.",
+        ),
+    },
+)

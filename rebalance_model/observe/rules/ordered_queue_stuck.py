@@ -1,0 +1,200 @@
+"""ORDERED_QUEUE_STUCK: an ordered queue has lag and its commit has not advanced for stuck_after.
+
+The alert that this product exists for: `mqadmin consumerStatus` shows nothing of it. Judged at each answer of the
+broker (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may not be
+known: then it is a warning, and of a queue that its topic seems to have lost (`given_up`) nothing is known. Clear when
+the commit advances.
+"""
+
+from typing import Literal, get_args
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ages import ages_of, hook_lock
+from rebalance_model.observe.group.expectation import broadcasts
+from rebalance_model.observe.group.offsets import committed
+from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules import stall
+from rebalance_model.observe.rules.ghost_connection import ghost_evidence
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.state import HookQueueView, ProcessQueueView
+from rebalance_model.observe.step import Ages, GroupStep
+
+SubCause = Literal[
+    "OWNER_GONE_LOCK_HELD",
+    "UNASSIGNED",
+    "GHOST_CONNECTION",
+    "UNLOCK_PENDING",
+    "ZOMBIE",
+    "OWNER_UNRESPONSIVE",
+    "NOT_LOCKED",
+    "LOCK_EXPIRED",
+    "LISTENER_HUNG",
+    "LISTENER_BLOCKED",
+    "SUSPEND_LOOP",
+    "NOT_PULLING",
+    "UNDETERMINED",
+]
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By how long the queue has waited; not known until that is long enough."""
+    if broadcasts(step.state):
+        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
+    if not step.state.orderly or mq.is_retry:
+        return None
+    waited = stall.of(step, mq, step.policy.stuck_after)
+    if waited is None:
+        return None
+    if waited.ms <= step.policy.stuck_after:
+        return CLEAR if waited.moved else None
+    if given_up.by_its_topic(step, mq):
+        return None
+    severity: Severity = "warning" if waited.lag is None else "critical"
+    return Holds(severity, _sub_cause(step, mq, ages_of(step, mq)), step.state.queues[mq].owner)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Lag, offsets, and what its owner last showed."""
+    queue, ages = step.state.queues[mq], ages_of(step, mq)
+    found = stall.evidence(step, mq, committed(step, mq, queue), step.policy.stuck_after)
+    if ages is not None:
+        found |= {"lock_age_ms": ages.lock, "pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
+    if ages is not None and ages.queue is not None:
+        found |= {
+            "locked": ages.queue.locked,
+            "cached_count": ages.queue.cached_count,
+            "in_listener": ages.queue.transaction_count,
+        }
+    return found | ghost_evidence(step, mq)
+
+
+def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
+    """The first that fits."""
+    policy = step.policy
+    if ages is None:
+        return _without_owner(step, mq)
+    if _is_unresponsive(step, mq, ages):
+        return "OWNER_UNRESPONSIVE"
+    if ages.queue is not None and not ages.queue.locked:
+        return "NOT_LOCKED"
+    if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
+        return "LOCK_EXPIRED"
+    if ages.queue is None:
+        return _of_hook(step, mq, ages)
+    return _of_answer(ages.queue, ages, policy)
+
+
+def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+    """Whether neither collector nor broker hears anything of the owner."""
+    unanswered = step.now - ages.client.answered > step.policy.unresponsive_after
+    if ages.client.answered and (ages.client.silent or not unanswered):
+        return unanswered
+    return stall.is_unresponsive(step, mq)
+
+
+def _of_hook(step: GroupStep, mq: MessageQueue, ages: Ages) -> SubCause:
+    hook_view = step.state.queues[mq].hook_view
+    if ages.lock is None and step.live_hook(step.state.views.get(mq.broker)) is not None:
+        return "NOT_LOCKED"
+    if hook_view is not None and hook_view.waiting_since and _has_held(step, mq, hook_view):
+        return "LISTENER_BLOCKED"
+    return "NOT_PULLING" if ages.pull is not None and ages.pull > step.policy.pull_suspended_max else "UNDETERMINED"
+
+
+def _has_held(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> bool:
+    """Whether the owner has had the queue for long enough to have consumed something of it."""
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
+
+
+def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
+    frozen = ages.consume is not None and ages.consume > policy.consume_frozen_after
+    if frozen and queue.transaction_count > 0:
+        return "LISTENER_HUNG"
+    if not frozen and queue.cached_count + queue.transaction_count > 0:
+        return "SUSPEND_LOOP"
+    if queue.cached_count == 0 and ages.pull is not None and ages.pull > policy.pull_suspended_max:
+        return "NOT_PULLING"
+    return "UNDETERMINED"
+
+
+def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
+    if _lock_is_kept(step, mq):
+        return "OWNER_GONE_LOCK_HELD"
+    kept = [q for c in step.state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
+    if not kept:
+        return stall.without_owner(step, mq)
+    return "UNLOCK_PENDING" if any(q.unlock_attempts for q in kept) else "ZOMBIE"
+
+
+def _lock_is_kept(step: GroupStep, mq: MessageQueue) -> bool:
+    """Whether the broker still refuses the queue to everybody, for the sake of an owner that is no member any more."""
+    entry = hook_lock(step.state, mq)
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    if entry is not None and hook is not None:
+        age = step.now - entry.last_update_timestamp
+        return entry.client_id not in step.state.members and age <= step.policy.broker_lock_max_live_time
+    free_at = step.state.queues[mq].lock_free_at
+    return free_at is not None and step.now < free_at
+
+
+RULE = QueueRule(
+    "ORDERED_QUEUE_STUCK",
+    judge,
+    evidence,
+    units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages"},
+    sub_causes=get_args(SubCause),
+    needs=("OFFSETS_OF_BROKER", "ANSWERS"),
+    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        **stall.ADVICE,
+        "OWNER_GONE_LOCK_HELD": Advice(
+            what="The owner vanished without unlocking: its heirs are refused until the broker's lock expires.",
+            first_step="Wait for the lock to expire (60 s by default); if it stays, look for heirs that do not ask.",
+        ),
+        "UNLOCK_PENDING": Advice(
+            what="The queue was taken from its owner, whose listener still runs and keeps it from being unlocked.",
+            first_step="Take a thread dump of the owner: its listener has not returned.",
+        ),
+        "ZOMBIE": Advice(
+            what="The owner keeps the queue as dropped: it neither consumes it nor gives it up.",
+            first_step="Restart the owner; the client heals itself only when the queue is pull-expired (120 s).",
+        ),
+        "NOT_LOCKED": Advice(
+            what="The owner does not hold the queue's lock and so does not consume it.",
+            first_step="See who holds the lock: the broker's lock.log names the client that refuses it.",
+        ),
+        "LOCK_EXPIRED": Advice(
+            what="The owner's lock is older than lockMaxLiveTime: it refuses to consume.",
+            first_step="Look whether the owner reaches the broker's master, where locks are renewed every 20 s.",
+        ),
+        "LISTENER_HUNG": Advice(
+            what="The owner's listener has taken a message and not returned.",
+            first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+        ),
+        "LISTENER_BLOCKED": Advice(
+            what=(
+                "The owner has pulled messages and keeps its lock, but its committed offset is not advancing: a hung "
+                "listener or a poison message."
+            ),
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s); read the message at the commit offset."
+            ),
+        ),
+        "SUSPEND_LOOP": Advice(
+            what=(
+                "The owner's listener is given the same message again and again and does not accept it: a poison "
+                "message."
+            ),
+            first_step=(
+                "Read the message at the commit offset; fix the listener, or set maxReconsumeTimes so that it goes to "
+                "the DLQ."
+            ),
+        ),
+        "NOT_PULLING": Advice(
+            what="The owner has the lock and nothing to consume, and it does not pull.",
+            first_step="Check the owner's pullInterval and flow control; restart it if its pull request is lost.",
+        ),
+    },
+)

@@ -1,0 +1,117 @@
+"""PULL_EXPIRED: a push client has not pulled from its queue for longer than pullMaxIdleTime.
+
+The client repairs that itself at its next rebalance (it drops the queue and starts it anew), so in polls it shows
+for 20 s at most. Clear when a pull is seen or the queue goes to another.
+
+By the client's own stamp where it answers. Its stamp goes on while it holds back (flow control, no lock), but the
+broker then sees no pull: by the hook alone it is not known of a queue of which so much is cached that the client may
+hold back, nor of one that is committed further than its master gave it out: a slave serves it. Nor of a queue that its
+owner has given up without a word (`given_up`).
+
+Where both tell, an answer is up to a poll interval old and its stamp a lower bound; the hook is exact. So where the
+answer's stamp is as old as the hook says, give or take two intervals, the hook's age counts.
+"""
+
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ages import ages_of, hook_pull
+from rebalance_model.observe.group.expectation import PUSH, group_info
+from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.state import HookQueueView
+from rebalance_model.observe.step import Ages, GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By the age of the owner's last pull."""
+    ages = ages_of(step, mq)
+    if ages is None:
+        return CLEAR
+    info = group_info(step.state)
+    if ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
+        return None
+    limit = _limit(step, ages)
+    if ages.queue is None:
+        return _by_hook(step, mq, ages, ages.pull)
+    if ages.pull > limit:
+        return Holds("critical", client_id=step.state.queues[mq].owner)
+    if ages.client.silent:
+        step.schedule_check(step.now + limit + 1 - ages.pull)
+        return None
+    pull = hook_pull(step, mq)
+    by_hook = _by_hook(step, mq, ages, pull) if pull is not None and _agree(step, ages, pull) else None
+    return by_hook or CLEAR
+
+
+def _limit(step: GroupStep, ages: Ages) -> int:
+    """How long the owner may not have pulled: of one that is silent until an answer after its broker's scan lists it.
+
+    A client that is cut off, or stands, is dropped 120 to 130 s after its last heartbeat: until then nothing shows that
+    it will go on without pulling.
+    """
+    limit = step.policy.pull_max_idle_time
+    return limit + SCAN_PERIOD + step.policy.poll_interval if ages.client.silent else limit
+
+
+def _agree(step: GroupStep, ages: Ages, pull: int) -> bool:
+    """Whether the client's own stamp, grown older since its answer, is as old as the hook says: it sees every pull."""
+    client, queue = ages.client, ages.queue
+    if queue is None or pull + 2 * step.policy.poll_interval <= step.policy.pull_max_idle_time:
+        return False
+    since = queue.pull.age(client.client_now, client.asked_at_answer) + step.now - client.asked_at_answer
+    return since + 2 * step.policy.poll_interval >= pull
+
+
+def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
+    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
+    limit = step.policy.pull_max_idle_time
+    if hook_view is None or hook is None or not _should_pull(step, hook_view, ages) or given_up.by_its_owner(step, mq):
+        return None
+    if pull > limit:
+        return Holds("critical", client_id=step.state.queues[mq].owner)
+    now = step.now
+    step.schedule_check(now + limit + 1 - pull)
+    return CLEAR if now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None
+
+
+def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
+    """Whether nothing that the client may have cached, and no missing lock, keeps it from pulling at its master."""
+    if step.state.orderly and not ages.lock_is_exact:
+        return False
+    if hook_view.start_offset < 0:
+        return True  # it has not pulled yet
+    ahead = hook_view.pull_offset - hook_view.commit_offset
+    batch = step.policy.pull_batch_size
+    return hook_view.commit_offset >= 0 and -batch <= ahead and ahead + batch < step.policy.pull_threshold_for_queue
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Age and limit."""
+    ages = ages_of(step, mq)
+    found: Evidence = {"owner": step.state.queues[mq].owner}
+    if ages is not None:
+        found |= {
+            "pull_age_ms": ages.pull,
+            "limit_ms": _limit(step, ages),
+            "cached_count": ages.queue.cached_count if ages.queue is not None else None,
+            "silent": ages.client.silent,
+        }
+    return found
+
+
+RULE = QueueRule(
+    "PULL_EXPIRED",
+    judge,
+    evidence,
+    units={"owner": "text", "pull_age_ms": "ms", "limit_ms": "ms", "cached_count": "messages", "silent": "flag"},
+    needs=("OWNERS",),
+    advice={
+        "": Advice(
+            what=(
+                "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait, and the "
+                "client will drop and re-acquire the queue."
+            ),
+            first_step="Check the owner's pullInterval, and whether its pull thread is blocked.",
+        ),
+    },
+)

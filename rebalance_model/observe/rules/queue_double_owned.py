@@ -1,0 +1,144 @@
+"""QUEUE_DOUBLE_OWNED: two members hold one queue at the same time.
+
+Answers are pictures of two instants: in a hand-over one may still show what the next one does not. So each of the two
+must show the queue in two answers in a row, and the rows must overlap. Of an ordered queue a client consumes only what
+it believes to have locked: both locks must live by their owner's own stamps, and the later one must have been there
+when the other client answered.
+
+Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
+(Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
+
+Where a topic has just got more queues, one client may have seen that and the other not yet: two owners they are, and
+messages are consumed twice (DUPLICATE_CONSUMPTION tells), but it ends by itself. Every client has looked at the name
+server within 30 s, and rebalances within 20 s after, so until then nothing is judged (`Policy.unassigned_after_new`).
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Clear, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.state import ClientView, HookQueueView, ProcessQueueView
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By the last two answers of both, or by the pulls of both."""
+    queue = step.state.queues[mq]
+    pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
+    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(step.state):
+        return CLEAR
+    by_pulls = _by_pulls(step, mq, queue.hook_view) if queue.hook_view is not None else None
+    rival = by_pulls if by_pulls is not None else _by_answers(step, mq, queue.owner, queue.rival)
+    if not isinstance(rival, str):
+        return rival
+    return None if _has_just_grown(step, mq) else Holds("critical", client_id=rival)
+
+
+def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:
+    """Whether some clients may not have seen yet how many queues the topic has."""
+    route = step.state.routes.get(mq.topic)
+    if route is None or not 0 < len(route.former) < len(route.queues):
+        return False
+    until = route.changed_at + step.policy.unassigned_after_new
+    if step.now > until:
+        return False
+    step.schedule_check(until + 1)
+    return True
+
+
+def _by_pulls(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> str | None:
+    """Who pulls it beside its owner."""
+    hook, puller = step.live_hook(step.state.views.get(mq.broker)), hook_view.concurrent_puller
+    if hook is None or puller is None or puller.client_id not in step.state.members or step.state.orderly:
+        return None
+    last = min(puller.pull_time, hook_view.pull_time)
+    if step.now - last > step.policy.pull_suspended_max:
+        return None  # one of them has stopped
+    together = last - max(puller.since, hook_view.holder_since)
+    if puller.client_id == hook_view.holder or together <= step.policy.rebalance_wait_interval:
+        return None
+    step.schedule_check(last + step.policy.pull_suspended_max + 1)
+    return puller.client_id
+
+
+def _by_answers(step: GroupStep, mq: MessageQueue, owner: str, rival: str | None) -> str | Clear | None:
+    """Who says, as its owner does, that it has it."""
+    if rival is None or rival == owner:
+        return CLEAR
+    one, other = step.state.clients[owner], step.state.clients.get(rival)
+    if other is None:
+        return CLEAR
+    if one.silent or other.silent:
+        return None
+    return rival if _overlap(step.policy, mq, one, other) else CLEAR
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Both of them, since when each has shown it, and what they say of the lock."""
+    queue = step.state.queues[mq]
+    found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
+    for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
+        client = step.state.clients.get(client_id or "")
+        held = client.queues.get(mq) if client is not None else None
+        if client is not None and held is not None:
+            found[f"{role}_since"] = held.claimed_since
+            found[f"{role}_answered"] = client.answered
+            found[f"{role}_locked"] = held.locked if client.orderly else None
+    if queue.hook_view is not None and queue.hook_view.concurrent_puller is not None:
+        found["pulled_by"] = queue.hook_view.concurrent_puller.client_id
+        found["pulled_since"] = queue.hook_view.concurrent_puller.since
+        found["pulled_at"] = queue.hook_view.concurrent_puller.pull_time
+    return found
+
+
+def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientView) -> bool:
+    mine, theirs = one.queues.get(mq), other.queues.get(mq)
+    if mine is None or theirs is None or mine.dropped or theirs.dropped:
+        return False
+    began = max(mine.claimed_since, theirs.claimed_since)
+    pairs = ((one, mine, other), (other, theirs, one))
+    return all(
+        client.asked_at_answer > began
+        and client.asked_at_answer - client.asked_before <= COVERED_INTERVALS * policy.poll_interval
+        and (not client.orderly or _was_locked(policy, held, client, beside.asked_at_answer))
+        for client, held, beside in pairs
+    )
+
+
+def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
+    """Whether the client believes in its lock, and did so when the other one was asked."""
+    age = held.lock.age(client.client_now, client.asked_at_answer)
+    return held.locked and age <= policy.client_lock_max_live_time and client.answered - age <= at
+
+
+RULE = QueueRule(
+    "QUEUE_DOUBLE_OWNED",
+    judge,
+    evidence,
+    units={
+        "owner": "text",
+        "rival": "text",
+        "expected_owner": "text",
+        "owner_since": "epoch_ms",
+        "owner_answered": "epoch_ms",
+        "owner_locked": "flag",
+        "rival_since": "epoch_ms",
+        "rival_answered": "epoch_ms",
+        "rival_locked": "flag",
+        "pulled_by": "text",
+        "pulled_since": "epoch_ms",
+        "pulled_at": "epoch_ms",
+    },
+    needs=("OWNERS",),
+    clear_after=lambda policy: policy.rebalance_wait_interval,
+    absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM"),
+    advice={
+        "": Advice(
+            what="Two members hold the queue at once: its messages are consumed twice.",
+            first_step=(
+                "Compare both members' strategy, client id and member list; restart the one that should not have it."
+            ),
+        ),
+    },
+)

@@ -1,0 +1,98 @@
+"""QUEUE_STALLED: a queue that is consumed concurrently has lag, and its commit has not advanced for long.
+
+The commit of such a queue is the smallest offset that is still in work: one listener that does not return holds it,
+though the others go on, until consumeConcurrentlyMaxSpan messages wait behind it. Judged as ORDERED_QUEUE_STUCK is, on
+covered time alone; a queue of which its owner has nothing cached, or which it has given up without a word
+(`given_up`), does not wait for a listener.
+"""
+
+from typing import Literal, get_args
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ages import ages_of
+from rebalance_model.observe.group.expectation import division, is_divided
+from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules import stall
+from rebalance_model.observe.rules.ghost_connection import ghost_evidence
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.step import Ages, GroupStep
+
+SubCause = Literal[
+    "UNASSIGNED", "GHOST_CONNECTION", "OWNER_UNRESPONSIVE", "LISTENER_HUNG", "LISTENER_BLOCKED", "UNDETERMINED"
+]
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """By how long the queue has waited; not known until that is long enough."""
+    queue = step.state.queues[mq]
+    state = step.state
+    if division(state) in ("BROADCAST", "POPPED"):
+        return CLEAR  # offsets of the broker are leftovers, or advance when messages are popped
+    concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was asked for
+    if not concurrent or mq.is_retry:
+        return None
+    waited = stall.of(step, mq, _limit(step.policy))
+    if waited is None:
+        return None
+    if waited.ms <= _limit(step.policy):
+        return CLEAR if waited.moved else None
+    ages = ages_of(step, mq)
+    held = ages.queue if ages is not None else None
+    if held.cached_count <= 0 if held is not None else not state.is_polled and given_up.by_its_owner(step, mq):
+        return None
+    return Holds("warning", _sub_cause(step, mq, ages), queue.owner)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Lag, offsets, and what its owner last showed."""
+    queue, ages = step.state.queues[mq], ages_of(step, mq)
+    found = stall.evidence(step, mq, queue.commit_offset, _limit(step.policy))
+    if ages is not None:
+        found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
+        found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
+    return found | ghost_evidence(step, mq)
+
+
+def _limit(policy: Policy) -> int:
+    return policy.stuck_after + policy.stalled_open_after
+
+
+def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
+    """The first that fits."""
+    if ages is None and not is_divided(step.state) and step.state.members:
+        return "UNDETERMINED"  # its clients do not say who has it
+    if ages is None:
+        return stall.without_owner(step, mq)
+    if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
+        return "OWNER_UNRESPONSIVE"
+    if ages.queue is not None:
+        return "LISTENER_HUNG"
+    if stall.is_unresponsive(step, mq):
+        return "OWNER_UNRESPONSIVE"
+    return "LISTENER_BLOCKED" if stall.by_hook(step, mq) is not None else "UNDETERMINED"
+
+
+RULE = QueueRule(
+    "QUEUE_STALLED",
+    judge,
+    evidence,
+    units=stall.UNITS,
+    sub_causes=get_args(SubCause),
+    needs=("OFFSETS_OF_BROKER", "PULLS", "ANSWERS"),
+    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    advice={
+        **stall.ADVICE,
+        "LISTENER_HUNG": Advice(
+            what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
+            first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+        ),
+        "LISTENER_BLOCKED": Advice(
+            what=(
+                "The owner has pulled messages, but its committed offset is not advancing: the message at it is still "
+                "in work."
+            ),
+            first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+        ),
+    },
+)

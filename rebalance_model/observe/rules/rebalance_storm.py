@@ -1,0 +1,187 @@
+"""REBALANCE_STORM: the group rebalances again and again, and what makes it do so comes again each time.
+
+Counted are the causes that repeat (`causes.repeated`): a rollout is none, however large, nor is a network that comes
+back. The sub-cause is what most of them are:
+
+- TOPIC_SET_FLIP: members subscribe different topics, and each heartbeat undoes the other's.
+- RECONNECT_CHURN: the same client ids come back on other connections, without having said goodbye.
+- MEMBER_FLAPPING: clients join and leave.
+- ROUTE_FLAPPING: the topic's queues, or a broker with its own, come and go.
+
+Without a cause, a client that is never done rebalances every second. CONFIG_ON_RETRY_TOPIC: the strategy CONFIG gives
+it the same queues for the retry topic, too, where they are none; ENDLESS_REBALANCE: not known why. The hook tells.
+"""
+
+from collections import Counter
+from typing import Literal, get_args
+
+from rebalance_model.observe.group import causes
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import Cause
+from rebalance_model.observe.step import GroupStep
+
+CODE = "REBALANCE_STORM"
+TIMES_ITS_RATE = 4
+CONFIG = "AllocateMessageQueueByConfig"
+SubCause = Literal[
+    "TOPIC_SET_FLIP",
+    "RECONNECT_CHURN",
+    "MEMBER_FLAPPING",
+    "ROUTE_FLAPPING",
+    "CONFIG_ON_RETRY_TOPIC",
+    "ENDLESS_REBALANCE",
+]
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """By the causes that repeat, and, once it is open, until none has for the whole window."""
+    state, policy = step.state, step.policy
+    looping = _looping_client(step)
+    if looping is not None:
+        config = state.clients[looping].strategy.endswith(CONFIG)
+        return Holds("critical", "CONFIG_ON_RETRY_TOPIC" if config else "ENDLESS_REBALANCE", looping)
+    is_open = CODE in state.incidents
+    if not is_open and len(state.causes) < min(policy.storm_causes + 1, policy.storm_causes_rare):
+        return CLEAR
+    found = causes.repeated(step)
+    if found and is_open:
+        step.schedule_check(min(cause.time for cause in found) + policy.storm_window + 1)
+    if found and (is_open or _is_storm(step, len(found))):
+        return Holds("critical", _root(found), _culprit(found))
+    return CLEAR
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """How many causes, and whose."""
+    found, lately = causes.repeated(step), len(causes.recent(step))
+    rate = causes.own_rate(step.state, step.policy, step.now, lately)
+    shown: Evidence = {
+        "causes": len(found),
+        "limit": step.policy.storm_causes,
+        "window_ms": step.policy.storm_window,
+        "all_causes": lately,
+        "own_causes_per_hour": rate[0] * 3_600_000 // rate[1] if rate is not None else None,
+    }
+    for what, count in Counter(f"{cause.code} {cause.subject}" for cause in found).most_common(3):
+        shown[what] = count
+    return shown
+
+
+def _is_storm(step: GroupStep, count: int) -> bool:
+    policy = step.policy
+    if count > policy.storm_causes:
+        return True
+    rate = causes.own_rate(step.state, policy, step.now, len(causes.recent(step)))
+    if rate is None or count < policy.storm_causes_rare:
+        return False
+    return count * rate[1] > TIMES_ITS_RATE * rate[0] * policy.storm_window
+
+
+def _root(found: list[Cause]) -> SubCause:
+    goodbyes = {
+        cause.subject for cause in found if cause.code in ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CLIENT_RESTARTED")
+    }
+    return Counter(_kind(cause, goodbyes) for cause in found).most_common(1)[0][0]
+
+
+def _kind(cause: Cause, goodbyes: set[str]) -> SubCause:
+    if cause.code == causes.SUBSCRIPTIONS:
+        return "TOPIC_SET_FLIP"
+    if cause.code in causes.ROUTES:
+        return "ROUTE_FLAPPING"
+    if cause.code == causes.CONNECTIONS or cause.subject not in goodbyes:
+        return "RECONNECT_CHURN"
+    return "MEMBER_FLAPPING"
+
+
+def _culprit(found: list[Cause]) -> str | None:
+    """The client that causes most of it, where one does."""
+    [(client_id, count)] = Counter(cause.client_id for cause in found).most_common(1)
+    return client_id if 2 * count > len(found) else None
+
+
+def _looping_client(step: GroupStep) -> str | None:
+    """A client that has rebalanced every second for the whole window, though no lock is kept from it."""
+    for view in step.state.views.values():
+        if view.hook is None or not view.hook.rebalance_loops:
+            continue
+        hook = view.hook
+        for client_id, asking in hook.rebalance_loops.items():
+            long = asking.last - asking.since > step.policy.storm_window
+            if long and client_id in step.state.clients and step.now - asking.last <= causes.LOOPS_WITHIN:
+                step.schedule_check(asking.last + causes.LOOPS_WITHIN + 1)
+                if not _is_refused(step, client_id):
+                    return client_id
+    return None
+
+
+def _is_refused(step: GroupStep, client_id: str) -> bool:
+    return any(
+        queue.hook_view is not None and client_id in queue.hook_view.refusals for queue in step.state.queues.values()
+    )
+
+
+RULE = GroupRule(
+    CODE,
+    judge,
+    evidence,
+    units={
+        "causes": "count",
+        "limit": "count",
+        "window_ms": "ms",
+        "all_causes": "count",
+        "own_causes_per_hour": "per_hour",
+        "*": "count",
+    },
+    sub_causes=get_args(SubCause),
+    absorbed_by=("TELEMETRY_GAP",),
+    advice={
+        "TOPIC_SET_FLIP": Advice(
+            what=(
+                "Members subscribe different topics: each heartbeat undoes the other's, and all of them rebalance at "
+                "every flip."
+            ),
+            first_step=(
+                "Give every member of the group the same subscriptions; one that needs others belongs to a group of "
+                "its own."
+            ),
+        ),
+        "RECONNECT_CHURN": Advice(
+            what=(
+                "The same client ids come back again and again on new connections, without having said goodbye; the "
+                "group rebalances each time."
+            ),
+            first_step=(
+                "Look for what cuts the connections (network, proxy, idle time-outs), or kills the processes: memory "
+                "limits, liveness probes."
+            ),
+        ),
+        "MEMBER_FLAPPING": Advice(
+            what="Clients join and leave again and again, and the group rebalances each time.",
+            first_step=(
+                "Look why these clients restart: their logs, their deployment's probes, an autoscaler that swings."
+            ),
+        ),
+        "ROUTE_FLAPPING": Advice(
+            what="The topic's queues, or a broker with its own, come and go; every client rebalances each time.",
+            first_step=(
+                "Look at the broker's registration with the name servers, and who changes the topic's configuration."
+            ),
+        ),
+        "CONFIG_ON_RETRY_TOPIC": Advice(
+            what=(
+                "The strategy CONFIG gives the client the same queues for its retry topic, where they are none: its "
+                "rebalance is never done, and starts anew every second."
+            ),
+            first_step=(
+                "Use another strategy, or one of your own that returns CONFIG's queues for their own topic only."
+            ),
+        ),
+        "ENDLESS_REBALANCE": Advice(
+            what="The client's rebalance is never done: it starts anew every second, though no lock is kept from it.",
+            first_step=(
+                "Read the client's rebalance log; a strategy such as CONFIG that names queues of other topics does it."
+            ),
+        ),
+    },
+)

@@ -1,0 +1,179 @@
+"""All rules, in the order of judgement, which is that of their rows; checked at import.
+
+A new rule is a file beside this one and a line in `RULES`.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from rebalance_model.observe.rules import (
+    assignment_mismatch,
+    assignment_skew,
+    broker_locks_lost,
+    broker_unreachable,
+    cid_view_split,
+    client_id_collision,
+    client_unresponsive,
+    clock_skew,
+    consumer_idle,
+    duplicate_consumption,
+    lag_growth,
+    lifecycle,
+    lock_contended,
+    lock_expired,
+    lock_orphaned,
+    mixed_consume_mode,
+    no_active_clients_with_lag,
+    offset_regression,
+    ordered_queue_stuck,
+    pull_expired,
+    queue_double_owned,
+    queue_stalled,
+    queue_unassigned,
+    rebalance_stalled,
+    rebalance_storm,
+    route_view_split,
+    stale_heartbeat,
+    strategy_mismatch,
+    subscription_inconsistent,
+    telemetry_gap,
+    unlock_pending,
+    zombie_queue,
+)
+from rebalance_model.observe.rules.rule import (
+    BrokerRule,
+    ClientRule,
+    ClusterRule,
+    GroupRule,
+    Need,
+    QueueRule,
+    RebalanceRule,
+    Unit,
+)
+
+AnyRule: TypeAlias = QueueRule | ClientRule | BrokerRule | RebalanceRule | GroupRule | ClusterRule
+
+RULES: tuple[AnyRule, ...] = (
+    lock_orphaned.RULE,
+    lock_contended.RULE,
+    lock_expired.RULE,
+    pull_expired.RULE,
+    offset_regression.RULE,
+    ordered_queue_stuck.RULE,
+    queue_unassigned.RULE,
+    queue_double_owned.RULE,
+    assignment_mismatch.RULE,
+    zombie_queue.RULE,
+    unlock_pending.RULE,
+    queue_stalled.RULE,
+    lag_growth.RULE,
+    stale_heartbeat.RULE,
+    client_id_collision.RULE,
+    client_unresponsive.RULE,
+    clock_skew.RULE,
+    telemetry_gap.OF_HOOK,
+    broker_locks_lost.RULE,
+    clock_skew.OF_BROKER,
+    duplicate_consumption.RULE,
+    telemetry_gap.OF_POLLS,
+    rebalance_storm.RULE,
+    no_active_clients_with_lag.RULE,
+    subscription_inconsistent.RULE,
+    cid_view_split.RULE,
+    strategy_mismatch.RULE,
+    mixed_consume_mode.RULE,
+    route_view_split.RULE,
+    rebalance_stalled.RULE,
+    consumer_idle.RULE,
+    assignment_skew.RULE,
+    broker_unreachable.RULE,
+    telemetry_gap.OF_SOURCE,
+    clock_skew.OF_BROKER_CLOCK,
+)
+QUEUE_RULES = tuple(rule for rule in RULES if isinstance(rule, QueueRule))
+CLIENT_RULES = tuple(rule for rule in RULES if isinstance(rule, ClientRule))
+BROKER_RULES = tuple(rule for rule in RULES if isinstance(rule, BrokerRule))
+REBALANCE_RULES = tuple(rule for rule in RULES if isinstance(rule, RebalanceRule))
+GROUP_RULES = tuple(rule for rule in RULES if isinstance(rule, GroupRule))
+CLUSTER_RULES = tuple(rule for rule in RULES if isinstance(rule, ClusterRule))
+CODES = frozenset(rule.code for rule in RULES)
+
+_UNIT_OF_SUFFIX: dict[str, Unit] = {
+    "_ms": "ms",
+    "_at": "epoch_ms",
+    "_since": "epoch_ms",
+    "_per_hour": "per_hour",
+    "_offset": "offset",
+}
+"""A field whose name ends so has this unit: who reads the tables knows it by that."""
+
+
+def check(rules: Iterable[AnyRule]) -> None:
+    """Check that the rules agree with themselves and each other; raise ValueError with what is wrong.
+
+    Codes are unique for each kind of subject, and rules of one code need the same; what explains a rule is a rule;
+    each sub-cause has its advice and each field of evidence a unit that its name does not contradict.
+    """
+    rules = tuple(rules)
+    needs: dict[str, tuple[Need, ...]] = {}
+    units: dict[tuple[str, str], Unit] = {}
+    known: set[tuple[str, str]] = set()
+    for rule in rules:
+        if (rule.code, rule.about) in known:
+            raise ValueError(f"{rule.code}: two rules about a {rule.about} have this code")
+        known.add((rule.code, rule.about))
+        if needs.setdefault(rule.code, rule.needs) != rule.needs:
+            raise ValueError(f"{rule.code}: rules of one code must declare the same needs")
+        for name, unit in rule.units.items():
+            if units.setdefault((rule.code, name), unit) != unit:
+                raise ValueError(f"{rule.code}: its rules declare different units for the evidence field {name}")
+    for rule in rules:
+        unknown = [code for code in rule.absorbed_by if code not in needs]
+        if unknown:
+            raise ValueError(f"{rule.code}: absorbed_by names {unknown[0]}, which is no rule")
+        _check_advice(rule)
+        _check_units(rule)
+
+
+def _check_advice(rule: AnyRule) -> None:
+    unlike = sorted(set(rule.sub_causes) ^ rule.advice.keys())
+    if unlike or not rule.sub_causes:
+        name = unlike[0] if unlike else ""
+        raise ValueError(f"{rule.code}: sub-cause {name!r} must be both in sub_causes and in advice")
+    for sub_cause, advice in rule.advice.items():
+        if not (advice.what and advice.first_step):
+            raise ValueError(f"{rule.code}: the advice for sub-cause {sub_cause!r} is empty")
+
+
+def _check_units(rule: AnyRule) -> None:
+    if not rule.units:
+        raise ValueError(f"{rule.code}: units declares no evidence field")
+    for name, unit in rule.units.items():
+        named = _unit_by_name(name)
+        if named not in (None, unit):
+            raise ValueError(f"{rule.code}: evidence field {name} is declared as {unit}, but its name says {named}")
+
+
+def codes_needing(*needs: Need) -> frozenset[str]:
+    """Return the codes of the rules that need any of this telemetry."""
+    return frozenset(rule.code for rule in RULES if not set(needs).isdisjoint(rule.needs))
+
+
+def unit_of(code: str, field: str) -> Unit | None:
+    """Return the unit of a field of an incident's evidence; None where it is not known, as of another release's row."""
+    units = _UNITS.get(code, {})
+    found = units.get(field) or _unit_by_name(field)
+    if found is not None:
+        return found
+    several = (unit for name, unit in units.items() if name.endswith("*") and field.startswith(name[:-1]))
+    return next(several, None)
+
+
+def _unit_by_name(field: str) -> Unit | None:
+    return next((unit for suffix, unit in _UNIT_OF_SUFFIX.items() if field.endswith(suffix)), None)
+
+
+check(RULES)
+_UNITS: dict[str, dict[str, Unit]] = {code: dict(lifecycle.UNITS) for code in CODES}
+for _rule in RULES:
+    _UNITS[_rule.code].update(_rule.units)

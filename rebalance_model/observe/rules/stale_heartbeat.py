@@ -1,0 +1,63 @@
+"""STALE_HEARTBEAT: a member has not sent a heartbeat for two intervals.
+
+The broker drops it after 120 to 130 s, and tells nobody: its queues wait until the others look by themselves, up to
+20 s later. Clear at a heartbeat, or when it is gone.
+"""
+
+from collections.abc import Iterator
+
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.state import HookView
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, client_id: str) -> Verdict:
+    """By each broker's clock: one that hears nothing of it is enough."""
+    if client_id not in step.state.members:
+        return CLEAR
+    verdict: Verdict = None
+    for _, hook, age in _ages(step, client_id):
+        limit = 2 * step.policy.heartbeat_broker_interval
+        if age > limit:
+            return Holds("warning", client_id=client_id)
+        step.schedule_check(step.now + limit + 1 - age)
+        if step.now - hook.heartbeats[client_id].last <= limit:
+            verdict = CLEAR
+    return verdict
+
+
+def evidence(step: GroupStep, client_id: str) -> Evidence:
+    """Where, and how old."""
+    broker, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
+    return {
+        "broker": broker,
+        "heartbeat_age_ms": age,
+        "limit_ms": 2 * step.policy.heartbeat_broker_interval,
+        "dropped_after_ms": step.policy.channel_expired_after,
+    }
+
+
+def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]]:
+    """The age of its last heartbeat on each broker that tells; what may have been lost does not count."""
+    for broker, view in step.state.views.items():
+        hook = step.live_hook(view)
+        heard = hook.heartbeats.get(client_id) if hook is not None else None
+        if hook is not None and heard is not None:
+            yield broker, hook, step.now - max(heard.last, hook.covered_since)
+
+
+RULE = ClientRule(
+    "STALE_HEARTBEAT",
+    judge,
+    evidence,
+    units={"broker": "text", "heartbeat_age_ms": "ms", "limit_ms": "ms", "dropped_after_ms": "ms"},
+    needs=("HOOKS",),
+    advice={
+        "": Advice(
+            what=(
+                "The member has sent no heartbeat for two intervals; the broker drops it after 120 s and tells nobody."
+            ),
+            first_step="Look whether its process is paused, starved, or cut off from this broker.",
+        ),
+    },
+)

@@ -1,0 +1,164 @@
+"""For how long a queue has waited: by its broker's answers (`offsets`), and by its hook alone.
+
+By the hook, what was pulled and not committed is the least that can wait, and it waits for as long as no commit
+advances. Pulled up to the commit, and pulled there again by a living owner: nothing waits. With nobody to pull it is
+not known whether anything does.
+
+The rules about such a queue, ORDERED_QUEUE_STUCK and QUEUE_STALLED, have their first fields of evidence and four
+sub-causes in common.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import ghost_connections
+from rebalance_model.observe.group.expectation import is_subscribed
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
+from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
+from rebalance_model.observe.state import HookQueueView, HookView, QueueState
+from rebalance_model.observe.step import GroupStep
+
+UNITS: Mapping[str, Unit] = {
+    "owner": "text",
+    "lag": "messages",
+    "commit_offset": "offset",
+    "broker_offset": "offset",
+    "stalled_ms": "ms",
+    "limit_ms": "ms",
+    "lag_at_least": "messages",
+    "pull_age_ms": "ms",
+    "consume_age_ms": "ms",
+    "cached_count": "messages",
+    **GHOST_UNITS,
+}
+"""Of the fields of evidence that both rules have."""
+ADVICE: Mapping[str, Advice] = {
+    "UNASSIGNED": Advice(
+        what="No member has the queue: no consumer will process its messages.",
+        first_step="Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
+    ),
+    GHOST_CONNECTION: GHOST_ADVICE,
+    "OWNER_UNRESPONSIVE": Advice(
+        what="The owner answers nothing, but the broker still counts it as a member: the queue stays with it.",
+        first_step="Look whether the owner's process is paused or starved; end it to free the queue at once.",
+    ),
+    "UNDETERMINED": Advice(
+        what="Messages wait and the commit does not advance; telemetry does not show why.",
+        first_step="Look at the owner's log and thread dump.",
+    ),
+}
+"""Of the sub-causes that both rules have."""
+
+
+class Stall(msgspec.Struct, frozen=True, gc=False):
+    """How long a queue has waited."""
+
+    ms: int
+    """0: nothing waits."""
+    lag: int | None
+    """Messages that wait, at least; None: not known whether any do, and nobody alive has the queue."""
+    moved: bool
+    """Whether the commit is seen to have advanced since it began, or nothing to have waited before."""
+
+
+def of(step: GroupStep, mq: MessageQueue, limit: int) -> Stall | None:
+    """By whichever shows the longer wait; looked at again when that reaches the limit. None: not known, or no news."""
+    queue, seen = step.state.queues[mq], by_hook(step, mq)
+    lag, ms = lag_of(queue), queue.stalled_ms
+    if seen is not None and ms and _is_as_polled(queue):
+        seen = msgspec.structs.replace(seen, moved=False)  # that it was pulled just now says nothing of what waited
+    asked = lag is not None and queue.stats_at == step.now  # judged at the answer: only then it still stands
+    polled = Stall(ms, lag, moved=ms == 0) if asked else None
+    if seen is None or (seen.lag is None and lag is not None and step.state.is_polled):
+        return polled
+    if 0 < seen.ms <= limit:
+        step.schedule_check(step.now + limit + 1 - seen.ms)
+    return seen if polled is None or seen.ms >= polled.ms else polled
+
+
+def _is_as_polled(queue: QueueState) -> bool:
+    """Whether the hook has told of no commit beyond what the broker last answered."""
+    hook_view = queue.hook_view
+    return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
+
+
+def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
+    """None: not known."""
+    hook_view = step.state.queues[mq].hook_view
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    if hook_view is None or hook is None or hook_view.commit_offset < 0:
+        return None
+    now = step.now
+    if hook_view.waiting_since:
+        waited = max(0, now - max(hook_view.waiting_since, hook.covered_since))
+        at_least = max(1, hook_view.pull_offset - hook_view.commit_offset)
+        return Stall(waited, at_least, moved=hook_view.waiting_since >= hook.covered_since)
+    unmoved = now - hook_view.advanced_at
+    if unmoved <= step.policy.stuck_after:
+        return Stall(unmoved, None, moved=True)
+    sign = last_sign(step, mq, hook, hook_view)
+    if sign is None and step.state.members and not is_subscribed(step.state, mq.topic):
+        return None  # nobody means to have it: a topic that was given up
+    return _unknown_lag(step, hook, hook_view, sign)
+
+
+def _unknown_lag(step: GroupStep, hook: HookView, hook_view: HookQueueView, sign: int | None) -> Stall | None:
+    """Of a queue with nothing pulled and not committed; ``sign``: its owner's last one."""
+    now, policy = step.now, step.policy
+    if sign is not None and now - sign <= policy.unresponsive_after:
+        if hook_view.pulled_again and hook_view.pull_offset == hook_view.commit_offset:
+            return Stall(0, 0, moved=True)
+        step.schedule_check(sign + policy.unresponsive_after + 1)
+        return None
+    if now - hook_view.advanced_at > policy.moved_within:
+        return None
+    alone = now - max(hook_view.advanced_at, sign or 0, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
+    return Stall(alone, None, moved=False)
+
+
+def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: HookQueueView) -> int | None:
+    """When the queue's owner last heartbeated, renewed its lock or pulled; None: nobody has it."""
+    owner = step.state.queues[mq].owner
+    if owner is None:
+        return None
+    heard, entry = hook.heartbeats.get(owner), hook.locks.get(mq)
+    return max(
+        heard.last if heard is not None else 0,
+        entry.last_update_timestamp if entry is not None and entry.client_id == owner else 0,
+        hook_view.pull_time if hook_view.holder == owner else 0,
+    )
+
+
+def is_unresponsive(step: GroupStep, mq: MessageQueue) -> bool:
+    """Whether the broker has heard nothing of the queue's owner for `unresponsive_after`, though its hook tells."""
+    hook_view = step.state.queues[mq].hook_view
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    sign = last_sign(step, mq, hook, hook_view) if hook is not None and hook_view is not None else None
+    if hook is None or sign is None:
+        return False
+    return step.now - max(sign, hook.covered_since) > step.policy.unresponsive_after
+
+
+def without_owner(step: GroupStep, mq: MessageQueue) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
+    """Return why a queue that no client keeps has no owner."""
+    return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, mq) else "UNASSIGNED"
+
+
+def evidence(step: GroupStep, mq: MessageQueue, commit_offset: int | None, limit_ms: int) -> Evidence:
+    """Return owner, lag, offsets, and for how long the queue has waited."""
+    queue = step.state.queues[mq]
+    found: Evidence = {
+        "owner": queue.owner,
+        "lag": lag_of(queue),
+        "commit_offset": commit_offset,
+        "broker_offset": queue.broker_offset,
+        "stalled_ms": queue.stalled_ms,
+        "limit_ms": limit_ms,
+    }
+    if (seen := by_hook(step, mq)) is not None:
+        found |= {"stalled_ms": max(seen.ms, queue.stalled_ms), "lag_at_least": seen.lag}
+    return found

@@ -1,0 +1,98 @@
+"""SUBSCRIPTION_INCONSISTENT: members of one group subscribe differently.
+
+The broker keeps one table for the group, and the last heartbeat wins. Where the topics differ (TOPIC_SET) each
+heartbeat undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one
+topic has different expressions (EXPRESSION) the broker filters for all by one of them: messages are lost to the others.
+"""
+
+from collections import Counter
+
+from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.group.subscriptions import Interest
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """By what each member has said itself."""
+    if len(step.state.members) < 2:
+        return CLEAR
+    said = _said(step)
+    known = [one for one in said.values() if one]
+    first = known[0] if known else {}
+    if all(one is first or one == first for one in known):
+        return CLEAR if len(known) == len(said) else None
+    topics_differ = any(one.keys() != first.keys() for one in known)
+    return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(said))
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """What differs, and who has it how."""
+    said = {client_id: one for client_id, one in _said(step).items() if one}
+    found: Evidence = {"members": len(step.state.members), "members_known": len(said)}
+    topics = sorted({topic for one in said.values() for topic in one})
+    for topic in topics:
+        ways = Counter(_text(one.get(topic)) for one in said.values())
+        if len(ways) > 1:
+            found["topic"] = topic
+            for text, count in sorted(ways.items()):
+                found[f"members with {text}"] = count
+            found["odd_one"] = _odd_one(said)
+            break
+    return found
+
+
+def _said(step: GroupStep) -> dict[str, dict[str, Interest]]:
+    clients = step.state.clients
+    return {member: subscriptions.of(clients[member]) for member in step.state.members}
+
+
+def _odd_one(said: dict[str, dict[str, Interest]]) -> str | None:
+    """The only member that subscribes as it does; None where there is not one such."""
+    ways = Counter(repr(_sorted(one)) for one in said.values() if one)
+    alone = [client_id for client_id, one in said.items() if one and ways[repr(_sorted(one))] == 1]
+    return alone[0] if len(alone) == 1 else None
+
+
+def _sorted(one: dict[str, Interest]) -> list[tuple[str, str]]:
+    return [(topic, _text(one[topic])) for topic in sorted(one)]
+
+
+def _text(interest: Interest | None) -> str:
+    if interest is None:
+        return "nothing"
+    kind, tags = interest
+    return f"{kind} {' || '.join(sorted(tags))}"
+
+
+RULE = GroupRule(
+    "SUBSCRIPTION_INCONSISTENT",
+    judge,
+    evidence,
+    units={"members": "count", "members_known": "count", "topic": "text", "members with *": "count", "odd_one": "text"},
+    sub_causes=("TOPIC_SET", "EXPRESSION"),
+    open_after=lambda policy: policy.subscription_differs_after,
+    absorbed_by=("REBALANCE_STORM",),
+    advice={
+        "TOPIC_SET": Advice(
+            what=(
+                "Members subscribe different topics: the broker's table flips with every heartbeat, and queues go to "
+                "clients that do not read them."
+            ),
+            first_step=(
+                "Give every member of the group the same subscriptions; one that needs others belongs to a group of "
+                "its own."
+            ),
+        ),
+        "EXPRESSION": Advice(
+            what=(
+                "Members filter one topic differently: the broker filters for all by one of them, so messages are "
+                "lost to the others."
+            ),
+            first_step=(
+                "Give every member of the group the same expression; one that needs another belongs to a group of its "
+                "own."
+            ),
+        ),
+    },
+)

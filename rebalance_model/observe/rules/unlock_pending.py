@@ -1,0 +1,35 @@
+"""UNLOCK_PENDING: a client that has lost an ordered queue tries in vain to unlock it.
+
+Its listener still works on a message: the attempts are counted in each answer. See `dropped_queue`.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.rules.dropped_queue import UNITS, evidence, kept
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Holds, QueueRule, Verdict
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Judge by whether the attempts grow from one answer to the next."""
+    found = kept(step, mq)
+    if found is None:
+        return CLEAR
+    keeper, client, held = found
+    grown = held.unlock_attempts > held.first_unlock_attempts > 0
+    return Holds("warning", client_id=keeper) if grown and not client.silent else None
+
+
+RULE = QueueRule(
+    "UNLOCK_PENDING",
+    judge,
+    evidence,
+    units=UNITS,
+    needs=("POLLS", "ANSWERS"),
+    absorbed_by=("REBALANCE_STORM",),
+    advice={
+        "": Advice(
+            what="The member has lost the queue and can't unlock it: its listener still works on a message.",
+            first_step="Take a thread dump of the member: its listener has not returned, and the heir waits.",
+        ),
+    },
+)

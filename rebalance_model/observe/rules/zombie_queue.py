@@ -1,0 +1,40 @@
+"""ZOMBIE_QUEUE: a client keeps a queue that it has dropped, though the queue has come back to it.
+
+The client neither consumes nor re-acquires it, until it is pull-expired after 120 s. See `dropped_queue`.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.rules.dropped_queue import UNITS, evidence, kept
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Holds, QueueRule, Verdict
+from rebalance_model.observe.step import GroupStep
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Judge by how long the client that should have the queue has kept it dropped."""
+    found = kept(step, mq)
+    if found is None:
+        return CLEAR
+    keeper, client, held = found
+    if step.state.queues[mq].expected != keeper:
+        return CLEAR
+    if client.silent or client.asked_at_answer - held.claimed_since <= step.policy.rebalance_wait_interval:
+        return None
+    return Holds("critical", client_id=keeper)
+
+
+RULE = QueueRule(
+    "ZOMBIE_QUEUE",
+    judge,
+    evidence,
+    units=UNITS,
+    needs=("POLLS", "ANSWERS"),
+    advice={
+        "": Advice(
+            what="The member should have the queue and keeps it as dropped: it neither consumes nor re-acquires it.",
+            first_step=(
+                "Take a thread dump of the member and restart it; it heals itself only when the queue is pull-expired "
+                "(120 s)."
+            ),
+        ),
+    },
+)

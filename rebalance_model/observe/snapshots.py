@@ -1,0 +1,227 @@
+"""Rows of state: a group's and a queue's, when they changed materially and every snapshot interval.
+
+They are no rules, and rest on them: on the open incidents (health) and on which rules are silent (coverage).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
+from rebalance_model.observe.group.ages import ages_of, hook_lock, hook_pull
+from rebalance_model.observe.group.expectation import (
+    broadcasts,
+    declared_strategy,
+    division,
+    group_info,
+    is_consumed_unlisted,
+)
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules.coverage import coverage, hooks_of
+from rebalance_model.observe.state import ClientView, GroupState, Incident, LastGroupRow, LastQueueRow
+from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.utc import utc
+
+_WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
+    "BROADCAST": ("OK", "every client reads it"),
+    "POPPED": ("OK", "shared: its clients pop it"),
+    "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not say which queues"),
+    "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
+}
+"""What is said of a queue without owner, by how the members share the queues; see `expectation.division`."""
+_OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
+"""What is open of each queue that it is open of."""
+_RANK = {"critical": 0, "warning": 1, "info": 2}
+_HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
+
+
+def snapshot_changes(step: GroupStep) -> None:
+    """Write a row of what changed materially in this step."""
+    incidents = _by_queue(step.state) if step.touched else {}
+    for mq in step.touched:
+        _snapshot_queue(step, mq, incidents, always=False)
+    if step.group_touched or step.group_to_judge:
+        _snapshot_group(step, always=False)
+
+
+def snapshot_all(step: GroupStep) -> None:
+    """Tell the whole state, at the snapshot interval."""
+    incidents = _by_queue(step.state)
+    for mq in sorted(step.state.queues, key=queue_order):
+        _snapshot_queue(step, mq, incidents, always=True)
+    _snapshot_group(step, always=True)
+
+
+def _by_queue(state: GroupState) -> _OfQueues:
+    found: _OfQueues = {}
+    for incident in state.incidents.values():
+        if incident.queue is not None:
+            found.setdefault(incident.queue, []).append(incident)
+    return found
+
+
+def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
+    """The most important of them, each by what explains it where that still holds: a parent counts for its children."""
+    own = {incident.incident_id: incident for incident in incidents}
+    if any(incident.parent is not None for incident in own.values()):
+        known = (*step.state.incidents.values(), *step.cluster.incidents.values())
+        every = {incident.incident_id: incident for incident in known if incident.cleared_at is None}
+        own = {(top := every.get(i.parent or "", i)).incident_id: top for i in own.values()}
+    worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
+    return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
+
+
+def _of_cluster(step: GroupStep) -> Iterator[Incident]:
+    """What is open of the group's brokers and its collector; what only waits to be resolved is over."""
+    subjects = {*step.state.views, step.state.collector.partition("/")[2]}
+    for incident in step.cluster.incidents.values():
+        if incident.cleared_at is None and incident.subject in subjects:
+            yield incident
+
+
+def _group_health(step: GroupStep) -> tuple[Health, str]:
+    state, policy = step.state, step.policy
+    worst = _worst(step, (*state.incidents.values(), *_of_cluster(step)))
+    if worst is not None:
+        return worst
+    if not state.is_polled and not hooks_of(state):
+        return "UNKNOWN", "no source tells of it"
+    if group_info(state) is None:
+        return "UNKNOWN", "no broker answers"
+    return _health_of_members(state) if state.members else _health_without_members(state, policy)
+
+
+def _health_of_members(state: GroupState) -> tuple[Health, str]:
+    if division(state) == "PROXIED":
+        return "UNKNOWN", "its clients are behind a proxy and answer no question"
+    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
+    if silent:
+        return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+    return "OK", ""
+
+
+def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, str]:
+    """Of a group that no client is listed of: messages may wait, or be consumed by clients that are not listed."""
+    if is_consumed_unlisted(state, policy):
+        return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
+    waiting = [queue for mq, queue in state.queues.items() if not mq.is_retry and lag_of(queue)]
+    if not waiting or broadcasts(state):
+        return "OK", ""
+    since = min(queue.stats_at - queue.stalled_ms for queue in waiting)
+    return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
+
+
+def _queue_health(
+    step: GroupStep, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
+) -> tuple[Health, str]:
+    """Of a queue, its broker and its owner."""
+    state = step.state
+    if state.incidents or step.cluster.incidents:
+        down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
+        worst = _worst(step, [*incidents.get(mq, ()), *([down] if down is not None else ())])
+        if worst is not None:
+            return worst
+    view = state.views.get(mq.broker)
+    if not state.is_polled and (view is None or view.hook is None or view.hook_source in state.silent):
+        return "UNKNOWN", f"no source tells of {mq.broker}"
+    if owner is None:
+        return _WITHOUT_OWNER.get(division(state), ("UNKNOWN", "no known owner"))
+    if owner.silent:
+        return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
+    return "OK", ""
+
+
+def _snapshot_group(step: GroupStep, *, always: bool) -> None:
+    state = step.state
+    info = group_info(state) or ConsumerGroupInfo()
+    health, reason = _group_health(step)
+    row = LastGroupRow(
+        members=state.members,
+        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
+        consume_type=info.consume_type,
+        message_model=info.message_model,
+        consume_from_where=info.consume_from_where,
+        orderly=state.orderly,
+        strategy=declared_strategy(state),
+        health=health,
+        health_reason=reason,
+        coverage=coverage(state, step.policy),
+    )
+    if not always and row == state.last_row and not state.corrections:
+        return
+    state.last_row = row
+    corrections, state.corrections = state.corrections, ()
+    step.emit(
+        GroupSnapshot(
+            **step.next_row(),
+            corrections=corrections,
+            **msgspec.structs.asdict(row),
+        )
+    )
+
+
+def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:
+    state = step.state
+    queue = state.queues[mq]
+    client = state.clients.get(queue.owner) if queue.owner is not None else None
+    status, reason = _queue_health(step, mq, client, incidents)
+    row = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
+    if always or row != queue.last_row:
+        queue.last_row = row
+        step.emit(_queue_row(step, mq, row))
+
+
+def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
+    """Whether the owner of an ordered queue has its lock: by its own word or the broker's, whichever is younger."""
+    if owner is None:
+        return None
+    held, entry = None if owner.silent else owner.queues.get(mq), hook_lock(state, mq)
+    granted = entry is not None and entry.client_id == state.queues[mq].owner
+    if held is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
+        return held.locked if owner.orderly else None
+    return granted if entry is not None else None
+
+
+def _queue_row(step: GroupStep, mq: MessageQueue, row: LastQueueRow) -> QueueSnapshot:
+    ages = ages_of(step, mq)
+    lock_at, pull_at, consume_at = _stamps(step, mq, ages) if ages is not None else (None, None, None)
+    owner, expected, locked, status, reason = row
+    return QueueSnapshot(
+        **step.next_row(),
+        topic=mq.topic,
+        broker=mq.broker,
+        queue_id=mq.queue_id,
+        owner=owner,
+        expected_owner=expected,
+        locked=locked,
+        lock_at=lock_at if locked else None,
+        pull_at=pull_at,
+        consume_at=consume_at,
+        status=status,
+        status_reason=reason,
+    )
+
+
+def _stamps(step: GroupStep, mq: MessageQueue, ages: Ages) -> tuple[int | None, int | None, int | None]:
+    """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer.
+
+    Of one that is silent only what the broker's hook tells is known.
+    """
+    now = step.now
+    if ages.client.silent:
+        pull = hook_pull(step, mq)
+        return _before(now, ages.lock if ages.lock_is_exact else None), _before(now, pull), None
+    said_at = ages.client.answered if ages.queue is not None else now
+    return (
+        _before(now if ages.lock_is_exact else said_at, ages.lock),
+        _before(said_at, ages.pull),
+        _before(said_at, ages.consume),
+    )
+
+
+def _before(time: int, age: int | None) -> int | None:
+    return time - age if age is not None else None

@@ -1,0 +1,66 @@
+"""What is kept of a consumer group, and of its cluster, between events: one entity a file."""
+
+from rebalance_model.observe.state.broker import BrokerView, ChannelBeats, Heartbeats, HookView, LostLock, RebalanceLoop
+from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView
+from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
+from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
+from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
+from rebalance_model.observe.state.hook_queue_view import (
+    ConcurrentPuller,
+    FormerHolder,
+    HookQueueView,
+    Refusals,
+    Regression,
+    Reread,
+)
+from rebalance_model.observe.state.incident import HeldCause, Incident, Pending
+from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
+from rebalance_model.observe.state.queue import FallenBack, LagTrend, LastQueueRow, QueueState, Route, Unowned
+from rebalance_model.observe.state.rebalance import Cause, Episode, Move
+from rebalance_model.observe.state.source import Loss, Sequence, Silence
+
+__all__ = [
+    "STATE_VERSION",
+    "UNANSWERED_POLLS",
+    "BrokerView",
+    "Cause",
+    "ChannelBeats",
+    "ClientView",
+    "ClusterBroker",
+    "ClusterState",
+    "ConcurrentPuller",
+    "Episode",
+    "FallenBack",
+    "FormerHolder",
+    "GroupState",
+    "Heartbeats",
+    "HeldCause",
+    "HookQueueView",
+    "HookView",
+    "Incident",
+    "InvariantError",
+    "LagTrend",
+    "LastGroupRow",
+    "LastQueueRow",
+    "Loss",
+    "LostLock",
+    "Move",
+    "Pending",
+    "ProcessQueueView",
+    "QueueState",
+    "Reach",
+    "RebalanceLoop",
+    "Refusals",
+    "Regression",
+    "Reread",
+    "Rounds",
+    "Route",
+    "Sequence",
+    "Silence",
+    "Stamp",
+    "StateVersionError",
+    "Unowned",
+    "check_version",
+    "decode_group",
+    "encode_group",
+]

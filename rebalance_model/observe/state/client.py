@@ -1,0 +1,59 @@
+"""What a client has said of itself."""
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import Subscription
+from rebalance_model.observe.state.process_queue import ProcessQueueView
+
+UNANSWERED_POLLS = 2
+
+
+class ClientView(msgspec.Struct, array_like=True):
+    """What a client last said of itself (GET_CONSUMER_RUNNING_INFO)."""
+
+    asked: int
+    """When it was last asked, with or without an answer; by the collector's clock, as all times but `client_now`."""
+    answered: int
+    """When its last answer came; 0 before the first."""
+    asked_at_answer: int = 0
+    """When the question was asked that it last answered."""
+    client_now: int = 0
+    """The newest stamp in that answer, by the client's clock."""
+    orderly: bool | None = None
+    strategy: str = ""
+    start_time: int = 0
+    subscriptions: tuple[Subscription, ...] = ()
+    queues: dict[MessageQueue, ProcessQueueView] = {}
+    unanswered: int = 0
+    """Questions in a row that got no answer, though the broker answers."""
+    unanswered_since: int = 0
+    """When the first of them was asked."""
+    discovered: bool = False
+    """Whether it was a member when observation began: queues in its first answer were not assigned just now."""
+    asked_before: int = 0
+    """When the question was asked that its answer before the last one belongs to."""
+    declared: int = 0
+    """Answers in a row that declare the same strategy and consume mode, counted up to 2."""
+    pops: bool = False
+    """Whether it pops queues, which clients share, rather than pulls its own."""
+    heartbeat_subscriptions: tuple[Subscription, ...] = ()
+    """The subscriptions of its last heartbeat that had any; see `subscriptions`."""
+    subscriptions_observed_at: int = 0
+    """When that heartbeat came; 0: never."""
+    skew: tuple[int, int] | None = None
+    """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
+
+    def time_of(self, stamp: int) -> int:
+        """Bring a stamp of its last answer to the timeline.
+
+        Its clock is trusted, unless its answers contradict that: then as if the newest stamp had been made when the
+        answer came that shows the smallest difference.
+        """
+        low, high = self.skew or (self.client_now - self.answered, -1)
+        return min(stamp if low <= 0 <= high else stamp - low, self.answered)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the client is unresponsive: one question that fails may be a long garbage collection."""
+        return self.unanswered >= UNANSWERED_POLLS

@@ -1,0 +1,166 @@
+"""Everything that is known of one consumer group between two events."""
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.state.broker import BrokerView
+from rebalance_model.observe.state.client import ClientView
+from rebalance_model.observe.state.hook_queue_view import Reread
+from rebalance_model.observe.state.incident import Incident, Pending
+from rebalance_model.observe.state.queue import QueueState, Route
+from rebalance_model.observe.state.rebalance import Cause, Episode
+from rebalance_model.observe.state.source import Loss, Sequence, Silence
+
+STATE_VERSION = 3
+
+
+class Rounds(msgspec.Struct, array_like=True):
+    """How far the members have been asked in turn; times are when they were asked."""
+
+    after: int = 0
+    """A member has had its turn in the present round if it was asked later than that."""
+    heard: int = 0
+    """How many have had it, with an answer or without."""
+    known_at: int = 0
+    """In the last whole round every member answered, and none was asked before that; 0: not every member did."""
+
+
+class LastGroupRow(msgspec.Struct, array_like=True, frozen=True):
+    """What the last GroupSnapshot said: another row is written when one of these is another."""
+
+    members: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    orderly: bool | None
+    strategy: str | None
+    health: Literal["OK", "WARN", "BAD", "UNKNOWN"]
+    health_reason: str
+    coverage: str
+
+
+class InvariantError(AssertionError):
+    """The state contradicts itself: a bug of ours."""
+
+
+class GroupState(msgspec.Struct):
+    """Everything known of one consumer group of one cluster."""
+
+    cluster: str
+    group: str
+    version: int = STATE_VERSION
+    collector: str = ""
+    """The collector that is, or was last, followed; empty: only hooks have reported the group."""
+    polled_at: int = 0
+    """When its last event of the group came."""
+    sequences: dict[str, Sequence] = {}
+    last_seen: int = 0
+    """When the last event of the group came."""
+    covered_since: int = 0
+    """Nothing is missing from the followed source since then."""
+    orderly: bool | None = None
+    views: dict[str, BrokerView] = {}
+    members: tuple[str, ...] = ()
+    clients: dict[str, ClientView] = {}
+    routes: dict[str, Route] = {}
+    queues: dict[MessageQueue, QueueState] = {}
+    episode: Episode | None = None
+    incidents: dict[str, Incident] = {}
+    """By ``code subject``."""
+    pending: dict[str, Pending] = {}
+    """By ``code subject``: what holds, but not for long enough."""
+    unsettled: dict[str, int] = {}
+    """How many of both there are, by their subjects."""
+    next_check: int = 0
+    """When everything is to be judged again, because time alone may have changed it; 0: no time is known."""
+    last_row: LastGroupRow | None = None
+    next_snapshot: int = 0
+    rows: int = 0
+    """How many rows it has: the seq of the last effect."""
+    corrections: tuple[str, ...] = ()
+    """What polls corrected since the last GroupSnapshot."""
+    strategy: str = ""
+    """The strategy that names the expected owners (AllocateMessageQueueStrategy.getName); empty: not known."""
+    strategy_basis: Literal["DECLARED", "CONFIGURED", "INFERRED", ""] = ""
+    inferred: str = ""
+    """The strategy that alone explained who had what, where none is known otherwise."""
+    tried_at: int = 0
+    """`owner_changed_at` when that was last tried."""
+    rounds: Rounds = msgspec.field(default_factory=Rounds)
+    expected_at: int = 0
+    """When an expected owner last became another."""
+    owner_changed_at: int = 0
+    """When a queue last got an owner."""
+    members_since: int = 0
+    """Since when there has been a member."""
+    shares: dict[str, int] = {}
+    """How many queues each member has, without retry queues; members without any are left out."""
+    causes: tuple[Cause, ...] = ()
+    """What has made it rebalance lately, at most so much as `causes` keeps."""
+    causes_since: int = 0
+    """Since when causes have been counted."""
+    causes_counted: int = 0
+    """How many there were since then."""
+    no_members_since: int = 0
+    """When its last member went; 0: it has members, or never had any."""
+    silent: dict[str, Silence] = {}
+    """Sources that are silent or late."""
+    lost_at: int = 0
+    """When answers of the followed collector were last found missing; 0: never."""
+    losses: dict[str, Loss] = {}
+    """By source, its last report of events that it could not send."""
+    message_model: str = ""
+    """The members' message model, as last reported; empty: not known."""
+    advanced_at: int = 0
+    """When an answer (GET_CONSUME_STATS) last showed a queue's commit further than the one before; 0: never."""
+    reread: dict[str, dict[MessageQueue, Reread]] = {}
+    """By rebalance, what was read again because of it; see `duplicate_consumption`."""
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether a collector is followed, and is not silent."""
+        return bool(self.collector) and self.collector not in self.silent
+
+    @property
+    def key(self) -> str:
+        """The group's key in the log and in the state store."""
+        return f"{self.cluster}/{self.group}"
+
+    def validate(self) -> None:
+        """Check what must hold after every step.
+
+        Raises:
+            InvariantError: names the group and what does not hold.
+        """
+        ids: set[str] = set()
+        for broker, view in self.views.items():
+            table = view.info.channel_info_table
+            misfiled = any(channel != info.channel for channel, info in table.items())
+            self._require(not misfiled, f"{broker} has a member under another's channel")
+            ids.update(info.client_id for info in table.values())
+            ids.update(view.expected_back_until)
+            if view.hook is not None:
+                ids.update(view.hook.expected_back_until)
+        self._require(ids == set(self.members), "the members are not those of the brokers' views")
+        self._require(ids <= self.clients.keys(), "a member has no client view")
+        for mq, queue in self.queues.items():
+            self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
+            self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")
+        owners = Counter(q.owner for mq, q in self.queues.items() if q.owner is not None and not mq.is_retry)
+        self._require(owners == self.shares, "the members' shares are not counted right")
+        for name, incident in self.incidents.items():
+            self._require(name == f"{incident.code} {incident.subject}".rstrip(), f"incident {name} is filed wrongly")
+            self._require(name not in self.pending, f"incident {name} is open and pending")
+        subjects = Counter(name.partition(" ")[2] for name in (*self.incidents, *self.pending))
+        self._require(subjects == self.unsettled, "the subjects of incidents are not counted right")
+        if self.episode is not None:
+            self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
+
+    def _require(self, holds: bool, what: str) -> None:  # noqa: FBT001  (reads as the condition that it is)
+        if not holds:
+            msg = f"{self.key}: {what}"
+            raise InvariantError(msg)

@@ -1,0 +1,121 @@
+"""What a broker's hook has seen of one queue."""
+
+import msgspec
+
+
+class Refusals(msgspec.Struct, array_like=True):
+    """Refusals in a row of one client that asks for a queue's lock."""
+
+    first: int
+    last: int
+    count: int = 1
+    orphaned: int = 0
+    """When it was last refused because a client that was no member held the lock; 0: never."""
+    kept: int = 0
+    """How often it was refused since then because a member held it."""
+
+
+class Regression(msgspec.Struct, array_like=True):
+    """A commit below the one before it, kept until a later one passes that."""
+
+    mark: int
+    """The commit before the fall."""
+    to: int
+    """The lowest commit since."""
+    at: int
+    cause: str
+    channel: str
+    """The channel of that commit: whose it is may be known later."""
+    shown: bool
+    """Whether it counts yet; see `commits`."""
+    consume_time_ms: int | None
+    """How long it took to consume from `to` to `mark`; None: not known."""
+
+
+class Reread(msgspec.Struct, array_like=True):
+    """Messages that are consumed again."""
+
+    start: int
+    mark: int
+    """The highest commit before."""
+    client_id: str
+    """The client that reads them again."""
+    rebalance_id: str
+    """The rebalance that it is charged to; empty: none was going on."""
+    consume_time_ms: int | None
+    """How long it took to consume them; None: not known."""
+
+
+class FormerHolder(msgspec.Struct, array_like=True):
+    """How far a client had come with a queue when it lost it, or its broker restarted."""
+
+    client_id: str
+    commit: int
+    """The highest offset committed until then, or by it since; -1: not known."""
+    pulled: int
+    """The offset up to which it may have consumed; -1: not known."""
+    consumed: int
+    """The offset that it had reached, by its own rate of consumption; -1: not known."""
+    lost_at: int
+    channel: str
+    """The channel of its last pull: the report of its last second's pulls may follow."""
+
+
+class ConcurrentPuller(msgspec.Struct, array_like=True):
+    """A client that pulls a queue beside the holder."""
+
+    client_id: str
+    since: int
+    pull_time: int
+
+
+class HookQueueView(msgspec.Struct, array_like=True):
+    """What the broker's hook has seen of one queue."""
+
+    holder: str | None = None
+    """The client that locked it last, or (concurrent) last began to pull it; None: no client, or not known."""
+    observed_at: int = 0
+    """When that was: an answer to an older question is older evidence. 0: never."""
+    pull_time: int = 0
+    """The holder's last pull."""
+    pull_offset: int = -1
+    commit_time: int = 0
+    commit_offset: int = -1
+    holder_since: int = 0
+    """When the holder took it."""
+    asked_at: int = 0
+    """When a client last asked where to begin (QUERY_CONSUMER_OFFSET)."""
+    start_offset: int = -1
+    """Where the holder began to pull, or went back to; -1: it has not pulled yet."""
+    start_commit: int = -1
+    """What was committed when it took the queue."""
+    pulled_again: bool = False
+    """Whether its last pull asked for the same offset as the one before: no message was there."""
+    committer: str | None = None
+    """The client that committed last."""
+    advanced_at: int = 0
+    """When the commit last advanced."""
+    waiting_since: int = 0
+    """Since when messages that were pulled wait for a commit to advance; 0: none wait."""
+    commit_at_restart: int = -1
+    """The commit when the broker restarted, kept until the next commit; -1: none is kept."""
+    refusals: dict[str, Refusals] = {}
+    """Clients that are refused its lock, by client id."""
+    lock_handovers: tuple[tuple[str, int, str], ...] = ()
+    """The last four clients that took its lock from another, when, and among which members (a hash)."""
+    last_sign: int = 0
+    """When the holder was last granted the lock, pulled, or committed."""
+    begun_at: int = 0
+    """When the holder was granted the lock or (concurrent) first pulled, since it has the queue or its broker
+    restarted; 0: it has not yet."""
+    channel: str = ""
+    """The channel of the holder's last pull."""
+    regression: Regression | None = None
+    reread: Reread | None = None
+    former: FormerHolder | None = None
+    """The last consumer of the queue before this holder, or before the broker restarted."""
+    concurrent_puller: ConcurrentPuller | None = None
+    lost_by: str = ""
+    """The client that lost the queue last, whether or not it had pulled it; empty: not known."""
+    lost_by_sign: int = 0
+    """When that client unlocked the queue, or else last was granted the lock, pulled or committed, until it lost it."""

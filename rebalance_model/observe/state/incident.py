@@ -1,0 +1,72 @@
+"""An incident: pending, then open."""
+
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+
+
+class Pending(msgspec.Struct, array_like=True):
+    """A condition that holds, but not for long enough to open an incident."""
+
+    since: int
+    """Since when it has held; pushed on by the time in which it was not known."""
+    frozen_at: int | None = None
+
+    def freeze(self, now: int) -> None:
+        """Stop counting: whether it holds is not known any more."""
+        if self.frozen_at is None:
+            self.frozen_at = now
+
+    def thaw(self, now: int) -> None:
+        """Count again: the time in between is left out."""
+        if self.frozen_at is not None:
+            self.since += now - self.frozen_at
+            self.frozen_at = None
+
+
+class HeldCause(msgspec.Struct, array_like=True):
+    """One sub-cause of an open incident."""
+
+    sub_cause: str
+    client_id: str | None
+    """The client that caused it when it was first seen."""
+    held_ms: int = 0
+    """For how long it has held, up to `Incident.counted_until`."""
+
+
+class Incident(msgspec.Struct, array_like=True):
+    """An open incident."""
+
+    incident_id: str
+    code: str
+    subject: str
+    opened_at: int
+    severity: Literal["info", "warning", "critical"]
+    sub_cause: str
+    queue: MessageQueue | None
+    client_id: str | None
+    parent: str | None = None
+    cleared_at: int | None = None
+    """Since when it has been clear; None while it is not."""
+    causes: list[HeldCause] = []
+    """Every sub-cause that it has had, the first one first."""
+    holds_since: int = 0
+    """When it opened, or last held again after it had been clear."""
+    counted_until: int = 0
+    """Up to when `causes` counts the time of the present sub-cause."""
+
+    @property
+    def main_cause(self) -> HeldCause:
+        """The sub-cause that held longest; among equals the first."""
+        return max(self.causes, key=lambda cause: cause.held_ms)
+
+    def count(self, now: int) -> None:
+        """Add the time since it was last counted to the present sub-cause; no time counts while it is clear."""
+        cause = next((cause for cause in self.causes if cause.sub_cause == self.sub_cause), None)
+        if cause is None:
+            self.causes.append(cause := HeldCause(self.sub_cause, self.client_id))
+        if self.cleared_at is None:
+            cause.held_ms += now - self.counted_until
+        self.counted_until = now

@@ -1,0 +1,102 @@
+"""One queue: who has it, who should, how far it is consumed."""
+
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.state.hook_queue_view import HookQueueView
+
+LastQueueRow = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BAD", "UNKNOWN"], str]
+"""What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
+
+
+class Unowned(msgspec.Struct, array_like=True, frozen=True):
+    """Since when a queue has no owner, and how that began."""
+
+    since: int
+    """Epoch milliseconds."""
+    how: Literal["SAID", "NEW", ""] = ""
+    """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
+    lag: int | None = None
+    """The lag at that time, messages."""
+    heir: str | None = None
+    """The client that the strategy last gave it to."""
+
+
+class LagTrend(msgspec.Struct, array_like=True):
+    """How lag develops, and at what rates the queue is usually filled and consumed."""
+
+    at: int
+    """When the present period of measuring the usual rates began."""
+    commit: int
+    broker: int
+    rising_since: int
+    """Since when lag has been above where it was then, and has not fallen."""
+    rising_commit: int
+    rising_broker: int
+    top: int
+    """The highest lag since then."""
+    top_at: int
+    produced: int | None = None
+    """The usual rate, messages per hour; None: not known yet."""
+    consumed: int | None = None
+
+
+class FallenBack(msgspec.Struct, array_like=True):
+    """A commit that answers show below an earlier one."""
+
+    mark: int
+    """The commit before the fall."""
+    to: int
+    """The lowest commit since."""
+    answers: int = 0
+    """How many answers have shown a lower commit; of an offset 0 it is not known whether it is one."""
+
+
+class QueueState(msgspec.Struct, array_like=True):
+    """One queue: who has it, who should, how far it is consumed."""
+
+    owner: str | None = None
+    expected: str | None = None
+    former_owner: str | None = None
+    released_at: int | None = None
+    lock_free_at: int | None = None
+    """When the former owner's lock expires at the broker; None: it held none."""
+    commit_offset: int | None = None
+    broker_offset: int | None = None
+    commit_known: bool = False
+    """An offset 0 without a commit ever seen may mean that none is stored."""
+    stats_at: int = 0
+    """When its offsets last came."""
+    stalled_ms: int = 0
+    """Covered time with lag and no advance of the commit."""
+    last_row: LastQueueRow | None = None
+    hook_view: HookQueueView | None = None
+    in_route: bool = False
+    """Whether the topic's route has it."""
+    unowned: Unowned | None = None
+    """None while it has an owner, and before that could be known."""
+    dropped_by: str | None = None
+    """The client whose last answer shows it dropped, but still held."""
+    rival: str | None = None
+    """The client other than the owner whose answer last claimed the queue."""
+    lag_trend: LagTrend | None = None
+    """None before its lag was known."""
+    owner_seen: tuple[str, int] | None = None
+    """The owner that last answered that it has the queue, and the newest lock or pull in that answer."""
+    rebalance_id: str = ""
+    """The last rebalance that moved or interrupted it."""
+    fallen_back: FallenBack | None = None
+    """By the broker's answers (GET_CONSUME_STATS), until one shows a commit that has passed the mark."""
+
+
+class Route(msgspec.Struct, array_like=True):
+    """The read queues of one topic, in Java's order."""
+
+    queues: tuple[MessageQueue, ...]
+    asked: int
+    former: tuple[MessageQueue, ...] = ()
+    """The queues before the last change, until every owner follows it."""
+    changed_at: int = 0
+    """When that change was seen."""

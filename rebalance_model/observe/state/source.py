@@ -1,0 +1,35 @@
+"""How far the sources of telemetry have been folded, and what did not come of them."""
+
+from typing import Literal
+
+import msgspec
+
+
+class Sequence(msgspec.Struct, array_like=True):
+    """How far one source has been folded: the start of its incarnation and its last seq."""
+
+    start: int
+    seq: int
+    skipped: bool = False
+    """Whether its last event came too late to be folded: its next one comes after a gap."""
+
+    def covers(self, start: int, seq: int) -> bool:
+        """Whether an event of this incarnation and number was folded before."""
+        return (start, seq) <= (self.start, self.seq)
+
+
+class Silence(msgspec.Struct, array_like=True):
+    """A source that is silent, or late."""
+
+    since: int
+    why: Literal["SILENT", "LATE", "BUFFER_FULL"] = "SILENT"
+    """No tick comes; ticks stay behind; too many events waited for it."""
+
+
+class Loss(msgspec.Struct, array_like=True):
+    """Events that a source has reported as lost (TELEMETRY_LOST)."""
+
+    from_time: int
+    to_time: int
+    count: int
+    reason: str

@@ -1,0 +1,262 @@
+"""One step: the state in hand, the time and cause of what is concluded, and the conclusions.
+
+A `GroupStep` is a step of a group, a `ClusterStep` one of what is about the cluster: incidents have one life in both.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, Protocol, TypedDict
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange
+from rebalance_model.observe.events import Event, key_of
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import (
+    BrokerView,
+    ClientView,
+    ClusterState,
+    GroupState,
+    HookQueueView,
+    HookView,
+    Incident,
+    Pending,
+    ProcessQueueView,
+    QueueState,
+)
+
+CORRECTIONS_MAX = 64
+DECIDED_WITHIN = 30_000
+"""Whether a broker is unreachable is known so long after its ticks, or its answers, have stopped; milliseconds."""
+LARGE, LARGE_LOOKS_EVERY = 256, 1_000
+"""All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
+
+
+class Moment(NamedTuple):
+    """When something is concluded, and from what; times are epoch milliseconds."""
+
+    now: int
+    """On the timeline."""
+    event: Event | None
+    """What shows it; None: time alone."""
+    known_at: int
+    """The log's highest stamp folded so far."""
+    cluster: ClusterState = ClusterState("")
+    """What is known of the group's cluster; only read."""
+
+    @property
+    def cause(self) -> str:
+        """The event that shows it, ``source_id|key|seq``; empty: time alone."""
+        event = self.event
+        return f"{event.source_id}|{key_of(event)}|{event.seq}" if event is not None else ""
+
+
+class Common(TypedDict):
+    """What a group's rows have in common; see `effects`."""
+
+    cluster: str
+    group: str
+    time: int
+    known_at: int
+    seq: int
+    cause: str
+
+
+class Judged(Protocol):
+    """What has incidents: a group, or a cluster."""
+
+    cluster: str
+    group: str
+    incidents: dict[str, Incident]
+    pending: dict[str, Pending]
+    unsettled: dict[str, int]
+    next_check: int
+    rows: int
+
+
+class Step:
+    """Collects the effects of one event, or of one moment at which something is due."""
+
+    state: Judged
+
+    def __init__(self, state: Judged, policy: Policy, moment: Moment) -> None:
+        self.state = state
+        self.policy = policy
+        self.moment = moment
+        self.now = moment.now
+        self.effects: list[AnyEffect] = []
+
+    def schedule_check(self, at: int) -> None:
+        """Have everything judged again at that time, or before."""
+        at = max(at, self.now + 1)
+        if not self.state.next_check or at < self.state.next_check:
+            self.state.next_check = at
+
+    def touch(self, incident: Incident) -> None:
+        """Note that an incident has changed: what is shown of its subject may have, too."""
+
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+        """Open incidents of these codes on the same queue, on its broker, or on the whole group, in this order."""
+        for code in codes:
+            for where in dict.fromkeys((subject, queue.broker if queue is not None else "", "")):
+                found = self.state.incidents.get(f"{code} {where}".rstrip())
+                if found is not None:
+                    yield found
+
+    def alert_after(self, incident: Incident) -> int | None:
+        """When somebody may be alerted of the incident; None: at once."""
+        del incident
+        return None
+
+    def next_row(self) -> Common:
+        """What the next row has in common with every other."""
+        self.state.rows += 1
+        return {
+            "cluster": self.state.cluster,
+            "group": self.state.group,
+            "time": self.now,
+            "known_at": self.moment.known_at,
+            "seq": self.state.rows,
+            "cause": self.moment.cause,
+        }
+
+    def emit(self, effect: AnyEffect) -> None:
+        """Add a conclusion."""
+        self.effects.append(effect)
+
+
+class ClusterStep(Step):
+    """A step of what is about the cluster."""
+
+    state: ClusterState
+
+    def __init__(self, state: ClusterState, policy: Policy, moment: Moment) -> None:
+        super().__init__(state, policy, moment)
+        self.touched: dict[str, None] = {}
+        """Brokers and collectors whose incidents have changed."""
+
+    def touch(self, incident: Incident) -> None:
+        """Have the groups of that broker or collector looked at."""
+        self.touched[incident.subject] = None
+
+
+class Ages(msgspec.Struct, frozen=True, gc=False):
+    """How old the stamps of a queue's owner are, in milliseconds, each a lower bound; None: not known."""
+
+    client: ClientView
+    queue: ProcessQueueView | None
+    """What the owner last answered of the queue."""
+    lock: int | None
+    """Since the owner renewed its lock."""
+    lock_is_exact: bool
+    goes_on: bool
+    """Whether the lock goes on ageing without another event."""
+    pull: int | None
+    """Since the owner pulled."""
+    consume: int | None
+    """Since the owner's listener was given a message or returned."""
+
+
+class GroupStep(Step):
+    """A step of a group."""
+
+    state: GroupState
+
+    def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
+        super().__init__(state, policy, moment)
+        self.touched: dict[MessageQueue, None] = {}
+        """Queues whose state may have changed materially; a dictionary keeps their order."""
+        self.queues_to_judge: dict[MessageQueue, None] = {}
+        self.clients_to_judge: dict[str, None] = {}
+        self.brokers_to_judge: dict[str, None] = {}
+        self.group_to_judge = False
+        self.group_touched = True
+        """Whether the group's own state may have changed materially."""
+        self.judged: MessageQueue | None = None
+        """The queue that is being judged: nothing that is known of it changes meanwhile."""
+        self.ages: tuple[Ages | None] | None = None
+        """Of that queue, if any rule has asked for them (`group.ages`)."""
+
+    @property
+    def cluster(self) -> ClusterState:
+        """What is known of the group's cluster."""
+        return self.moment.cluster
+
+    def schedule_check(self, at: int) -> None:
+        """Have everything judged again at that time, or before; a large group's up to a second later."""
+        if len(self.state.queues) >= LARGE:
+            at = -(-max(at, self.now + 1) // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
+        super().schedule_check(at)
+
+    def touch(self, incident: Incident) -> None:
+        """Have the state of its queue, and of the group, written, if it has become another."""
+        self.group_touched = True
+        if incident.queue is not None:
+            self.touched[incident.queue] = None
+
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+        """Open incidents of these codes on the same queue, its broker or the whole group, then those of the cluster.
+
+        An incident of the group, or of one of its clients, may be explained by any of its brokers.
+        """
+        yield from super().parents(codes, subject, queue)
+        views = (subject,) if subject in self.state.views else tuple(self.state.views)
+        brokers = (queue.broker,) if queue is not None else views
+        for code in codes:
+            for broker in brokers:
+                if (found := self.cluster.incidents.get(f"{code} {broker}")) is not None:
+                    yield found
+
+    def alert_after(self, incident: Incident) -> int | None:
+        """When somebody may be alerted of the incident: whether its broker is unreachable must be decided before."""
+        broker = self.cluster.brokers.get(incident.queue.broker) if incident.queue is not None else None
+        if broker is None or incident.severity != "critical" or incident.parent is not None:
+            return None
+        stopped = broker.hook and not self.cluster.keeps_up(broker.hook)
+        in_vain = any(reach.unanswered for source, reach in broker.reached_by.items() if self.cluster.keeps_up(source))
+        return self.now + DECIDED_WITHIN if stopped or in_vain else None
+
+    def queue(self, mq: MessageQueue) -> QueueState:
+        """The queue's state, made on first sight; it is now touched."""
+        self.touched[mq] = None
+        found = self.state.queues.get(mq)
+        if found is None:
+            found = self.state.queues[mq] = QueueState()
+        return found
+
+    def hook_view(self, mq: MessageQueue) -> HookQueueView:
+        """Return what the broker's hook has seen of the queue; made on first sight."""
+        queue = self.state.queues.get(mq) or self.queue(mq)
+        if queue.hook_view is None:
+            queue.hook_view = HookQueueView()
+        return queue.hook_view
+
+    def is_unsettled(self, mq: MessageQueue) -> bool:
+        """Whether an incident of the queue is open, or pending: what is learnt of the queue may change it."""
+        return bool(self.state.unsettled) and str(mq) in self.state.unsettled
+
+    def live_hook(self, view: BrokerView | None) -> HookView | None:
+        """The broker's hook, unless it is silent or late."""
+        hook = view.hook if view is not None else None
+        return hook if hook is not None and hook.source not in self.state.silent else None
+
+    def correct(self, what: str) -> None:
+        """Note what a poll corrected in the view rebuilt from events; the next GroupSnapshot tells it."""
+        if len(self.state.corrections) < CORRECTIONS_MAX:
+            self.state.corrections += (what,)
+
+    def assignment(self, mq: MessageQueue, client_id: str, *, assigned: bool, evidence: str, rebalance_id: str) -> None:
+        """Tell one change of a queue's owner."""
+        self.emit(
+            AssignmentChange(
+                **self.next_row(),
+                topic=mq.topic,
+                broker=mq.broker,
+                queue_id=mq.queue_id,
+                client_id=client_id,
+                action="ASSIGNED" if assigned else "RELEASED",
+                evidence=evidence,
+                expected_owner=self.state.queues[mq].expected,
+                rebalance_id=rebalance_id,
+            )
+        )

@@ -1,0 +1,1 @@
+"""The lowest layer: settings, errors, times, shared files, Java and the jars."""

@@ -1,0 +1,107 @@
+"""Files that several processes share: a lock that one of them holds, and a file that is replaced as a whole."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from streaming.base.errors import UserError
+
+_LOOK_SECONDS = 0.05
+
+
+class FileLock:
+    """An exclusive lock on a file or a folder, from its construction to `close` or the end of the process."""
+
+    def __init__(
+        self, path: Path, refusal: str | None = None, *, patience_seconds: float = 0.0, is_folder: bool = False
+    ) -> None:
+        """Lock a file, which is made if it is missing, or a folder.
+
+        Args:
+            path: what is locked; the content of a file is left as it is.
+            refusal: the sentence for a lock that another process holds; None: wait until it is free.
+            patience_seconds: how long to try before that sentence.
+            is_folder: whether the path is a folder; it is never made.
+
+        Raises:
+            UserError: another process holds the lock.
+            OSError: the file can't be opened.
+        """
+        flags = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR | os.O_CREAT
+        self._descriptor = os.open(path, flags, 0o666)
+        try:
+            self._acquire(refusal, patience_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lock has been given back."""
+        return self._descriptor < 0
+
+    def close(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _acquire(self, refusal: str | None, patience_seconds: float) -> None:
+        if refusal is None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            return
+        deadline = time.monotonic() + patience_seconds
+        while not _lock_now(self._descriptor):
+            if time.monotonic() >= deadline:
+                raise UserError(refusal)
+            time.sleep(_LOOK_SECONDS)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the `FileLock` of a file; a file that is missing is free."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _lock_now(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file so that a reader finds the old content or the new one, also after the writer was killed.
+
+    Args:
+        path: the file, which may be missing; its folder exists.
+        content: all of its new content.
+        durable: whether that holds after a power failure, too (one fsync).
+    """
+    temporary = temporary_name(path)
+    with temporary.open("wb") as out:
+        out.write(content)
+        if durable:
+            out.flush()
+            os.fsync(out.fileno())
+    temporary.replace(path)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return the name, in the same folder, under which a file is written until it is whole."""
+    return path.with_name(f".{path.name.removeprefix('.')}.tmp")
+
+
+def _lock_now(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,248 @@
+"""Settings: `conf/default.toml`, overridden by a user's file, overridden by the environment."""
+
+import os
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from rebalance_model.observe.policy import Policy
+from streaming.base.errors import UserError
+
+CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Runtime(_Section):
+    """The folders of all files that are made at run time."""
+
+    root: Path
+    jars: Path
+    """The jars, by the hash of what asks for them."""
+
+    @field_validator("root")
+    @classmethod
+    def _absolute(cls, root: Path) -> Path:
+        return root.expanduser().resolve()
+
+    @field_validator("jars", mode="before")
+    @classmethod
+    def _under_root(cls, jars: str | Path, info: ValidationInfo) -> Path:
+        return Path(jars).expanduser().resolve() if str(jars) else info.data.get("root", Path()) / "jars"
+
+    @property
+    def tables(self) -> Path:
+        """The Delta tables."""
+        return self.root / "tables"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The streaming checkpoints."""
+        return self.root / "checkpoints"
+
+    @property
+    def lab(self) -> Path:
+        """The lab's servers, logs and pids."""
+        return self.root / "lab"
+
+
+class Source(_Section):
+    """The telemetry log: the collector writes it, the job reads it."""
+
+    kind: Literal["files", "kafka"]
+    path: str
+    bootstrap_servers: str
+    topic: str = Field(min_length=1)
+    partitions: int = Field(ge=1, le=1024)
+    rows_per_batch: int = Field(ge=1)
+    files_per_batch: int = Field(ge=1)
+
+
+class Job(_Section):
+    """The streaming job."""
+
+    trigger_seconds: float = Field(ge=0)
+    archive_trigger_seconds: float = Field(ge=0)
+    state_partitions: int = Field(ge=1, le=256)
+    cores: int = Field(ge=1)
+    driver_memory: str
+
+
+class Collector(_Section):
+    """The poll collector."""
+
+    name_servers: tuple[str, ...] = Field(min_length=1)
+    instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    interval_ms: int = Field(ge=1_000)
+    deadline_ms: int = Field(ge=100)
+    client_deadline_ms: int = Field(ge=100)
+    parallelism: int = Field(ge=1, le=256)
+    consume_time_span: bool
+    groups: tuple[str, ...]
+
+
+class Acl(_Section):
+    """RocketMQ ACL 1.0 credentials; never printed."""
+
+    access_key: str
+    secret_key: str = Field(repr=False)
+    security_token: str = Field(repr=False)
+
+
+class LabGroup(_Section):
+    """A consumer group of the lab and its topic, which has so many queues on each broker."""
+
+    group: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+    ordered: bool
+    queues: int = Field(ge=1, le=64)
+    consumers: int = Field(ge=0, le=16)
+
+
+class Lab(_Section):
+    """The lab; a group's key begins the names of its consumers."""
+
+    brokers: int = Field(ge=1, le=8)
+    hook: bool
+    kafka: bool
+    messages_per_second: float = Field(gt=0, le=100)
+    groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
+
+
+class Web(_Section):
+    """The dashboard, its REST API and its metrics."""
+
+    host: str = Field(min_length=1)
+    port: int = Field(ge=0, le=65_535)
+    url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
+    token: str = Field(repr=False)
+    """Never printed; `token_file` names a file that holds it instead."""
+    token_file: str
+    sql_seconds: float = Field(gt=0)
+    sql_rows: int = Field(ge=1)
+
+    @property
+    def address(self) -> str:
+        """The dashboard's public address, for links; no slash at its end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.url or f"http://{host}:{self.port}").rstrip("/")
+
+
+class Tables(_Section):
+    """How long `maintain` keeps the days of the progress series."""
+
+    progress_days: int = Field(ge=1)
+    progress_minute_days: int = Field(ge=1)
+    progress_5min_days: int = Field(ge=1)
+
+    def kept_days(self, table: str) -> int | None:
+        """Return how many days of a progress table are kept; None for other tables."""
+        days: int | None = getattr(self, f"{table.removeprefix('queue_')}_days", None)
+        return days
+
+
+class Metrics(_Section):
+    """The metrics that Prometheus scrapes."""
+
+    port: int = Field(ge=0, le=65_535)
+    queue_series: int = Field(ge=0)
+
+
+class Alerts(_Section):
+    """The alerts; routes and channels are in a file of their own, see `streaming.serve.alerting.config`."""
+
+    file: str
+
+
+class Settings(BaseSettings):
+    """Every setting, checked."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="REBALANCE_WATCH_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    runtime: Runtime
+    source: Source
+    job: Job
+    collector: Collector
+    acl: Acl
+    lab: Lab
+    web: Web
+    tables: Tables
+    metrics: Metrics
+    alerts: Alerts
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Rank arguments over environment over the user's file over the defaults."""
+        del dotenv_settings, file_secret_settings
+        user_file = os.environ.get(CONFIG_VARIABLE)
+        files = [Path(user_file)] if user_file else []
+        return (
+            init_settings,
+            env_settings,
+            *(TomlConfigSettingsSource(settings_cls, file) for file in files),
+            TomlConfigSettingsSource(settings_cls, Path(str(conf_file("default.toml")))),
+        )
+
+    @property
+    def log_path(self) -> Path:
+        """The file log's folder."""
+        return Path(self.source.path).expanduser().resolve() if self.source.path else self.runtime.root / "log"
+
+
+def conf_file(name: str) -> Path:
+    """Return a file of `conf/`."""
+    return Path(str(resources.files("conf").joinpath(name)))
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read and check the settings; ``overrides`` are sections as nested mappings.
+
+    Raises:
+        UserError: a setting is invalid.
+    """
+    user_file = os.environ.get(CONFIG_VARIABLE)
+    if user_file and not Path(user_file).is_file():
+        raise UserError(f"The settings file {user_file} does not exist: correct {CONFIG_VARIABLE} or --config.")
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        is_secret = not {"acl", "web"}.isdisjoint(first["loc"])  # and never shown
+        value = "" if is_secret else f" (it is {first.get('input')!r})"
+        raise UserError(f"Setting {name}: {first['msg']}{value}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"The settings file {user_file} is not valid TOML: {error}.") from None
+
+
+def load_policy(path: Path | None = None) -> Policy:
+    """Read and check the thresholds (`conf/policy.toml` without ``path``).
+
+    Raises:
+        UserError: a threshold is invalid.
+    """
+    file = path or conf_file("policy.toml")
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=Policy)
+    except FileNotFoundError:
+        raise UserError(f"The policy file {file} does not exist: correct --policy.") from None
+    except msgspec.ValidationError as error:
+        raise UserError(f"The policy file {file} can't be used: {error}.") from None
+    except msgspec.DecodeError as error:
+        raise UserError(f"The policy file {file} is not valid TOML: {error}.") from None

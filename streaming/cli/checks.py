@@ -1,0 +1,212 @@
+"""Check that everything `run` and the lab need is present in a compatible version; for the rest say how to fix it.
+
+The checks fetch, start and change nothing.
+"""
+
+import asyncio
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from checkpoints.generation import verify
+from streaming.base import jars, java
+from streaming.base.errors import UserError
+from streaming.base.settings import Acl, Settings, Source
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.rpc import Rpc
+from streaming.log.kafka import partition_count
+
+DISTRIBUTION = "rebalance-watch"
+
+# The jars are 0.1 GB; the rest is room for tables and state before Spark's spills and Delta's commits begin to fail.
+_DISK_BYTES_MIN = 2 << 30
+# What the Python workers, the operator's RocksDB and the rest of the machine take beside the JVM's heap.
+_MEMORY_BYTES_BESIDE = 1 << 30
+_ANSWER_SECONDS_MAX = 3.0
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    part: str
+    state: Literal["ok", "missing", "wrong"]
+    found: str
+    mend: str = ""
+    needed: bool = True
+    """Whether `run` requires it; what only the lab requires is not needed."""
+
+
+def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
+    """Yield each check when it is done; the checks of servers, which may take seconds each, only with ``servers``."""
+    yield _python()
+    yield _java()
+    yield from _packages()
+    yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
+    yield _disk(settings.runtime.root)
+    yield _memory(settings.job.driver_memory)
+    yield _generation(settings.runtime.checkpoints, settings.runtime.tables)
+    if servers:
+        yield _kafka(settings.source)
+        yield from (_name_server(address, settings.acl) for address in settings.collector.name_servers)
+
+
+def healthy(checks: list[Check]) -> bool:
+    """Return whether `run` can start."""
+    return all(check.state == "ok" for check in checks if check.needed)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
+    fits = SpecifierSet(wanted).contains(version)
+    return Check(
+        part="python",
+        state="ok" if fits else "wrong",
+        found=f"{version} ({sys.executable})",
+        mend="" if fits else f"install a Python {wanted}, then `make clean venv`",
+    )
+
+
+def _java() -> Check:
+    home = java.find_java_home()
+    if home is None:
+        return Check(
+            part="java", state="missing", found="no Java 17 or 21", mend=f"`doctor --fetch`, or {java.INSTALL}"
+        )
+    return Check(part="java", state="ok", found=f"{java.java_version(home)} ({home})")
+
+
+def _packages() -> Iterator[Check]:
+    """Check the direct dependencies of the distribution; `pip check` covers the rest."""
+    for text in metadata.requires(DISTRIBUTION) or []:
+        wanted = Requirement(text)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            yield Check(part=wanted.name, state="missing", found="not installed", mend="`make venv`")
+            continue
+        fits = wanted.specifier.contains(found, prereleases=True)
+        yield Check(
+            part=wanted.name,
+            state="ok" if fits else "wrong",
+            found=found if fits else f"{found}, not {wanted.specifier}",
+            mend="" if fits else "`make clean venv`",
+        )
+
+
+def _jars(conf: jars.JarSet, root: Path) -> Check:
+    state = jars.state(conf, root)
+    needed = conf == "spark"  # the others are the lab's servers
+    match state:
+        case "present":
+            return Check(part=f"{conf} jars", state="ok", found="as in conf/jars.sha256", needed=needed)
+        case "missing":
+            mend = "`rebalance-watch doctor --fetch`; the first start fetches them too"
+            return Check(part=f"{conf} jars", state="missing", found=f"not under {root}", mend=mend, needed=needed)
+        case "wrong":
+            mend = f"delete {root}, then `rebalance-watch doctor --fetch`"
+            return Check(
+                part=f"{conf} jars", state="wrong", found="not those of conf/jars.sha256", mend=mend, needed=needed
+            )
+
+
+def _disk(root: Path) -> Check:
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    enough = free >= _DISK_BYTES_MIN
+    return Check(
+        part="disk",
+        state="ok" if enough else "wrong",
+        found=f"{_gigabytes(free)} free at {existing}",
+        mend="" if enough else f"free {_gigabytes(_DISK_BYTES_MIN)}, or set runtime.root to another disk",
+    )
+
+
+def _memory(driver_memory: str) -> Check:
+    wanted = _bytes(driver_memory) + _MEMORY_BYTES_BESIDE
+    try:
+        kibibytes = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        kibibytes = None
+    if kibibytes is None:
+        return Check(part="memory", state="ok", found="unknown on this system", needed=False)
+    free = int(kibibytes[1]) << 10
+    enough = free >= wanted
+    return Check(
+        part="memory",
+        state="ok" if enough else "wrong",
+        found=f"{_gigabytes(free)} free; job.driver_memory is {driver_memory}",
+        mend="" if enough else f"free {_gigabytes(wanted)}, or lower job.driver_memory",
+    )
+
+
+def _generation(checkpoints: Path, tables: Path) -> Check:
+    try:
+        manifest = verify(checkpoints, tables)
+    except UserError as error:
+        return Check(
+            part="checkpoints", state="wrong", found=f"do not match the tables ({checkpoints})", mend=str(error)
+        )
+    found = f"generation {manifest.generation}" if manifest else "none yet"
+    return Check(part="checkpoints", state="ok", found=found)
+
+
+def _kafka(source: Source) -> Check:
+    needed = source.kind == "kafka"
+    servers, topic = source.bootstrap_servers, source.topic
+    try:
+        partitions = partition_count(servers, topic)
+    except UserError as error:
+        return Check(part="kafka", state="missing", found=f"no response from {servers}", mend=str(error), needed=needed)
+    if partitions is None:
+        mend = "`rebalance-watch topic create`"
+        return Check(part="kafka", state="missing", found=f"{servers} has no topic {topic}", mend=mend, needed=needed)
+    fits = partitions == source.partitions
+    return Check(
+        part="kafka",
+        state="ok" if fits else "wrong",
+        found=f"{servers}, topic {topic} with {partitions} partitions",
+        mend="" if fits else f"set source.partitions to {partitions}, or source.topic to a new one",
+        needed=needed,
+    )
+
+
+def _name_server(address: str, acl: Acl) -> Check:
+    part = f"name server {address}"
+
+    async def brokers() -> int:
+        async with RemotingClient(acl) as client:
+            return len(await Rpc(client, (address,)).masters(_ANSWER_SECONDS_MAX))
+
+    try:
+        found = f"{asyncio.run(brokers())} brokers"
+    except RpcFailedError as error:
+        mend = "start it, or correct collector.name_servers"
+        return Check(part=part, state="missing", found=error.remark, mend=mend, needed=False)
+    return Check(part=part, state="ok", found=found, needed=False)
+
+
+def _bytes(size: str) -> int:
+    """Convert a JVM size (2g, 512m) to bytes.
+
+    Raises:
+        UserError: it is no such size.
+    """
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
+    if found is None:
+        raise UserError(f"Invalid job.driver_memory {size!r}. Use a size such as 2g or 512m.")
+    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

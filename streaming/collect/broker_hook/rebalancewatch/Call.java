@@ -1,0 +1,60 @@
+package rebalancewatch;
+
+import java.util.Map;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+
+/**
+ * One RPC as observed by the hook: references to the event's inputs, so that the rest of the command can be freed.
+ * The commands themselves are not kept: the broker may still change them.
+ */
+final class Call {
+    /** Memory of a call beside its texts and bodies, in bytes: this object, its array, its place in a list. */
+    private static final int BYTES = 160;
+    private static final int BYTES_A_FIELD = 64;
+
+    final Kind kind;
+    final String channel;
+    /** The fields of {@link Kind#fields}, in that order; null if the request lacks one. */
+    final String[] fields;
+    /** The response code; null if the broker answers later. */
+    final Integer code;
+    final byte[] body;
+    final byte[] answer;
+    final String language;
+    final int version;
+    /** When its processing began: epoch ms, or {@link System#nanoTime} if {@link Kind#overtaken}; 0: unknown. */
+    final long begun;
+    /** The newest offset of its queue when it was done; -1: unknown. */
+    final long newest;
+    /** Approximate memory in bytes. */
+    final int bytes;
+    /** When it was done, epoch ms; set by {@link CallQueue}. */
+    long time;
+
+    Call(Kind kind, String channel, RemotingCommand request, RemotingCommand response, Long begun,
+        NewestOffsets newest) {
+        this.kind = kind;
+        this.channel = channel;
+        this.fields = new String[kind.fields.length];
+        Map<String, String> header = request.getExtFields();
+        for (int i = 0; header != null && i < fields.length; i++) {
+            fields[i] = header.get(kind.fields[i]);
+        }
+        this.code = response == null ? null : Integer.valueOf(response.getCode());
+        this.body = kind.hasBodies() ? request.getBody() : null;
+        this.answer = kind.hasBodies() && response != null ? response.getBody() : null;
+        this.language = String.valueOf(request.getLanguage());
+        this.version = request.getVersion();
+        this.begun = begun == null ? 0 : begun;
+        this.newest = kind.isOfQueue() ? newest.of(fields[1], fields[2]) : -1;
+        this.bytes = weight();
+    }
+
+    private int weight() {
+        long sum = BYTES + (body == null ? 0 : body.length) + (answer == null ? 0 : answer.length);
+        for (String field : fields) {
+            sum += BYTES_A_FIELD + (field == null ? 0 : 2L * field.length());
+        }
+        return (int) Math.min(sum, Integer.MAX_VALUE);
+    }
+}

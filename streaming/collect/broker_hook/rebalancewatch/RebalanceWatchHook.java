@@ -1,0 +1,88 @@
+package rebalancewatch;
+
+import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+
+/**
+ * Records the requests of consumers to this broker: heartbeats, locks, offsets, queries, pulls. For brokers 4.9 and
+ * 5.x, which find it by {@code META-INF/service/org.apache.rocketmq.remoting.RPCHook} and create one for each broker.
+ *
+ * <p>An RPC pays for a copy of some references and one short lock ({@link CallQueue}); parsing, JSON and files are
+ * left to a separate thread ({@link Writer}). No error here reaches the RPC: telemetry is lost, counted and reported
+ * instead.
+ *
+ * <p>A collector's request (GET_BROKER_RUNTIME_INFO with two extra fields) is reported with the moment at which the
+ * broker began to process it (CLOCK_SEEN): times before and after the processing bound the difference of the clocks
+ * equally well (tests/PROVED.md). The newest offset of a queue is known from the answers to sends ({@link
+ * NewestOffsets} lists the brokers). When the JVM ends on request, the last tick is marked as the end.
+ *
+ * <p>Memory: calls that wait, at most {@code queueBytes} (32 MB) and {@code queueCapacity} of them; at most
+ * {@link PullSums#MAX} sums of pulls (30 MB, if as many queues are pulled within a second);
+ * {@link Telemetry#GROUPS_MAX} sequences (32 MB, if all groups have the longest name); the newest offsets of at most
+ * 100,000 queues (10 MB); one call that is parsed (20 MB);
+ * 2 MB of lines that are about to be written. So below 128 MB at its worst; in practice a few.
+ */
+public final class RebalanceWatchHook implements RPCHook {
+    private final CallQueue queue;
+    private final Writer writer;
+    private final NewestOffsets newest = new NewestOffsets();
+    /** When this thread began to process its current request. Two calls of a thread never overlap. */
+    private final ThreadLocal<Long> begun = new ThreadLocal<>();
+
+    /** Called by the broker while it starts; never fails. */
+    public RebalanceWatchHook() {
+        CallQueue queue = null;
+        Writer writer = null;
+        try {
+            Settings settings = Settings.read();
+            if (settings == null) {
+                Log.say("off: set -Drebalance.watch.spool=DIRECTORY to switch it on");
+            } else {
+                queue = new CallQueue(settings.queueCapacity, settings.queueBytes);
+                writer = new Writer(settings, queue);
+                writer.ensureAlive();
+                Log.say("on: " + settings.sourceId + " of " + settings.cluster + " writes to " + settings.spool);
+            }
+        } catch (Throwable error) {
+            Log.say("off: " + error);
+            queue = null;
+        }
+        this.queue = queue;
+        this.writer = writer;
+    }
+
+    @Override
+    public void doBeforeRequest(String remoteAddr, RemotingCommand request) {
+        try {
+            Kind kind = queue == null ? null : Kind.of(request.getCode());
+            if (kind != null && (kind.timed() || kind.overtaken())) {
+                begun.set(kind.timed() ? queue.now() : System.nanoTime());
+            }
+        } catch (Throwable error) {
+            // without the stamp the event has 0: unknown
+        }
+    }
+
+    @Override
+    public void doAfterResponse(String remoteAddr, RemotingCommand request, RemotingCommand response) {
+        boolean makesEvent = true;
+        try {
+            int code = queue == null ? -1 : request.getCode();
+            makesEvent = !NewestOffsets.isSend(code);
+            if (!makesEvent) {
+                newest.sent(request, response);
+                return;
+            }
+            Kind kind = Kind.of(code);
+            if (kind != null) {
+                writer.ensureAlive();
+                queue.offer(new Call(kind, remoteAddr, request, response, begun.get(), newest));
+            }
+        } catch (Throwable error) {
+            // out of memory, at worst: this call makes no event
+            if (queue != null && makesEvent) {
+                queue.lost();
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+"""Run the poll collector: rounds and ticks, and the sink (the log or a recording) that takes their events."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.emitter import Emitter, Sink
+from streaming.collect.poll import Poller, Summary
+from streaming.collect.rpc import Rpc
+
+TICK_SECONDS = 1.0
+
+Report = Callable[[Summary], None]
+
+
+async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, report: Report) -> None:
+    """Poll until interrupted (SIGINT, SIGTERM), or for a number of rounds including their last answer.
+
+    All stamped events, a last tick included, have been passed to the sink before this returns.
+
+    Raises:
+        UserError: no name server answers at the start, or the sink accepts no more events.
+    """
+    collector = settings.collector
+    async with RemotingClient(settings.acl) as client:
+        emitter = Emitter(collector.instance)
+        poller = Poller(Rpc(client, collector.name_servers), emitter, collector)
+        try:
+            await poller.find_brokers()
+        except RpcFailedError as error:
+            raise UserError(
+                f"No name server of {', '.join(collector.name_servers)} answers ({error.remark}): "
+                "start it, or correct collector.name_servers."
+            ) from None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(emitter.send(sink))
+                polling = tasks.create_task(_poll(poller, collector.interval_ms / 1000, rounds, report))
+                await _finished_or_interrupted(polling)
+                await poller.cancel()
+                poller.tick(end=True)
+                emitter.finish()
+        except* UserError as group:
+            raise group.exceptions[0] from None
+
+
+async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
+    """Wait for the polling, which a signal cancels; a second one, while events are still sent, ends the process."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, polling.cancel)
+    try:
+        await asyncio.wait([polling])
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _poll(poller: Poller, interval: float, rounds: int | None, report: Report) -> None:
+    ticking = asyncio.create_task(_tick(poller))
+    try:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        done = 0
+        while rounds is None or done < rounds:
+            await asyncio.sleep(due - loop.time())
+            report(await poller.round())
+            due = max(due + interval, loop.time())
+            done += 1
+        await poller.drain()
+    finally:
+        ticking.cancel()
+
+
+async def _tick(poller: Poller) -> None:
+    """Tick every second, also during a round: without ticks the time of the log does not advance."""
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        poller.tick()

@@ -1,0 +1,327 @@
+"""The poll collector: at every interval one round of requests to every broker and every client.
+
+A round requests, in parallel within a bound: from the name server the masters; from each master its boot time (28) and
+its groups (201); from each master, for each group, the members (203), then the offsets (208), then how long the
+messages of each topic wait (303); from the name server the routes of the topics that these name; from every member its
+own state (307).
+
+Each answer, and each request without one, becomes an event at once. It carries the times of the request and of the
+answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
+first route comes before the events that name the topic, and only for that an answer waits. Brokers don't wait for each
+other. A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer may come
+after the round's end, and until then the client gets no other request; clients that did not answer last time wait in a
+narrower queue of their own.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from rebalance_model.observe.events import (
+    DEADLINE,
+    UNREACHABLE,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    Event,
+    RpcError,
+    Tick,
+    TopicRoute,
+)
+from streaming.base.settings import Collector
+from streaming.base.times import now_ms
+from streaming.collect.client import RpcFailedError
+from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.responses import Broker, Payload
+from streaming.collect.rpc import Rpc
+
+log = structlog.get_logger()
+
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"  # MixAll.CID_RMQ_SYS_PREFIX
+SYSTEM_GROUPS = frozenset(
+    {
+        "DEFAULT_CONSUMER",
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+    }
+)
+"""Groups of RocketMQ's own (MixAll.isSysConsumerGroupPullMessage)."""
+IMPLICIT_TOPICS = ("%RETRY%", "%DLQ%")
+"""Topics that no rule needs a route of."""
+_CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
+
+Ask = Callable[[float], Awaitable[Payload]]
+
+
+class Summary(msgspec.Struct):
+    """The numbers of one round."""
+
+    groups: int = 0
+    members: int = 0
+    answered: int = 0
+    errors: int = 0
+    pending: int = 0
+    ms: int = 0
+
+
+class _Answer(NamedTuple):
+    asked: int
+    answered: int
+    payload: Payload | None
+    error: RpcError | None
+
+
+class _Group:
+    """The requests of one round about one group so far."""
+
+    def __init__(self, cluster: str, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.routes: dict[str, asyncio.Task[None]] = {}
+        self.members: set[str] = set()
+
+
+class _Round:
+    """One round: its deadline on the loop's clock, and its requests so far."""
+
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup) -> None:
+        self.tasks = tasks
+        self.started = asyncio.get_running_loop().time()
+        self.deadline = self.started + seconds
+        self.groups: dict[tuple[str, str], _Group] = {}
+        self.routes: dict[str, asyncio.Task[_Answer]] = {}
+        self.clients: set[asyncio.Task[None]] = set()
+
+    def group(self, cluster: str, name: str) -> _Group:
+        return self.groups.setdefault((cluster, name), _Group(cluster, name))
+
+
+class Poller:
+    """Polls in rounds. Brokers and groups once found are polled until this poller ends."""
+
+    def __init__(self, rpc: Rpc, emitter: Emitter, settings: Collector) -> None:
+        self._rpc = rpc
+        self._emitter = emitter
+        self._settings = settings
+        self._gate = asyncio.Semaphore(settings.parallelism)
+        self._narrow_gate = asyncio.Semaphore(max(1, settings.parallelism // 4))
+        self._brokers: dict[str, Broker] = {}
+        self._groups: defaultdict[str, set[str]] = defaultdict(set)
+        self._silent: set[str] = set()
+        self._routed: set[tuple[str, str, str]] = set()
+        """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
+        self._last_question: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+        self._tally = Summary()
+
+    async def find_brokers(self) -> None:
+        """Request the masters from the name server.
+
+        Raises:
+            RpcFailedError: no name server answers.
+        """
+        for broker in await self._rpc.masters(self._settings.deadline_ms / 1000):
+            self._brokers[broker.name] = broker
+
+    async def round(self) -> Summary:
+        """Poll all brokers; return when all have answered or the deadline has passed."""
+        async with asyncio.TaskGroup() as tasks:
+            current = _Round(self._settings.deadline_ms / 1000, tasks)
+            tasks.create_task(self._find_more_brokers())
+            for broker in list(self._brokers.values()):
+                tasks.create_task(self._ask_broker(current, broker))
+        return await self._end(current)
+
+    def tick(self, *, end: bool = False) -> None:
+        """Emit in every cluster that all events stamped so far have been sent; ``end``: and that none will follow."""
+        for cluster in sorted({broker.cluster for broker in self._brokers.values()}):
+            self._emitter.emit(Tick, cluster=cluster, end=end)
+
+    async def drain(self) -> None:
+        """Wait for clients that have not answered yet."""
+        await asyncio.gather(*self._under_way.values())
+
+    async def cancel(self) -> None:
+        """Cancel the pending requests."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _find_more_brokers(self) -> None:
+        """Find new brokers for the next round; the known ones don't wait for a name server."""
+        try:
+            await self.find_brokers()
+        except RpcFailedError as error:
+            log.warning("no name server answers", error=str(error))
+            self._tally.errors += 1
+
+    async def _end(self, current: _Round) -> Summary:
+        loop = asyncio.get_running_loop()
+        if current.clients:
+            answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
+            await asyncio.gather(*answered)
+        members = [client for group in current.groups.values() for client in group.members]
+        self._silent &= set(members)
+        summary, self._tally = self._tally, Summary()  # what answers late counts in the next round
+        summary.groups = len(current.groups)
+        summary.members = len(members)
+        summary.pending = len(self._under_way)
+        summary.ms = round((loop.time() - current.started) * 1000)
+        return summary
+
+    async def _ask_broker(self, current: _Round, broker: Broker) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ask_status(current, broker))
+            for group in await self._groups_of(current, broker):
+                tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
+
+    async def _ask_status(self, current: _Round, broker: Broker) -> None:
+        answer = await self._ask(partial(self._rpc.broker_status, broker, self._emitter.source_id), current)
+        self._emit(BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
+
+    async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
+        """Return the groups to request from this broker; the last known ones if it does not answer."""
+        patterns = self._settings.groups
+        answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
+        if answer.payload is None:
+            log.warning("a broker doesn't list its groups", broker=broker.name, error=str(answer.error))
+            self._tally.errors += 1
+            return self._groups[broker.name]
+        self._groups[broker.name] = {
+            name
+            for name in answer.payload
+            if not name.startswith(SYSTEM_GROUP_PREFIX)
+            and name not in SYSTEM_GROUPS
+            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+        }
+        return self._groups[broker.name]
+
+    async def _group_names(self, broker: Broker, seconds: float) -> Payload:
+        return dict.fromkeys(await self._rpc.groups(broker, seconds))
+
+    async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
+        """Request members and offsets of a group from one broker, then waiting times by topic and the members' state.
+
+        The requests are sequential, so that no answer has to wait for another one to keep the order.
+        """
+        emit = partial(self._emit_of, group, broker=broker.name)
+        members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
+        await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
+        listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
+        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current)
+        topics = list(dict.fromkeys(row["mq"]["topic"] for row in _rows(stats, "queues")))
+        await self._routes(current, group, topics)
+        emit(ConsumeStats, stats)
+        for one in listed:
+            self._ask_client_once(current, group, broker, one["client_id"])
+        if self._settings.consume_time_span:
+            await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
+
+    async def _ask_time_span(self, current: _Round, group: _Group, broker: Broker, topic: str) -> None:
+        """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
+        answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
+        self._emit_of(group, ConsumeTimeSpan, answer, broker=broker.name, topic=topic)
+
+    async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
+        """Request the routes of these topics; wait for those that the group's events never had before."""
+        for topic in topics:
+            if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
+                group.routes[topic] = current.tasks.create_task(self._ask_route(current, group, topic))
+        unknown = [topic for topic in topics if (group.cluster, group.name, topic) not in self._routed]
+        await asyncio.gather(*(group.routes[topic] for topic in unknown if topic in group.routes))
+
+    async def _ask_route(self, current: _Round, group: _Group, topic: str) -> None:
+        """Request a topic's route once per round, and emit it once for each group."""
+        if topic not in current.routes:
+            current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
+        self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
+        self._routed.add((group.cluster, group.name, topic))
+
+    def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
+        """Request a member's state, unless another broker listed it too or a request is pending."""
+        member = (group.cluster, group.name, client)
+        if client in group.members:
+            return
+        group.members.add(client)
+        if member in self._under_way:
+            return
+        before = self._last_question.get(client)  # one client may be in several groups: one question at a time
+        task = asyncio.create_task(self._ask_client(group, broker, client, before))
+        self._last_question[client] = self._under_way[member] = task
+        current.clients.add(task)
+        task.add_done_callback(lambda _: self._answered(member, task))
+
+    async def _ask_client(self, group: _Group, broker: Broker, client: str, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        gate = self._narrow_gate if client in self._silent else self._gate
+        answer = await self._ask(partial(self._rpc.running_info, broker, group.name, client), None, gate)
+        if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
+            self._silent.add(client)
+        else:
+            self._silent.discard(client)
+        self._emit_of(group, ConsumerRunningInfo, answer, broker=broker.name, client_id=client)
+
+    def _answered(self, member: tuple[str, str, str], task: asyncio.Task[None]) -> None:
+        del self._under_way[member]
+        if self._last_question.get(member[2]) is task:
+            del self._last_question[member[2]]
+
+    async def _ask(self, ask: Ask, current: _Round | None, gate: asyncio.Semaphore | None = None) -> _Answer:
+        """Send a request when it is its turn: within the round's deadline, or (no round) within a client's own."""
+        loop = asyncio.get_running_loop()
+        gate = gate or self._gate
+        try:
+            async with asyncio.timeout_at(current.deadline if current else None):
+                await gate.acquire()
+        except TimeoutError:
+            now = now_ms()
+            return _Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+        asked = now_ms()
+        left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
+        try:
+            payload = await ask(left)
+            return _Answer(asked, now_ms(), payload, None)
+        except RpcFailedError as error:
+            return _Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
+        finally:
+            gate.release()
+
+    def _emit_of(self, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
+        return self._emit(kind, answer, cluster=group.cluster, group=group.name, **fields)
+
+    def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
+        """Emit an answer's event, or its error if it is one or makes no event; return whether it was an answer."""
+        emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
+        error = answer.error
+        if answer.payload is not None:
+            try:
+                emit(**answer.payload)
+            except UnsendableError as problem:
+                error = RpcError(code=UNREACHABLE, remark=str(problem))
+        if error is None:
+            self._tally.answered += 1
+            return True
+        emit(error=error)
+        self._tally.errors += 1
+        return False
+
+
+def _rows(answer: _Answer, field: str) -> list[Payload]:
+    return answer.payload.get(field, []) if answer.payload else []

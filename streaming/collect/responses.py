@@ -1,0 +1,201 @@
+"""Convert the bodies of answers (org.apache.rocketmq.remoting.protocol) to the fields of events.
+
+The values are checked when the event is made of them (`emitter`). Lists that come in hash order are sorted, so that
+equal answers are equal bytes.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from streaming.collect.fastjson import Json, items, parse
+
+Payload = dict[str, Any]
+"""Fields of an event."""
+
+PROPERTIES = (
+    "PROP_CLIENT_VERSION",
+    "PROP_CONSUME_TYPE",
+    "messageModel",
+    "consumeFromWhere",
+    "pullInterval",  # above 120,000 the client's own queues pull-expire
+    "pullBatchSize",
+    "pullThresholdForQueue",  # flow control: with so many cached messages no pull is sent
+    "pullThresholdSizeForQueue",
+    "pullThresholdForTopic",
+    "consumeConcurrentlyMaxSpan",
+    "consumeMessageBatchMaxSize",
+    "consumeThreadMin",
+    "consumeThreadMax",
+    "consumeTimeout",
+    "maxReconsumeTimes",
+    "suspendCurrentQueueTimeMillis",
+)
+"""The properties of a consumer that are kept: those that detection reads or shows as evidence."""
+
+_PROCESS_QUEUE = {
+    "commit_offset": "commitOffset",
+    "cached_count": "cachedMsgCount",
+    "cached_min": "cachedMsgMinOffset",
+    "cached_max": "cachedMsgMaxOffset",
+    "transaction_count": "transactionMsgCount",
+    "transaction_min": "transactionMsgMinOffset",
+    "transaction_max": "transactionMsgMaxOffset",
+    "locked": "locked",
+    "lock_time": "lastLockTimestamp",
+    "dropped": "droped",  # RocketMQ's own spelling
+    "pull_time": "lastPullTimestamp",
+    "consume_time": "lastConsumeTimestamp",
+    "unlock_attempts": "tryUnlockTimes",
+}
+_POP_QUEUE = {"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}
+_OFFSETS = {
+    "broker_offset": "brokerOffset",
+    "consumer_offset": "consumerOffset",
+    "pull_offset": "pullOffset",
+    "last_time": "lastTimestamp",
+}
+_SUBSCRIPTION = {
+    "topic": "topic",
+    "sub_string": "subString",
+    "expression_type": "expressionType",
+    "sub_version": "subVersion",
+}
+_CONNECTION = {"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"}
+
+_RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+"""StoreStatsService.getFormatRuntime."""
+
+_PERM_READ = 4  # PermName.PERM_READ
+
+
+class Broker(NamedTuple):
+    """A master, as listed by the name server."""
+
+    cluster: str
+    name: str
+    address: str
+
+
+def masters(body: bytes) -> list[Broker]:
+    """Return the masters of every cluster (ClusterInfo, 106); a broker without a master is left out."""
+    return [
+        Broker(data["cluster"], data["brokerName"], address)
+        for _, data in items(parse(body)["brokerAddrTable"])
+        for broker_id, address in items(data["brokerAddrs"])
+        if int(broker_id) == 0  # MixAll.MASTER_ID
+    ]
+
+
+def groups(body: bytes) -> set[str]:
+    """Return the consumer groups that a broker has, online or not (SubscriptionGroupWrapper, 201)."""
+    return {name for name, _ in items(parse(body)["subscriptionGroupTable"])}
+
+
+def broker_status(body: bytes) -> Payload:
+    """Return the broker's boot time and its clock, epoch milliseconds; whole seconds since the boot (KVTable, 28).
+
+    Both come from the message store (StoreStatsService.getRuntimeInfo), which gives its age as text. If the age can't
+    be read, ``now`` is 0: unknown.
+    """
+    table = parse(body)["table"]
+    boot_time = int(table["bootTimestamp"])
+    age = _RUNTIME.fullmatch(str(table.get("runtime", "")))
+    if age is None:
+        return {"boot_time": boot_time, "now": 0}
+    days, hours, minutes, seconds = map(int, age.groups())
+    return {"boot_time": boot_time, "now": boot_time + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000}
+
+
+def route(body: bytes) -> Payload:
+    """Return the read queues of a topic (TopicRouteData, 105; MQClientInstance.topicRouteData2TopicSubscribeInfo)."""
+    readable = [data for data in parse(body)["queueDatas"] if data["perm"] & _PERM_READ]
+    queues = sorted((data["brokerName"], number) for data in readable for number in range(data["readQueueNums"]))
+    return {"queues": [{"broker": broker, "queue_id": number} for broker, number in queues]}
+
+
+def connection(body: bytes) -> Payload:
+    """Return a group's members and subscriptions on a broker (ConsumerConnection, 203)."""
+    answer = parse(body)
+    return {
+        "connections": sorted(
+            (_renamed(one, _CONNECTION) for one in answer["connectionSet"]),
+            key=lambda one: (one["client_id"], one["channel"]),
+        ),
+        "subscriptions": _subscriptions([one for _, one in items(answer.get("subscriptionTable"))]),
+        "consume_type": answer.get("consumeType") or "",
+        "message_model": answer.get("messageModel") or "",
+        "consume_from_where": answer.get("consumeFromWhere") or "",
+    }
+
+
+NO_MEMBERS: Payload = {"connections": []}
+"""The answer to 203 with code 206: no member of the group is online. A fact, not a failure."""
+
+
+def consume_stats(body: bytes) -> Payload:
+    """Return a group's offsets on a broker (ConsumeStats, 208)."""
+    return {"queues": [{"mq": mq, **_renamed(row, _OFFSETS)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+
+
+def consume_time_span(body: bytes) -> Payload:
+    """Return how long the next message of each queue has waited, in milliseconds; 0 if none waits (303).
+
+    The body is a QueryConsumeTimeSpanBody. A broker that no longer stores that message, or has no offset of the group,
+    subtracts -1 or 0 from its clock: a wait of some 50 years, which is left out. It is recognised without a clock: it
+    is longer than the newest message's time stamp.
+    """
+    rows = [
+        {"mq": _mq(row["messageQueue"]), "delay_time": row["delayTime"]}
+        for row in parse(body)["consumeTimeSpanSet"]
+        if row["delayTime"] <= 0 or row["delayTime"] < row["maxTimeStamp"]
+    ]
+    return {"queues": sorted(rows, key=lambda row: tuple(row["mq"].values()))}
+
+
+def running_info(body: bytes) -> Payload:
+    """Return a client's own state (ConsumerRunningInfo, 307)."""
+    answer = parse(body)
+    properties: Mapping[str, str] = answer["properties"]
+    return {
+        "orderly": properties.get("PROP_CONSUMEORDERLY") == "true",
+        "strategy": _simple_class_name(properties.get("allocateMessageQueueStrategy", "")),
+        "start_time": int(properties.get("PROP_CONSUMER_START_TIMESTAMP", 0)),
+        "properties": {name: properties[name] for name in PROPERTIES if name in properties},
+        "subscriptions": _subscriptions(answer.get("subscriptionSet") or []),
+        "queues": [{"mq": mq, **_process_queue(row)} for mq, row in _by_queue(answer["mqTable"])],
+        "pop_queues": [{**mq, **_renamed(row, _POP_QUEUE)} for mq, row in _by_queue(answer.get("mqPopTable"))],
+    }
+
+
+def _process_queue(row: Json) -> Payload:
+    renamed = _renamed(row, _PROCESS_QUEUE)
+    renamed["commit_offset"] = max(int(renamed["commit_offset"]), -1)  # OffsetStore.readOffset: -2 where it failed
+    return renamed
+
+
+def _renamed(row: Json, names: Mapping[str, str]) -> Payload:
+    """Return the row's fields under the events' names; a field that an older version doesn't send keeps its default."""
+    return {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+
+
+def _subscriptions(subscriptions: Json) -> list[Payload]:
+    return sorted((_renamed(one, _SUBSCRIPTION) for one in subscriptions), key=lambda one: str(one["topic"]))
+
+
+def _by_queue(table: Json) -> list[tuple[Payload, Json]]:
+    """Return the rows of a table keyed by message queue: an object, or an object written as a string (fastjson 2)."""
+    rows = []
+    for key, row in items(table):
+        queue = parse(key.encode()) if isinstance(key, str) else key
+        rows.append((_mq(queue), row))
+    return sorted(rows, key=lambda one: tuple(one[0].values()))
+
+
+def _mq(queue: Json) -> Payload:
+    return {"topic": queue["topic"], "broker": queue["brokerName"], "queue_id": queue["queueId"]}
+
+
+def _simple_class_name(text: str) -> str:
+    """Return ``AllocateMessageQueueAveragely`` for ``org.….AllocateMessageQueueAveragely@1a2b`` (Object.toString)."""
+    return text.partition("@")[0].rpartition(".")[2]

@@ -1,0 +1,113 @@
+"""The collector's requests, typed: each method is one RPC and changes nothing in the cluster."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rebalance_model.observe.events import UNREACHABLE
+from streaming.base.times import now_ms
+from streaming.collect import responses
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.requests import ReadCode, Request
+from streaming.collect.responses import Broker, Payload
+
+T = TypeVar("T")
+
+COLLECTOR_FIELD = "rebalanceWatchCollector"
+ASKED_FIELD = "rebalanceWatchAsked"
+"""Header fields that the hook reads, too (Kind.java)."""
+NAME_SERVER_SECONDS = 3.0
+"""A name server answers from its memory; one that takes longer (ClientConfig.mqClientApiTimeout) is not waited for."""
+_CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
+
+
+class Rpc:
+    """Requests to name servers and brokers.
+
+    Every method takes its timeout in seconds, and raises `RpcFailedError` unless it gets an answer.
+    """
+
+    def __init__(self, client: RemotingClient, name_servers: tuple[str, ...]) -> None:
+        self._client = client
+        self._name_servers = list(name_servers)
+
+    async def masters(self, seconds: float) -> list[Broker]:
+        """Return the masters of every cluster."""
+        return await self._ask_name_servers(Request(ReadCode.GET_BROKER_CLUSTER_INFO), responses.masters, seconds)
+
+    async def route(self, topic: str, seconds: float) -> Payload:
+        """Return the read queues of a topic."""
+        request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        payload = await self._ask_name_servers(request, responses.route, seconds)
+        return {"queues": [{"topic": topic, **queue} for queue in payload["queues"]]}
+
+    async def groups(self, broker: Broker, seconds: float) -> set[str]:
+        """Return the broker's consumer groups."""
+        request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return await self._ask(broker.address, request, responses.groups, seconds)
+
+    async def broker_status(self, broker: Broker, collector: str, seconds: float) -> Payload:
+        """Return the broker's boot time and its clock; epoch milliseconds.
+
+        The request carries the collector's source_id and its time (``asked``) in two header fields that a broker
+        ignores. The hook in the broker reports them with its own time (CLOCK_SEEN), which bounds the difference of the
+        clocks.
+        """
+        asked = now_ms()
+        request = Request(ReadCode.GET_BROKER_RUNTIME_INFO, {COLLECTOR_FIELD: collector, ASKED_FIELD: str(asked)})
+        return {"asked": asked, **await self._ask(broker.address, request, responses.broker_status, seconds)}
+
+    async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
+        """Return the group's members and subscriptions on this broker."""
+        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+        try:
+            return await self._ask(broker.address, request, responses.connection, seconds)
+        except RpcFailedError as error:
+            if error.code == _CONSUMER_NOT_ONLINE:
+                return responses.NO_MEMBERS
+            raise
+
+    async def consume_stats(self, broker: Broker, group: str, seconds: float) -> Payload:
+        """Return the group's offsets on this broker."""
+        request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
+        return await self._ask(broker.address, request, responses.consume_stats, seconds)
+
+    async def consume_time_span(self, broker: Broker, group: str, topic: str, seconds: float) -> Payload:
+        """Return how long the next message of each of the topic's queues on this broker has waited for the group."""
+        request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
+        return await self._ask(broker.address, request, responses.consume_time_span, seconds)
+
+    async def running_info(self, broker: Broker, group: str, client_id: str, seconds: float) -> Payload:
+        """Return the client's own state; the broker forwards the request, and waits 10 s for a frozen client."""
+        request = Request(
+            ReadCode.GET_CONSUMER_RUNNING_INFO,
+            {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"},
+        )
+        return await self._ask(broker.address, request, responses.running_info, seconds)
+
+    async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
+        """Return the answer of the first name server that gives one; all have the same data.
+
+        The one that answered comes first in later calls.
+        """
+        share = min(seconds, NAME_SERVER_SECONDS) / len(self._name_servers)
+        failure = RpcFailedError(UNREACHABLE, "no name server is configured")
+        for name_server in tuple(self._name_servers):
+            try:
+                answer = await self._ask(name_server, request, read, share)
+            except RpcFailedError as error:
+                if error.code > 0:  # it did answer: the topic does not exist
+                    raise
+                failure = error
+            else:
+                self._name_servers.remove(name_server)
+                self._name_servers.insert(0, name_server)
+                return answer
+        raise failure
+
+    async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
+        answer = await self._client.ask(address, request, seconds=seconds)
+        try:
+            return read(answer.body)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            remark = f"{address}: the answer to {request.code.name} can't be read: {error!r}"
+            raise RpcFailedError(UNREACHABLE, remark) from error

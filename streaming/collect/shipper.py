@@ -1,0 +1,297 @@
+"""The spool shipper (`rebalance-watch collect spool`): send the spooled lines of many sources to the log.
+
+A round acknowledges what is safe, then sends a chunk of each source; only lines that the log has acknowledged are
+deleted. A crash anywhere between the two repeats lines, in order, and every reader recognises them by their ``seq``.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event as Flag
+from typing import Protocol, Self
+
+import structlog
+from kafka.errors import KafkaError
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_when_event_set, wait_exponential
+from tenacity.nap import sleep_using_event
+
+from rebalance_model.observe.events import Event
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.collect.emitter import Sink
+from streaming.collect.spool import QUIET_SECONDS, Position, Spool
+from streaming.log.open import open_publisher
+from streaming.log.recording import Recorder
+from streaming.log.rows import Publisher, rows_of_line
+
+POLL_SECONDS = 0.2
+BATCH_BYTES = 2**24
+"""16 MiB of lines at most wait for an acknowledgement (and a chunk of the source that came last)."""
+REPORT_SECONDS = 10.0
+TURN_SECONDS = 0.5
+"""How long a poll's events may have to wait, at most, while spools are far behind."""
+RESEND_MS = 5_000
+"""A flush that waits for longer is given up: the rows stay on disk, and a signal is not kept waiting."""
+_RETRY_SECONDS_MAX = 5.0
+
+log = structlog.get_logger()
+
+
+class Outlet(Protocol):
+    """The destination of lines."""
+
+    def send(self, lines: list[bytes]) -> None:
+        """Send lines of one source, in order."""
+
+    def is_safe(self) -> bool:
+        """Return whether all sent lines are safe; flush when it is time."""
+
+
+class LogOutlet:
+    """Sends lines to the log, whose publisher may have another writer beside this one."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._unsafe_bytes = 0
+        self._unsafe_since = 0.0
+        self._flushes = 0
+
+    def send(self, lines: list[bytes]) -> None:
+        """Send lines, each to its partition."""
+        if not self._unsafe_bytes:
+            self._unsafe_since = time.monotonic()
+        self._flushes = self._publisher.flushes
+        self._publisher.write(row for line in lines for row in rows_of_line(line, self._publisher.partitions))
+        self._unsafe_bytes += sum(map(len, lines)) + len(lines)
+
+    def is_safe(self) -> bool:
+        """Return whether all is visible; a file log flushes when it rolls, early enough, so none is forced."""
+        if self._unsafe_bytes and self._publisher.flushes == self._flushes:
+            age = time.monotonic() - self._unsafe_since
+            if self._unsafe_bytes < BATCH_BYTES and age < self._publisher.flush_seconds:
+                return False
+            self._publisher.flush()
+        self._unsafe_bytes = 0
+        return True
+
+
+class RecordingOutlet:
+    """Sends lines to a recording: they are safe, and may be deleted, only after it is closed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def send(self, lines: list[bytes]) -> None:
+        """Append lines."""
+        self._recorder.append(lines)
+
+    def is_safe(self) -> bool:
+        """Return whether the recording is visible."""
+        return self._recorder.closed
+
+
+class Shipper:
+    """Ships every source below the folders, including later ones."""
+
+    def __init__(self, folders: Sequence[Path], *, quiet_seconds: float = QUIET_SECONDS) -> None:
+        """Open the sources that exist; each continues where an earlier shipper ended.
+
+        Raises:
+            UserError: a folder does not exist, or another process ships one of the sources.
+        """
+        for folder in folders:
+            if not folder.is_dir():
+                raise UserError(f"The spool folder {folder} is not there: make it, or name the one that the hook has.")
+        self._folders = sorted({folder.resolve() for folder in folders})
+        self._quiet_seconds = quiet_seconds
+        self._spools: dict[Path, Spool] = {}
+        self._sent: dict[Path, int] = {}
+        self._told: set[tuple[Path, str]] = set()
+        self._report_due = time.monotonic() + REPORT_SECONDS
+        try:
+            self._find()
+        except BaseException:
+            self.close()
+            raise
+
+    def send_to(self, outlet: Outlet) -> None:
+        """Use this outlet from now on; lines that the last one has not acknowledged are sent again."""
+        self._outlet = outlet
+        for spool in self._spools.values():
+            spool.rewind()
+
+    def step(self) -> bool:
+        """Acknowledge what is safe, then send the next lines of each source; return whether there were any.
+
+        A newer incarnation of a source waits until an older one has nothing left to read. Otherwise its ticks would
+        overtake the older one's events: they mean that the older one has ended, and a reader drops its later events.
+        """
+        self._find()
+        sent, unread = False, set[tuple[Path, str]]()
+        for folder, spool in sorted(self._spools.items(), key=lambda item: item[1].start):
+            source = folder.parent, spool.instance
+            if source in unread:
+                continue
+            self._settle()
+            lines: list[bytes] | None = None
+            with self._telling(folder):
+                lines = spool.take()
+            if lines != []:  # None: it can't be read now
+                unread.add(source)
+            if lines:
+                self._outlet.send(lines)
+                self._sent[folder] = self._sent.get(folder, 0) + len(lines)
+                sent = True
+        self._settle()
+        self._remove_what_is_done()
+        if time.monotonic() >= self._report_due:
+            self.report()
+        return sent
+
+    def follow(self, stop: Flag) -> None:
+        """Send lines as they are written, until the event is set."""
+        while not stop.is_set():
+            if not self.step():
+                stop.wait(POLL_SECONDS)
+
+    def drain(self, seconds_max: float = float("inf"), stop: Flag | None = None) -> None:
+        """Send the lines that exist now; later lines may wait."""
+        deadline = time.monotonic() + seconds_max
+        ends: dict[Path, Position] = {}
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                ends[folder] = spool.end()
+        while self.step() and time.monotonic() < deadline and not (stop and stop.is_set()):
+            if all(spool.at >= ends.get(folder, spool.at) for folder, spool in self._spools.items()):
+                return
+
+    def beside(self, sink: Sink) -> Sink:
+        """Return a sink that also ships a chunk of the spools after each batch: one writer, one thread."""
+
+        def both(events: list[Event]) -> None:
+            sink(events)
+            self.drain(TURN_SECONDS)
+
+        return both
+
+    def finish(self) -> None:
+        """Acknowledge the sent lines, which are safe since the outlet is closed, and log what is left."""
+        self._settle()
+        self._remove_what_is_done()
+        self.report()
+
+    def report(self) -> None:
+        """Log how far each source is behind, including new ones."""
+        self._find()
+        self._report_due = time.monotonic() + REPORT_SECONDS
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                lag = spool.lag()
+                log.info(
+                    "spool",
+                    source=folder.name,
+                    lines_sent=self._sent.pop(folder, 0),
+                    bytes_behind=lag.bytes,
+                    files_behind=lag.files,
+                    oldest_seconds=lag.age_seconds,
+                )
+
+    def close(self) -> None:
+        """Release the sources for another process."""
+        for spool in self._spools.values():
+            spool.close()
+        self._spools.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _settle(self) -> None:
+        if self._outlet.is_safe():
+            for spool in self._spools.values():
+                spool.acknowledge()
+
+    def _find(self) -> None:
+        """Open new sources, and check which writers are gone."""
+        for parent in self._folders:
+            with self._telling(parent):
+                for folder in sorted(parent.iterdir()):
+                    if folder not in self._spools and folder.name[0] != "." and folder.is_dir():
+                        with self._telling(folder):
+                            self._spools[folder] = Spool(folder)
+        newest: dict[tuple[Path, str], int] = {}
+        for folder, spool in self._spools.items():
+            source = folder.parent, spool.instance
+            newest[source] = max(newest.get(source, 0), spool.start)
+        for folder, spool in self._spools.items():
+            with self._telling(folder):
+                spool.see_whether_finished(newest[folder.parent, spool.instance], self._quiet_seconds)
+
+    def _remove_what_is_done(self) -> None:
+        for folder, spool in list(self._spools.items()):
+            with self._telling(folder):
+                if spool.remove_if_done():
+                    del self._spools[folder]
+                    log.info("a spool is sent to its end and removed", source=folder.name)
+
+    @contextmanager
+    def _telling(self, folder: Path) -> Iterator[None]:
+        """Log a source that can't be read once, and retry it later; the other sources continue."""
+        try:
+            yield
+        except OSError as error:
+            if (folder, str(error)) not in self._told:
+                self._told.add((folder, str(error)))
+                log.warning("a spool can't be read; it is tried again", path=str(folder), error=str(error))
+
+
+def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool = False) -> None:
+    """Ship spools into the log until the event is set, or (``once``) what exists now.
+
+    While Kafka is unavailable this waits; nothing is lost meanwhile, as nothing is deleted that it has not
+    acknowledged.
+
+    Raises:
+        UserError: an error that waiting does not correct.
+    """
+    with Shipper(folders) as shipper:
+        retrying = Retrying(
+            retry=retry_if_exception(_may_pass),
+            wait=wait_exponential(multiplier=0.5, max=_RETRY_SECONDS_MAX),
+            stop=stop_when_event_set(stop),
+            sleep=sleep_using_event(stop),
+            before_sleep=_say,
+            reraise=True,
+        )
+        try:
+            retrying(_ship, shipper, settings, stop, once=once)
+        except (UserError, KafkaError) as error:
+            if not (stop.is_set() and _may_pass(error)):
+                raise
+            log.warning("ended while Kafka is away: what is left is sent at the next start", error=str(error))
+            shipper.report()
+
+
+def _ship(shipper: Shipper, settings: Settings, stop: Flag, *, once: bool) -> None:
+    with open_publisher(settings, settings.source.kind, resend_after_ms=RESEND_MS) as publisher:
+        shipper.send_to(LogOutlet(publisher))
+        if once:
+            shipper.drain(stop=stop)
+        else:
+            shipper.follow(stop)
+    shipper.finish()
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether Kafka raised the error, which a retry may solve, and not the settings."""
+    return isinstance(error, KafkaError) or (isinstance(error, UserError) and isinstance(error.__cause__, KafkaError))
+
+
+def _say(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    log.warning("waits for Kafka", seconds=round(state.upcoming_sleep, 1), error=str(error))
+    shipper: Shipper = state.args[0]
+    shipper.report()

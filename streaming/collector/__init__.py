@@ -1,1 +1,0 @@
-"""Telemetry from a real cluster: the remoting client and the collectors."""

@@ -1,0 +1,101 @@
+"""Record the demo's capture: the lab, the collector, and every fault at its time.
+
+`rebalance-watch lab record DIR` takes about 26 minutes, with both collectors. The faults follow each other with pauses
+in which the group recovers, so that each finding belongs to one of them.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.lab.lab import Lab
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fault or cure, with its time in seconds after the start of the recording."""
+
+    at: float
+    fault: str
+    client: str | None = None
+    cure: bool = False
+    queue_id: int | None = None
+
+
+STORY = (
+    Step(60, "join", "orders-4"),
+    Step(130, "leave", "orders-1"),
+    Step(190, "leave", "orders-1", cure=True),
+    Step(250, "kill", "orders-2"),
+    Step(340, "kill", "orders-2", cure=True),
+    Step(400, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the broker drops it
+    Step(560, "freeze", "orders-3", cure=True),  # its old channel haunts the group for as long again
+    Step(730, "hang", "orders-1"),
+    Step(830, "hang", "orders-1", cure=True),
+    Step(880, "poison", "orders-2"),
+    Step(980, "poison", "orders-2", cure=True),
+    Step(1030, "slow-pull", "orders-slow"),
+    Step(1260, "slow-pull", "orders-slow", cure=True),
+    Step(1310, "add-queues"),
+    Step(1400, "broker-restart", "broker-a"),
+    Step(1415, "broker-restart", "broker-a", cure=True),
+)
+END_S = 1530.0
+
+
+def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
+    """Inject the faults and write ``capture.jsonl.gz`` and ``faults.jsonl`` to the folder.
+
+    Raises:
+        UserError: a lab is up already, or the collector ended too early.
+    """
+    if Lab.find(settings) is not None:
+        raise UserError("A lab is up already: end it with `rebalance-watch lab down`, so that the story starts afresh.")
+    folder.mkdir(parents=True, exist_ok=True)
+    lab = Lab.up(settings, kafka=False, say=say)
+    try:
+        collector = _collector(lab, folder / "capture.jsonl.gz")
+        try:
+            _play(lab, collector, say)
+        finally:
+            collector.send_signal(signal.SIGINT)
+            collector.wait(timeout=60)
+        shutil.copyfile(lab.fault_log, folder / "faults.jsonl")
+    finally:
+        lab.down()
+
+
+def _collector(lab: Lab, recording: Path) -> "subprocess.Popen[bytes]":
+    name_servers = msgspec.json.encode([lab.name_server]).decode()
+    spool = [] if lab.spool is None else ["--spool", str(lab.spool)]
+    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording), *spool]
+    return subprocess.Popen(command, env=os.environ | {"REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": name_servers})
+
+
+def _play(lab: Lab, collector: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
+    begun = time.monotonic()
+    for step in STORY:
+        _wait_until(begun + step.at, collector)
+        say(f"{step.at:.0f} s: {step.fault}{' cured' if step.cure else ''} {step.client or ''}")
+        if step.cure:
+            lab.cure(step.fault, client=step.client)
+        else:
+            lab.fault(step.fault, client=step.client, queue_id=step.queue_id)
+    _wait_until(begun + END_S, collector)
+
+
+def _wait_until(moment: float, collector: "subprocess.Popen[bytes]") -> None:
+    while (left := moment - time.monotonic()) > 0:
+        if collector.poll() is not None:
+            raise UserError("The collector ended before the recording did: its last lines contain the reason.")
+        time.sleep(min(left, 1.0))

@@ -1,0 +1,215 @@
+"""What faults do to real processes, and how their cures undo it."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from streaming.base.errors import UserError
+from streaming.base.settings import LabGroup
+from streaming.lab.cluster import Cluster
+from streaming.lab.control import TAGS, ConsumerOrders, Queue
+from streaming.lab.processes import send
+from streaming.lab.state import ActiveFault
+
+SLOW_PULL_MS = 150_000  # over pullMaxIdleTime (120 s): between two pulls the client's own check calls the queue expired
+NEW_QUEUES = 4
+OTHER_STRATEGY = "AllocateMessageQueueAveragelyByCircle"
+OTHER_EXPRESSION = TAGS[-1]
+_OBEY_SECONDS_MAX = 20.0  # a process looks for its orders five times a second, if it gets to run
+_MESSAGE_SECONDS_MAX = 20.0  # how long a client that owns queues may have to wait for its next message
+
+
+@dataclass(frozen=True)
+class FaultTarget:
+    """The target of a fault."""
+
+    client: str
+    """A consumer's name, there or to come; a topic's or a broker's."""
+    group: LabGroup
+    queue_id: int | None = None
+    broker: str = ""
+    """Only on this broker's queues; empty: on every broker's."""
+    count: int = NEW_QUEUES
+
+
+@dataclass(frozen=True)
+class FaultEffect:
+    """What a fault has affected."""
+
+    queue: Queue | None = None
+    former_queues: int = 0
+
+
+Inject: TypeAlias = Callable[[Cluster, FaultTarget], FaultEffect]
+Cure: TypeAlias = Callable[[Cluster, ActiveFault], None]
+
+
+def _start(cluster: Cluster, orders: ConsumerOrders) -> FaultEffect:
+    cluster.launch_consumer(orders)
+    try:
+        cluster.await_start(orders.name)
+    except UserError:
+        _end(cluster, orders.name, cleanly=False)
+        raise
+    return FaultEffect()
+
+
+def _end(cluster: Cluster, name: str, *, cleanly: bool) -> None:
+    cluster.end(name, cleanly=cleanly)
+    cluster.forget(name)
+
+
+def join(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start another consumer like the others."""
+    return _start(cluster, cluster.new_consumer(aim.client, aim.group))
+
+
+def join_slowly(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer that hardly pulls."""
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), pull_interval_ms=SLOW_PULL_MS))
+
+
+def join_by_another_strategy(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer with another allocation strategy."""
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), strategy=OTHER_STRATEGY))
+
+
+def join_in_another_mode(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a concurrent consumer in an ordered group, or the reverse."""
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), ordered=not aim.group.ordered))
+
+
+def join_with_another_subscription(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer that subscribes to one tag only."""
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), expression=OTHER_EXPRESSION))
+
+
+def join_for_another_topic(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer that subscribes to another topic than the group."""
+    other = next((topic for topic in cluster.state.topics if topic != aim.group.topic), None)
+    if other is None:
+        raise UserError("topic-set needs a second topic: give the lab another group (lab.groups in the settings).")
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), topic=other))
+
+
+def quit_group(cluster: Cluster, active: ActiveFault) -> None:
+    """Stop a consumer that joined, and remove it."""
+    _end(cluster, active.client, cleanly=True)
+
+
+def _twin(client: str) -> str:
+    return f"{client}-twin"
+
+
+def join_by_the_same_id(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a second process with the client id of a running consumer."""
+    return _start(cluster, replace(cluster.consumer(aim.client), name=_twin(aim.client)))
+
+
+def quit_twin(cluster: Cluster, active: ActiveFault) -> None:
+    """Stop the second process; the original consumer stays."""
+    _end(cluster, _twin(active.client), cleanly=True)
+
+
+def stop(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Stop cleanly (SIGTERM): a consumer leaves its group, a broker unregisters at the name server."""
+    cluster.end(aim.client, cleanly=True)
+    return FaultEffect()
+
+
+def kill(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Kill a process (SIGKILL)."""
+    cluster.end(aim.client, cleanly=False)
+    return FaultEffect()
+
+
+def start_again(cluster: Cluster, active: ActiveFault) -> None:
+    """Start a consumer with its former orders."""
+    cluster.launch_consumer(cluster.consumer(active.client))
+    cluster.await_start(active.client)
+
+
+def start_broker_again(cluster: Cluster, active: ActiveFault) -> None:
+    """Start a broker with its former store."""
+    cluster.start_broker(active.client)
+
+
+def freeze(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Freeze a process (SIGSTOP)."""
+    send(cluster.state.members[aim.client].process, signal.SIGSTOP)
+    return FaultEffect()
+
+
+def thaw(cluster: Cluster, active: ActiveFault) -> None:
+    """Continue a frozen process (SIGCONT)."""
+    send(cluster.state.members[active.client].process, signal.SIGCONT)
+
+
+def partition(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Cut a consumer off from the servers without closing a connection."""
+    try:
+        _network(cluster, aim.client, cut=True)
+    except UserError:
+        cluster.send_orders(replace(cluster.consumer(aim.client), cut=False))
+        raise
+    return FaultEffect()
+
+
+def heal(cluster: Cluster, active: ActiveFault) -> None:
+    """Let delayed and new traffic pass again."""
+    _network(cluster, active.client, cut=False)
+
+
+def _network(cluster: Cluster, client: str, *, cut: bool) -> None:
+    cluster.send_orders(replace(cluster.consumer(client), cut=cut))
+    event = "cut" if cut else "healed"
+    cluster.await_report(client, lambda said: said.event == event or None, _OBEY_SECONDS_MAX)
+
+
+def hang(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let the listener block."""
+    queue = _misbehave(cluster, aim, "hangs", replace(cluster.consumer(aim.client), hang=True))
+    return FaultEffect(queue if aim.queue_id is not None else None)
+
+
+def poison(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let the listener refuse the next message."""
+    return FaultEffect(_misbehave(cluster, aim, "poisoned", replace(cluster.consumer(aim.client), poison=True)))
+
+
+def _misbehave(cluster: Cluster, aim: FaultTarget, event: str, orders: ConsumerOrders) -> Queue:
+    cluster.send_orders(replace(orders, queue_id=aim.queue_id, broker=aim.broker))
+    try:
+        said = cluster.await_report(aim.client, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
+    except UserError:
+        _behave(cluster, aim.client)
+        where = "that queue" if aim.queue_id is not None or aim.broker else "any queue"
+        raise UserError(
+            f"{aim.client} got no message of {where} to misbehave with: see what it owns in `lab status`."
+        ) from None
+    return said.queues[0]
+
+
+def behave(cluster: Cluster, active: ActiveFault) -> None:
+    """Let the listener work normally again."""
+    _behave(cluster, active.client)
+
+
+def _behave(cluster: Cluster, client: str) -> None:
+    orders = cluster.consumer(client)
+    cluster.send_orders(replace(orders, hang=False, poison=False, queue_id=None, broker=""))
+
+
+def add_queues(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Add queues to the topic on every running broker."""
+    former = cluster.state.topics[aim.group.topic]
+    cluster.set_topics({**cluster.state.topics, aim.group.topic: former + aim.count})
+    return FaultEffect(former_queues=former)
+
+
+def remove_queues(cluster: Cluster, active: ActiveFault) -> None:
+    """Reduce the topic to its former number of queues."""
+    cluster.set_topics({**cluster.state.topics, active.client: active.former_queues})

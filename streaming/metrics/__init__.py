@@ -1,1 +1,0 @@
-"""What Prometheus scrapes: the groups' health and the pipeline's own, read from the tables at each scrape."""

@@ -1,0 +1,99 @@
+"""The archive query: keep every row of the log, in `telemetry` if it is an event, else in `telemetry_rejected`.
+
+It decodes with the operator's own decoder, so the two never differ in what an event is. In each batch accepted +
+rejected = read is checked before anything is written; a batch that fails the check is repeated.
+
+Each batch is judged by the gate of `checkpoints.quality`. A failed check holds nothing back (the log may have lost the
+rows tomorrow): the result is kept in `quality_results` and logged as a warning.
+"""
+
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+import structlog
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+
+from checkpoints import quality
+from checkpoints.manifest import ARCHIVE
+from schemas.arrow import arrow_schema
+from schemas.rows import QualityResult
+from schemas.spark import spark_schema
+from streaming.base.settings import Settings
+from streaming.pipeline.archive_rows import Transport, archived
+from streaming.pipeline.session import ARCHIVE_POOL, in_pool
+from streaming.pipeline.sinks import TableSink, persisted
+from streaming.pipeline.sources import read_log
+
+_LOG = structlog.get_logger(__name__)
+
+_ARCHIVED = StructType(
+    [
+        StructField("accepted", spark_schema("telemetry")),
+        StructField("rejected", spark_schema("telemetry_rejected")),
+    ]
+)
+"""Of a row of the log, one is set and the other null."""
+
+
+class ArchiveError(RuntimeError):
+    """Rows were lost or doubled between the log and the tables."""
+
+
+def start_archive(spark: SparkSession, settings: Settings, generation: str, *, available_now: bool) -> StreamingQuery:
+    """Start the archive query over existing tables (`checkpoints.generation.claimed`)."""
+    transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
+    sink = TableSink(settings.runtime.tables, ARCHIVE, generation)
+    partitions = settings.source.partitions
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        archive_batch(batch, batch_id, transport, sink, partitions=partitions)
+
+    in_pool(spark, ARCHIVE_POOL)
+    writer = read_log(spark, settings).writeStream.queryName(ARCHIVE).foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(settings.runtime.checkpoints / ARCHIVE))
+    seconds = settings.job.archive_trigger_seconds
+    return (
+        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")
+    ).start()
+
+
+def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink, *, partitions: int) -> None:
+    """Store one batch of the log, and the results of the quality gate.
+
+    Raises:
+        ArchiveError: accepted and rejected rows are not all rows of the log; nothing was written.
+    """
+    read = Observation()
+    rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
+    with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
+        stamp = F.coalesce("accepted.ingest_time", "rejected.ingest_time")
+        accepted, rejected, latest = both.agg(F.count("accepted"), F.count("rejected"), F.max(stamp)).collect()[0]
+        if accepted + rejected != read.get["rows"]:
+            text = f"batch {batch_id}: {accepted} accepted + {rejected} rejected are not {read.get['rows']} read"
+            raise ArchiveError(text)
+        for table, side, count in (("telemetry", "accepted", accepted), ("telemetry_rejected", "rejected", rejected)):
+            if count:
+                kept = both.where(F.col(side).isNotNull()).select(f"{side}.*")
+                sink.append(kept, table, batch_id=batch_id, count=count)
+        if accepted + rejected:
+            frame = both.where("accepted IS NOT NULL").select(*(f"accepted.{name}" for name in quality.COLUMNS))
+            verdicts = quality.judge(
+                frame.toArrow().to_pandas(), batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions
+            )
+            _record(batch.sparkSession, sink, batch_id, verdicts)
+
+
+def _record(spark: SparkSession, sink: TableSink, batch_id: int, verdicts: list[QualityResult]) -> None:
+    for verdict in verdicts:
+        if not verdict.success:
+            _LOG.warning(
+                verdict.why, batch=batch_id, check=verdict.expectation, column=verdict.column,
+                unexpected=verdict.unexpected_count, of=verdict.row_count,
+            )  # fmt: skip
+    table = pa.Table.from_pylist([msgspec.structs.asdict(one) for one in verdicts], arrow_schema("quality_results"))
+    rows = spark.createDataFrame(table, spark_schema("quality_results"))
+    sink.append(rows, "quality_results", batch_id=batch_id, count=len(verdicts))

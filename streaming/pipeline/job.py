@@ -1,0 +1,269 @@
+"""The job: two queries over one log, the stateful operator and the archive, until they end or are stopped.
+
+The operator's results and the archive are independent: each has its checkpoint, its trigger and its share of the cores
+(a pool of the fair scheduler), so a slow archive delays no anomaly.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
+
+from checkpoints.generation import claimed
+from checkpoints.manifest import OPERATOR, Basis, read_manifest
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import STATE_VERSION
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.pipeline.archive import start_archive
+from streaming.pipeline.operator import effects_of
+from streaming.pipeline.rebuild.folder import Folder
+from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
+from streaming.pipeline.sinks import TableSink, write_effects
+from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source_identity
+
+_EFFECTS = "effects"
+_OWN_SENTENCE = re.compile(
+    r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
+)
+"""A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
+_SLOW_START = "Python worker failed to connect back"
+"""Spark gives a new Python worker ten seconds, whatever the machine is busy with; no setting changes that."""
+_STARTS_MAX = 3
+_LOOK_SECONDS = 0.1
+_STOP_SECONDS_MAX = 60
+"""How long a batch may take to its end once the job is to stop; a later one is cut off, and the next start does it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The result of one micro-batch."""
+
+    query: str
+    number: int
+    rows: int
+    """Read from the log."""
+    effects: int | None
+    """Concluded by the operator; the archive concludes nothing."""
+    milliseconds: int
+
+
+class Running:
+    """The job's queries: started at the beginning of a ``with``, stopped between two batches at its end."""
+
+    def __init__(
+        self,
+        starts: Sequence[Callable[[], StreamingQuery]],
+        logs: Path,
+        is_interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._starts = starts
+        self._logs = logs
+        self.is_interrupted = is_interrupted
+        """Whether the queries are to end, and the job is to be started again: a rebuild waits to be swapped in."""
+        self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
+        self._queries: list[StreamingQuery] = []
+
+    def __enter__(self) -> Self:
+        try:
+            for start in self._starts:
+                self._queries.append(start())
+        except BaseException:
+            _stop(self._queries)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stop(self._queries)
+
+    def batches(self, stopping: threading.Event) -> Iterator[Batch]:
+        """Yield each micro-batch as it ends, until all queries end, ``stopping`` is set, or `is_interrupted`.
+
+        Raises:
+            UserError: a query failed.
+        """
+        told = dict.fromkeys((query.name for query in self._queries), -1)
+        running = True
+        while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
+            running = any(query.isActive for query in self._queries)  # before the look, so that none is missed
+            for index, query in enumerate(self._queries):
+                for batch in _batches(query, after=told[query.name]):
+                    yield batch
+                    told[query.name] = batch.number
+                if (failure := query.exception()) is not None:
+                    self._start_again(index, failure)
+                    running = True
+
+    def _start_again(self, index: int, failure: StreamingQueryException) -> None:
+        """Restart a query that failed only because the machine was overloaded; it repeats its unfinished batch."""
+        if _SLOW_START not in str(failure) or not self._left[index]:
+            raise failed(self._queries[index].name, failure, self._logs)
+        self._left[index] -= 1
+        self._queries[index] = self._starts[index]()
+
+
+@contextmanager
+def running(settings: Settings, policy: Policy, *, available_now: bool = False) -> Iterator[Running]:
+    """Start both queries, after a swap if a rebuild is ready; at the end, stop each between two batches.
+
+    Args:
+        settings: where the log and the tables are.
+        policy: the thresholds.
+        available_now: end once everything that is in the log now is in the tables.
+
+    Raises:
+        UserError: the queries can't start.
+    """
+    check_source(settings)
+    basis = Basis(
+        source=source_identity(settings),
+        partitions=settings.source.partitions,
+        state_partitions=settings.job.state_partitions,
+        code_version=version("rebalance-watch"),
+        policy=policy,
+        state_version=STATE_VERSION,
+    )
+    with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
+        spark = spark_session(settings, "rebalance-watch")
+        logs = settings.runtime.root / "logs"
+        _take_over(settings, partial(_archive_to_end, spark, settings, generation, logs))
+        starts = (
+            partial(start_operator, spark, settings, policy, generation, available_now=available_now),
+            partial(start_archive, spark, settings, generation, available_now=available_now),
+        )
+        rebuilds = Folder(settings.runtime.checkpoints)
+        with alive(logs), Running(starts, logs, lambda: rebuilds.ready() is not None) as job:
+            yield job
+
+
+@contextmanager
+def claimed_as_is(settings: Settings) -> Iterator[None]:
+    """Hold checkpoints and tables with the last run's settings, without a query; swap in a rebuild that is ready.
+
+    Raises:
+        UserError: another run holds them, or they do not belong together.
+    """
+    manifest = read_manifest(settings.runtime.checkpoints)
+    if manifest is None:
+        raise UserError(
+            f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
+        )
+    with claimed(settings.runtime.checkpoints, settings.runtime.tables, manifest.basis) as generation:
+
+        def archive_to_end() -> None:
+            check_source(settings)
+            spark = spark_session(settings, "rebalance-watch")
+            _archive_to_end(spark, settings, generation, settings.runtime.root / "logs")
+
+        _take_over(settings, archive_to_end)
+        yield
+
+
+def _take_over(settings: Settings, archive_to_end: Callable[[], None]) -> None:
+    if Folder(settings.runtime.checkpoints).ready() is not None:
+        from streaming.pipeline.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
+
+        take_over(settings.runtime.checkpoints, settings.runtime.tables, archive_to_end)
+
+
+def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:
+    """Archive everything that is in the log."""
+    start = partial(start_archive, spark, settings, generation, available_now=True)
+    with alive(logs), Running([start], logs) as job:
+        for _ in job.batches(threading.Event()):
+            pass
+
+
+def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
+    """Process everything that is in the log now.
+
+    Raises:
+        UserError: as `running` and `Running.batches`.
+    """
+    with running(settings, policy, available_now=True) as job:
+        return list(job.batches(threading.Event()))
+
+
+def start_operator(
+    spark: SparkSession, settings: Settings, policy: Policy, generation: str, *, available_now: bool
+) -> StreamingQuery:
+    """Start the stateful query."""
+    checkpoints = settings.runtime.checkpoints
+    manifest = read_manifest(checkpoints)
+    assert manifest is not None  # noqa: S101  `claimed`
+    effects = effects_of(
+        read_log(spark, settings),
+        policy,
+        partitions=settings.source.partitions,
+        state_partitions=settings.job.state_partitions,
+        keyed=settings.source.kind == "kafka",
+        seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
+    ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
+    sink = TableSink(settings.runtime.tables, OPERATOR, generation, manifest.swapped)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        write_effects(batch, sink, batch_id)
+
+    in_pool(spark, OPERATOR_POOL)
+    writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(checkpoints / OPERATOR))
+    seconds = settings.job.trigger_seconds
+    return (
+        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")
+    ).start()
+
+
+def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
+    """Yield the batches with rows that ended after a batch id."""
+    for progress in query.recentProgress:
+        observed = progress.observedMetrics
+        if progress.batchId > after and ROWS_READ in observed:
+            yield Batch(
+                query=query.name,
+                number=progress.batchId,
+                rows=observed[ROWS_READ]["rows"],
+                effects=observed[_EFFECTS]["rows"] if _EFFECTS in observed else None,
+                milliseconds=progress.durationMs["triggerExecution"],
+            )
+
+
+def _stop(queries: list[StreamingQuery]) -> None:
+    """Stop each query between two batches; if batches follow each other without a pause, at the next one's start."""
+    deadline = time.monotonic() + _STOP_SECONDS_MAX
+    for query in queries:
+        under_way = _last_batch(query)
+        while (
+            query.isActive
+            and query.status["isTriggerActive"]
+            and _last_batch(query) == under_way
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
+        query.stop()
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    progress = query.lastProgress
+    return progress.batchId if progress else None
+
+
+def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserError:
+    """Return a query's failure as one sentence: the `UserError` inside it, else the error that Spark names."""
+    text = str(failure).split("\n\n=== Streaming Query ===")[0]
+    if own := _OWN_SENTENCE.search(text):
+        return UserError(own[1])
+    lines = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    cause = (causes or lines)[-1] if "Traceback (most recent call last)" in text else lines[0]
+    return UserError(f"The {query} query failed: {cause} (all of it is in {logs}; a new start continues from there).")

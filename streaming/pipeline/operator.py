@@ -1,0 +1,248 @@
+"""The stateful operator: Spark's transformWithState around `rebalance_model.observe.engine.shard`.
+
+The grouping key is the shard (the log's partition), not the consumer group: a key costs 1-2 ms a batch in any
+per-group form, a shard holds thousands of groups, and each touched group costs one get and one put. Keys are salted so
+that the shards spread evenly over the state partitions (plain ids split 5:3).
+
+Events that wait for their turn in the order of time are a separate list state, in chunks: a shard's blob stays small.
+
+Spark passes a key's rows once a batch, in several chunks and in no promised order, so they are all collected and sorted
+by offset. The last offset is part of the state: an earlier row would change the result, so it stops the job. With files
+that is a number that came after a later one, or an mtime that does not rise with the number. There is no domain logic
+here: decode, fold, encode.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+
+from rebalance_model.observe.decoding import RejectedError, decode
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.policy import Policy
+from streaming.base.errors import UserError
+from streaming.log.files import position_of
+from streaming.pipeline.rebuild.seed import read_seed
+
+_LOG = logging.getLogger(__name__)
+"""In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
+EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
+"""An effect on its way to the sink: its table, and itself as JSON."""
+
+
+class Row(NamedTuple):
+    """One row of a shard, as `streaming.pipeline.sources` gives it."""
+
+    offset: int
+    stamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Position(NamedTuple):
+    """How far a shard has been folded."""
+
+    offset: int
+    stamp: int
+
+
+def effects_of(  # noqa: PLR0913  what a checkpoint is made with
+    log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool, seeds: Path | None = None
+) -> DataFrame:
+    """Return the rows that the telemetry leads to, in `EFFECT_SCHEMA`.
+
+    Args:
+        log: rows as `streaming.pipeline.sources.read_log` returns them.
+        policy: the thresholds; a copy goes to the workers with the operator.
+        partitions: the log's number of shards; a row of a later shard stops the job.
+        state_partitions: Spark's number of state partitions.
+        keyed: whether the transport has keys (Kafka) or not (files).
+        seeds: the states that the last rebuild made, see `streaming.pipeline.rebuild.seed`; None: no rebuild.
+    """
+    keys = shard_keys(log.sparkSession, partitions, state_partitions)
+    beyond = F.format_string(
+        f"The log has a row in partition %d, but this job was made for {partitions} partitions and keys have moved: "
+        "set source.partitions and rebuild under a new runtime.root.",
+        F.col("partition"),
+    )
+    shard = F.coalesce(F.get(F.array(*map(F.lit, keys)), F.col("partition")), F.raise_error(beyond).cast("long"))
+    return (
+        log.select(shard.alias("shard"), "partition", "offset", "stamp", "key", "value")
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            statefulProcessor=ShardProcessor(policy, keyed=keyed, seeds=seeds),
+            outputStructType=EFFECT_SCHEMA,
+            outputMode="Append",
+            timeMode="None",
+        )
+    )
+
+
+def shard_keys(spark: SparkSession, partitions: int, state_partitions: int) -> list[int]:
+    """Return the grouping key of each shard: shard i gets the next number that Spark hashes to state partition i mod n.
+
+    A shard's key does not depend on the number of shards.
+    """
+    candidates = spark.range(64 + 16 * (partitions + state_partitions)).selectExpr(
+        "id", f"pmod(hash(id), {state_partitions}) AS state_partition"
+    )
+    numbers: list[list[int]] = [[] for _ in range(state_partitions)]
+    for row in sorted(candidates.collect()):
+        numbers[row.state_partition].append(row.id)
+    return [numbers[shard % state_partitions][shard // state_partitions] for shard in range(partitions)]
+
+
+class ShardProcessor(StatefulProcessor):
+    """Folds the rows of a shard into its state."""
+
+    def __init__(self, policy: Policy, *, keyed: bool, seeds: Path | None = None) -> None:
+        self._policy = msgspec.msgpack.encode(policy)
+        self._keyed = keyed
+        self._seeds = seeds
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables; Spark calls it for each task."""
+        self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, seed STRING, blob BINARY")
+        self._buffer = handle.getListState("buffer", "chunk BINARY")
+        self._groups = _SparkGroups(handle.getMapState("groups", "key STRING", "blob BINARY"))
+
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803  Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Fold one batch's rows of one shard, in the order of the log."""
+        del key, timerValues
+        partition, ordered = collect(rows)
+        last, saved = self._state(partition, ordered[0].offset)
+        check_order(partition, ordered, last, keyed=self._keyed)
+        shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
+        effects = list(fold(shard, ordered, keyed=self._keyed))
+        warn_of_contradictions(shard)
+        end, kept = ordered[-1], shard.flush()
+        self._shard.update((end.offset, end.stamp, self._seed_id, kept.blob))
+        if kept.buffer:
+            self._buffer.put([(chunk,) for chunk in kept.buffer])
+        else:
+            self._buffer.clear()
+        if effects:
+            yield pd.DataFrame(
+                {
+                    "kind": [TABLE_OF[type(effect)] for effect in effects],
+                    "payload": [msgspec.json.encode(effect).decode() for effect in effects],
+                }
+            )
+
+    def close(self) -> None:
+        """Do nothing: no resource is held."""
+
+    @property
+    def _seed_id(self) -> str:
+        return self._seeds.name if self._seeds is not None else ""
+
+    def _state(self, partition: int, first: int) -> tuple[Position | None, Saved | None]:
+        """Return the shard's position, and the state to continue from: the seed if it was not used yet."""
+        state = self._shard.get()
+        if not state:
+            return None, None
+        last = Position(state[0], state[1])
+        if self._seeds is None or state[2] == self._seed_id:
+            return last, Saved(bytes(state[3]), tuple(bytes(chunk) for (chunk,) in self._buffer.get()))
+        seed = read_seed(self._seeds, partition)
+        if seed is None or not last.offset < seed.until <= first:
+            raise UserError(
+                f"The rebuilt state of partition {partition} does not continue at offset {first}: undo it with "
+                "`rebalance-watch rebuild --undo`."
+            )
+        self._groups.take(seed.groups)
+        return last, seed.saved
+
+
+class _SparkGroups:
+    """Spark's map state as the core's `GroupStore`."""
+
+    def __init__(self, groups: MapState) -> None:
+        self._groups = groups
+
+    def take(self, groups: Mapping[str, bytes]) -> None:
+        """Replace all groups by these."""
+        self._groups.clear()
+        for key, blob in groups.items():
+            self.put(key, blob)
+
+    def get(self, key: str) -> bytes | None:
+        found = self._groups.getValue((key,))
+        return bytes(found[0]) if found is not None else None
+
+    def put(self, key: str, blob: bytes) -> None:
+        self._groups.updateValue((key,), (blob,))
+
+    def remove(self, key: str) -> None:
+        self._groups.removeKey((key,))
+
+
+def collect(chunks: Iterable[pd.DataFrame]) -> tuple[int, list[Row]]:
+    """Return a shard's partition, and all of its rows in the order of their offsets."""
+    rows: list[Row] = []
+    partition = -1
+    for chunk in chunks:
+        partition = int(chunk["partition"].iat[0])
+        columns = (chunk[name].tolist() for name in Row._fields)
+        rows += map(Row._make, zip(*columns, strict=True))
+    if any(later.offset < earlier.offset for earlier, later in pairwise(rows)):
+        rows.sort(key=lambda row: row.offset)
+    return partition, rows
+
+
+def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed: bool) -> None:
+    """Check that the rows continue where the shard's state ends.
+
+    Raises:
+        UserError: a row comes after a later one, or a file is not younger than the one before it.
+    """
+    if last is not None and rows[0].offset <= last.offset:
+        raise UserError(
+            f"Partition {partition} of the log gave offset {rows[0].offset} after {last.offset}, so its rows can't be "
+            "put in order: was a file added late or its mtime changed? Rebuild under a new runtime.root."
+        )
+    if keyed:
+        return
+    before: Position | Row | None = last
+    for row in rows:
+        # Lines of one file follow each other without a gap: only between two files is there anything to check.
+        if before is not None and row.offset != before.offset + 1 and row.stamp <= before.stamp:
+            raise UserError(
+                f"In partition {partition} of the log, file {position_of(row.offset)[0]} is not younger than file "
+                f"{position_of(before.offset)[0]} (mtimes {row.stamp} and {before.stamp} ms), so their order is not "
+                "sure: a copy of a log must keep the mtimes that its writer set (cp --preserve=timestamps)."
+            )
+        before = row
+
+
+def warn_of_contradictions(shard: Shard) -> None:
+    """Log inconsistent group states, once per group and batch; their rows are written nevertheless."""
+    for sentence in shard.timeline.contradictions.values():
+        _LOG.error(
+            "The state of group %s. Rows of the group may be wrong from here on: report it with the group's archived "
+            "telemetry; other groups are not concerned.",
+            sentence,
+        )
+
+
+def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyRow]:
+    """Yield the effects of rows in log order; invalid events are skipped (the archive keeps them, with the reason)."""
+    for row in rows:
+        try:
+            event = decode(row.value, key=row.key, stamp=row.stamp, keyed=keyed)
+        except RejectedError:
+            continue
+        yield from shard.push(event, row.stamp, len(row.value or b""))

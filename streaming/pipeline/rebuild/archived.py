@@ -1,0 +1,163 @@
+"""Fold the archive of one partition through a shard, in the order of time: no source is late.
+
+Two passes over the rows. The first reads broadcasts alone, in the order of the log, through the job's own ordering: it
+determines each source's clock offset, which sources were still active at the end, and how far they had come. The second
+gives all rows to a shard, sorted by corrected time (DuckDB sorts, on disk if memory is short), so no source is behind
+another. Rows younger than the last tick of any active source are only put into the buffer, as if they had come at one
+instant: the job continues as if it had just received all of them, and waits for the slowest source as always.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from rebalance_model.observe.decoding import RejectedError, decode
+from rebalance_model.observe.effects import AnyRow
+from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.events import AnyEvent, Tick
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from streaming.pipeline.rebuild.seed import Seed
+from streaming.tables import ReadModel
+from streaming.tables.files import literal
+
+_FLUSH_ROWS = 50_000
+_LAST_MS = 3_600_000
+"""The last hour of ticks shows which sources are active at the end."""
+
+_COUNT = "SELECT count(*) AS rows FROM telemetry t WHERE t.partition = $partition AND t.offset < $until"
+
+_BROADCASTS = f"""
+SELECT t.offset, t.value, t.ingest_time
+FROM telemetry t
+WHERE t.partition = $partition AND t.offset < $until AND t.group IS NULL AND (
+    t.type <> 'TICK' OR t.ingest_time >= -{_LAST_MS} + (
+        SELECT max(o.ingest_time) FROM telemetry o WHERE o.partition = $partition AND o.offset < $until
+    )
+)
+ORDER BY t.offset
+"""  # noqa: S608  a number of ours
+
+_IN_TIME = """
+SELECT t.value, t.ingest_time, {moment} AS moment
+FROM telemetry t
+WHERE t.partition = $partition AND t.offset < $until
+ORDER BY moment, t.offset
+"""
+
+_AS_IT_CAME = """
+SELECT t.value, t.ingest_time
+FROM telemetry t
+WHERE t.partition = $partition AND t.offset >= $since AND t.offset < $until
+ORDER BY t.offset
+"""
+
+
+class Survey(NamedTuple):
+    """What the broadcasts of a partition show about its sources."""
+
+    corrections: dict[str, list[tuple[int, int]]]
+    """By source: from which offset on its times were corrected by how many milliseconds."""
+    complete_until: int
+    """The earliest last tick of the active sources, epoch milliseconds."""
+
+
+class Partition:
+    """One partition's shard, folded up to an offset."""
+
+    def __init__(self, number: int, policy: Policy, seed: Seed | None = None) -> None:
+        """Begin without state, or continue from a state."""
+        self.number = number
+        self.until = seed.until if seed is not None else 0
+        """The offsets below are folded."""
+        self.groups = GroupsInMemory(seed.groups if seed is not None else {})
+        self._policy = policy
+        self._shard = Shard(seed.saved if seed is not None else None, self.groups, policy, number)
+
+    def count(self, model: ReadModel, until: int) -> int:
+        """Return how many rows `fold` will fold."""
+        return int(model.rows(_COUNT, self._range(until))[0]["rows"])
+
+    def fold(self, model: ReadModel, until: int) -> Iterator[list[AnyRow]]:
+        """Fold the archive from its beginning up to an offset, in the order of time; yield the rows of each event."""
+        known = _survey(model, self._range(until), self._policy)
+        stamp, pushed = 0, 0
+        for value, ingested, moment in _scan(
+            model, _IN_TIME.format(moment=_moment(known.corrections)), self._range(until)
+        ):
+            event = _decoded(value, ingested)
+            pushed += 1
+            if event is None:
+                yield []
+                continue
+            stamp = max(stamp, min(moment, ingested))
+            state = self._shard.timeline.state
+            state.known_at = max(state.known_at, ingested)
+            yield self._shard.push(event, stamp, len(value), at_once=moment >= known.complete_until)
+            if pushed % _FLUSH_ROWS == 0:
+                self._shard.flush()  # memory: a group is smaller as a blob
+        self.until = until
+
+    def go_on(self, model: ReadModel, until: int) -> Iterator[list[AnyRow]]:
+        """Fold newer rows of the archive up to an offset, in the order of the log, as the job does."""
+        for value, ingested in _scan(model, _AS_IT_CAME, self._range(until) | {"since": self.until}):
+            event = _decoded(value, ingested)
+            yield self._shard.push(event, ingested, len(value)) if event is not None else []
+        self.until = until
+
+    def save(self) -> Saved:
+        """Bring `groups` up to date; return the shard's own part."""
+        return self._shard.flush()
+
+    def _range(self, until: int) -> dict[str, object]:
+        return {"partition": self.number, "until": until}
+
+
+def _survey(model: ReadModel, wanted: dict[str, object], policy: Policy) -> Survey:
+    ordering = Ordering(Waiting(), [], policy)
+    state = ordering.state
+    corrections: dict[str, list[tuple[int, int]]] = {}
+    for offset, value, ingested in _scan(model, _BROADCASTS, wanted):
+        event = _decoded(value, ingested)
+        if event is None:
+            continue
+        ordering.push(event, ingested, len(value))
+        for _ in ordering.released(()):
+            pass
+        if not isinstance(event, Tick):
+            for name, source in state.sources.items():
+                known = corrections.get(name, [(0, 0)])
+                if source.correction != known[-1][1]:
+                    corrections[name] = [*known, (offset, source.correction)]
+    speaking = [
+        source.tick
+        for source in state.sources.values()
+        if source.tick >= 0 and not source.ended and state.elapsed - source.heard <= ordering.limit_of(source)
+    ]
+    return Survey(corrections, min(speaking, default=NEVER))
+
+
+def _moment(corrections: dict[str, list[tuple[int, int]]]) -> str:
+    """Return SQL for a row's corrected time; a source's first correction also applies to earlier rows."""
+    source = "t.cluster || '/' || regexp_replace(t.source_id, '(.)@[0-9]+$', '\\1')"
+    cases = []
+    for name, known in corrections.items():
+        first, *later = [correction for _, correction in known[1:]]
+        for (_, correction), (until, _) in pairwise(known[1:]):
+            cases.append(f"WHEN {source} = {literal(name)} AND t.offset < {until} THEN {correction}")
+        cases.append(f"WHEN {source} = {literal(name)} THEN {later[-1] if later else first}")
+    return f"t.time - CASE {' '.join(cases)} ELSE 0 END" if cases else "t.time"
+
+
+def _scan(model: ReadModel, query: str, wanted: dict[str, object]) -> Iterator[tuple[Any, ...]]:
+    for batch in model.scan(query, wanted):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _decoded(value: str, stamp: int) -> AnyEvent | None:
+    """Return the event; None if only an earlier release accepted it."""
+    try:
+        return decode(value.encode(), key=None, stamp=stamp, keyed=False)
+    except RejectedError:
+        return None

@@ -1,0 +1,120 @@
+"""The files of a rebuild, under the checkpoints.
+
+rebuild/<id>/shards/<partition>.msgpack    states as of when it was announced
+rebuild/<id>/rows/<table>/*.parquet        the rows
+rebuild/<id>/<id>/<partition>.msgpack      states as of the swap: what the operator takes
+rebuild/<id>/before/                       what was before the swap: for `undo`
+rebuild/ready.json                         the rebuild that waits for its swap
+rebuild/failed.json                        why the last swap was not made
+"""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from checkpoints.manifest import Manifest
+from checkpoints.position import Position
+from rebalance_model.observe.policy import Policy
+from streaming.base.files import FileLock, replace_atomically
+
+MANIFEST = "manifest.json"
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A rebuild that is ready for its swap."""
+
+    rebuild_id: str
+    until: Position
+    """Up to where the archive is folded, by partition."""
+    last_seq: list[tuple[str, str, int]]
+    """Cluster, group, and where its rows' ``seq`` begins."""
+    policy: Policy
+    state_version: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A swap that was not made."""
+
+    rebuild_id: str
+    why: str
+
+
+class Folder:
+    """The folder of all rebuilds of one runtime root."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        self.root = checkpoints / "rebuild"
+        self._ready = self.root / "ready.json"
+        self._failed = self.root / "failed.json"
+
+    def shards(self, rebuild_id: str) -> Path:
+        """Return the folder of the states at the time of the announcement."""
+        return self.root / rebuild_id / "shards"
+
+    def rows(self, rebuild_id: str) -> Path:
+        """Return the folder of the rows."""
+        return self.root / rebuild_id / "rows"
+
+    def seeds(self, rebuild_id: str) -> Path:
+        """Return the folder of the states for the operator; its name is the rebuild's id."""
+        return self.root / rebuild_id / rebuild_id
+
+    def before(self, rebuild_id: str) -> Path:
+        """Return the folder with the rows from before the swap."""
+        return self.root / rebuild_id / "before"
+
+    def ready(self) -> Ready | None:
+        """Return the rebuild that is ready for its swap; None if there is none."""
+        try:
+            return msgspec.json.decode(self._ready.read_bytes(), type=Ready)
+        except FileNotFoundError:
+            return None
+
+    def announce(self, ready: Ready) -> None:
+        """Request the swap from the job."""
+        replace_atomically(self._ready, msgspec.json.encode(ready))
+
+    def withdraw(self) -> None:
+        """Withdraw the request for a swap."""
+        self._ready.unlink(missing_ok=True)
+
+    def fail(self, rebuild_id: str, why: str) -> None:
+        """Record why there was no swap, for the command that waits for it."""
+        replace_atomically(self._failed, msgspec.json.encode(Failed(rebuild_id, why)))
+        self.withdraw()
+
+    def failure(self, rebuild_id: str) -> str | None:
+        """Return why the rebuild was not swapped in; None if that is unknown."""
+        try:
+            failed = msgspec.json.decode(self._failed.read_bytes(), type=Failed)
+        except FileNotFoundError:
+            return None
+        return failed.why if failed.rebuild_id == rebuild_id else None
+
+    def clear(self, current: str) -> None:
+        """Remove all rebuilds but the current one; of the one before it, keep the states, which an undo needs.
+
+        Args:
+            current: the id of the rebuild from which the operator continues; empty: none.
+        """
+        earlier = self.manifest_before(current).seed if current else ""
+        for folder in self.root.glob("*/"):
+            if folder.name == earlier:
+                for part in (self.rows(earlier), self.shards(earlier), self.before(earlier)):
+                    shutil.rmtree(part, ignore_errors=True)
+            elif folder.name != current:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def manifest_before(self, rebuild_id: str) -> Manifest:
+        """Return the manifest from before a rebuild was swapped in."""
+        return msgspec.json.decode((self.before(rebuild_id) / MANIFEST).read_bytes(), type=Manifest)
+
+    def claimed(self) -> FileLock:
+        """Lock the folder, so that this is the only rebuild until the lock is closed.
+
+        Raises:
+            UserError: another rebuild runs.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.root / ".lock", "Another `rebalance-watch rebuild` works on these tables: wait for it.")

@@ -1,0 +1,109 @@
+"""The rows of a rebuild, as Parquet files that lie beside the tables until the swap."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
+from schemas.arrow import arrow_schema
+from schemas.tables import PARTITIONED_BY
+from streaming.tables import ReadModel
+
+REBUILT = tuple(table for kind, table in TABLE_OF.items() if kind is not QueueProgress)
+"""The tables that a rebuild replaces, evidence first. `queue_progress` was written on arrival and is right as it is."""
+assert not set(REBUILT) & PARTITIONED_BY.keys()  # noqa: S101  else their files need a folder for each partition
+
+_FILE_ROWS = 100_000
+_ROW_GROUP_ROWS = 8_192
+_ORDER = [(name, "ascending") for name in ("cluster", "group", "time", "seq")]
+
+GroupKey = tuple[str, str]
+
+
+class RowFiles:
+    """Writes rows into files, table by table; one file covers one period, sorted by group."""
+
+    def __init__(self, folder: Path, name: str, last_seq: Mapping[GroupKey, int]) -> None:
+        """Begin.
+
+        Args:
+            folder: gets a folder for each table.
+            name: begins the files' names.
+            last_seq: the highest ``seq`` of each group in the tables that are replaced: new rows continue from there,
+                so that a reader that follows a group recognises new rows.
+        """
+        self._folder, self._name, self._last_seq = folder, name, last_seq
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._files = 0
+        self.written = 0
+
+    def add(self, effects: Iterable[AnyRow]) -> None:
+        """Add rows; those of `queue_progress` are left out."""
+        for effect in effects:
+            if isinstance(effect, QueueProgress):
+                continue
+            table = TABLE_OF[type(effect)]
+            row = msgspec.to_builtins(effect)
+            row["seq"] += self._last_seq.get((effect.cluster, effect.group), 0)
+            self._rows[table].append(row)
+            if len(self._rows[table]) >= _FILE_ROWS:
+                self._write(table)
+
+    def close(self) -> None:
+        """Write the remaining rows."""
+        for table in list(self._rows):
+            self._write(table)
+
+    def _write(self, table: str) -> None:
+        rows = self._rows.pop(table)
+        write_rows(
+            self._folder / table / f"{self._name}-{self._files:05d}.parquet",
+            table,
+            pa.Table.from_pylist(rows, arrow_schema(table)),
+        )
+        self._files += 1
+        self.written += len(rows)
+
+
+def write_rows(file: Path, table: str, rows: pa.Table) -> None:
+    """Write rows of a table into one file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = rows.cast(arrow_schema(table)).sort_by(_ORDER)
+    pq.write_table(content, file, compression="zstd", row_group_size=_ROW_GROUP_ROWS)
+
+
+def last_seq_of(model: ReadModel) -> dict[GroupKey, int]:
+    """Return the highest ``seq`` of each group over all tables that are replaced."""
+    each = " UNION ALL ".join(f'SELECT cluster, "group", seq FROM {table}' for table in REBUILT)  # noqa: S608  ours
+    rows = model.rows(f'SELECT cluster, "group", max(seq) AS seq FROM ({each}) GROUP BY ALL')  # noqa: S608  ours
+    return {(row["cluster"], row["group"]): row["seq"] for row in rows}
+
+
+def keep_older(model: ReadModel, folder: Path) -> int:
+    """Keep the rows from before the archive begins, which can't be rebuilt; return how many.
+
+    Incidents that were open then are resolved at the archive's beginning; those that still hold open again there.
+    """
+    begins = model.rows("SELECT min(time) AS time FROM telemetry")[0]["time"]
+    kept = 0
+    for table in REBUILT:
+        rows = model.sql(f"SELECT * FROM {table} WHERE time < ?", [begins])  # noqa: S608  ours
+        if table == "anomalies":
+            ends = [row | {"transition": "RESOLVED", "time": begins, "cause": ""} for row in _open(rows.to_pylist())]
+            rows = pa.concat_tables([rows.cast(arrow_schema(table)), pa.Table.from_pylist(ends, arrow_schema(table))])
+        if rows.num_rows:
+            write_rows(folder / table / "older.parquet", table, rows)
+            kept += rows.num_rows
+    return kept
+
+
+def _open(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    last: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (row["time"], row["seq"])):
+        last[row["incident_id"]] = row
+    return [row for row in last.values() if row["transition"] != "RESOLVED"]

@@ -1,0 +1,117 @@
+"""Swap in a rebuild, in the process that holds the checkpoints, while no query runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from checkpoints.generation import complete_swap, decide_swap
+from checkpoints.manifest import ARCHIVE, OPERATOR, Swap, read_manifest
+from checkpoints.position import position_of_query
+from checkpoints.swap import copy_rows, copy_tree
+from rebalance_model.observe.progress import KEY
+from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
+from schemas.tables import DERIVED
+from streaming.base.errors import UserError
+from streaming.base.files import replace_atomically
+from streaming.pipeline.rebuild.archived import Partition
+from streaming.pipeline.rebuild.build import require_manifest
+from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
+from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles
+from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
+from streaming.tables import ReadModel
+
+_LOG = structlog.get_logger(__name__)
+_PROGRESS = KEY.format("")
+
+
+def take_over(checkpoints: Path, tables: Path, archive_to_end: Callable[[], None]) -> None:
+    """Swap in the rebuild that is ready, if there is one; if that fails, drop it and keep the current rows.
+
+    Args:
+        checkpoints: held by the caller; no query runs.
+        tables: the tables.
+        archive_to_end: runs the archive's query until the log ends.
+    """
+    folder = Folder(checkpoints)
+    ready = folder.ready()
+    if ready is None:
+        return
+    try:
+        _prepare(folder, ready, checkpoints, tables, archive_to_end)
+    except Exception as error:  # noqa: BLE001  after any error the job must continue as before
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        _LOG.warning("the rebuild was not swapped in", why=why)
+        folder.fail(ready.rebuild_id, why)
+        return
+    complete_swap(checkpoints, tables)
+    folder.withdraw()
+
+
+def undo(checkpoints: Path, tables: Path) -> None:
+    """Restore the rows from before the last rebuild's swap; the caller holds the checkpoints, and no query runs.
+
+    Raises:
+        UserError: there is nothing to restore.
+    """
+    folder, manifest = Folder(checkpoints), require_manifest(checkpoints)
+    before = folder.before(manifest.seed) if manifest.seed else None
+    if before is None or not (before / MANIFEST).is_file():
+        raise UserError("There is nothing to undo: these tables are not those of a rebuild, or it was undone before.")
+    was = folder.manifest_before(manifest.seed)
+    relative = before.relative_to(checkpoints)
+    swap = Swap(f"{manifest.seed}-undone", tuple(DERIVED), str(relative / "tables"), was.seed, str(relative / OPERATOR))
+    decide_swap(checkpoints, swap)
+    complete_swap(checkpoints, tables)
+
+
+def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, archive_to_end: Callable[[], None]) -> None:
+    """Fold the remaining rows, keep the current ones, and decide the swap."""
+    if ready.state_version != STATE_VERSION:
+        raise UserError("It was made by another release: rebuild again with this one.")
+    until = position_of_query(checkpoints / OPERATOR)
+    if _is_behind(checkpoints, until):
+        archive_to_end()
+    if _is_behind(checkpoints, until):
+        raise UserError("The archive does not have all that the operator has read: see why its query fails.")
+    rebuild_id, last_seq = ready.rebuild_id, {(cluster, group): seq for cluster, group, seq in ready.last_seq}
+    for left in folder.rows(rebuild_id).glob("*/rest-*.parquet"):
+        left.unlink()  # of an attempt that was cut off
+    rows = RowFiles(folder.rows(rebuild_id), "rest", last_seq)
+    with ReadModel(tables) as model:
+        for number, offset in until.items():
+            found = read_seed(folder.shards(rebuild_id), number)
+            shard = Partition(number, ready.policy, found)
+            for effects in shard.go_on(model, offset):
+                rows.add(effects)
+            saved = shard.save()
+            groups = {
+                key: blob if key.startswith(_PROGRESS) else _shifted(blob, last_seq)
+                for key, blob in shard.groups.items()
+            }
+            write_seed(folder.seeds(rebuild_id), number, Seed(offset, saved, groups))
+    rows.close()
+    _keep_what_is(folder.before(rebuild_id), checkpoints, tables)
+    swap_rows = folder.rows(rebuild_id).relative_to(checkpoints)
+    decide_swap(checkpoints, Swap(rebuild_id, REBUILT, str(swap_rows), rebuild_id))
+
+
+def _is_behind(checkpoints: Path, until: dict[int, int]) -> bool:
+    archived = position_of_query(checkpoints / ARCHIVE)
+    return any(archived.get(number, 0) < offset for number, offset in until.items())
+
+
+def _shifted(blob: bytes, last_seq: dict[GroupKey, int]) -> bytes:
+    """Return the group's state with its row counter continued as in the written rows (`RowFiles`)."""
+    group = decode_group(blob)
+    group.rows += last_seq.get((group.cluster, group.group), 0)
+    return encode_group(group)
+
+
+def _keep_what_is(before: Path, checkpoints: Path, tables: Path) -> None:
+    manifest = read_manifest(checkpoints)
+    assert manifest is not None  # noqa: S101  `checked`
+    copy_rows(tables, before / "tables", DERIVED)
+    copy_tree(checkpoints / OPERATOR, before / OPERATOR)
+    replace_atomically(before / MANIFEST, msgspec.json.encode(manifest))

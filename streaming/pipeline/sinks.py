@@ -1,0 +1,94 @@
+"""Append micro-batches to Delta tables, each row once.
+
+Spark runs `foreachBatch` again for a batch that did not finish. So each append carries Delta's ``txnAppId`` (query,
+table and checkpoint generation) and ``txnVersion`` (the batch), and one that the table has is skipped.
+
+There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
+tasks and takes 0.6 s a table, however few they are. The operator's effects are few, and in five tables: the driver
+takes them from Spark once, as Arrow, and delta-rs appends them in 0.02 s a table. Both write the same protocol, and
+each table is written by only one of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from checkpoints.manifest import app_id
+from rebalance_model.observe.effects import TABLE_OF
+from schemas.arrow import arrow_schema
+from schemas.tables import PARTITIONED_BY, stored
+
+ROWS_PER_FILE = 250_000
+"""A batch's rows of one table go into one file up to so many: small files are what slows the readers."""
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """Appends one query's batches to its tables."""
+
+    tables: Path
+    query: str
+    generation: str
+    swapped: Mapping[str, str] = field(default_factory=dict)
+    """By table, the swap that last put other rows into it; see `app_id`."""
+
+    def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
+        """Append a batch's rows of one table with Spark, unless that was done before.
+
+        Args:
+            rows: in the table's schema, from a batch that is `persisted` and counted: otherwise fewer partitions would
+                run its computation in fewer tasks.
+            table: the table's name.
+            batch_id: the batch's number within the checkpoint.
+            count: the number of rows.
+        """
+        (
+            rows.coalesce(max(1, -(-count // ROWS_PER_FILE)))
+            .write.format("delta")
+            .mode("append")
+            .partitionBy(*PARTITIONED_BY.get(table, ()))
+            .option("txnAppId", self._application(table))
+            .option("txnVersion", batch_id)
+            .save(str(self.tables / table))
+        )
+
+    def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
+        """Append a batch's rows of one table from this process, unless that was done before."""
+        there = DeltaTable(self.tables / table)
+        application = self._application(table)
+        written = there.transaction_version(application)
+        if written is None or written < batch_id:
+            transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
+            write_deltalake(there, rows, mode="append", commit_properties=transaction)
+
+    def _application(self, table: str) -> str:
+        return app_id(self.query, table, self.generation, self.swapped.get(table, ""))
+
+
+@contextmanager
+def persisted(batch: DataFrame) -> Iterator[DataFrame]:
+    """Cache a batch while it is used twice; the rest on disk, so that nothing is computed again."""
+    batch.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield batch
+    finally:
+        batch.unpersist()
+
+
+def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
+    """Append a batch of effects, evidence before the anomalies that need it: a visible anomaly has its evidence."""
+    payloads: dict[str, list[str]] = defaultdict(list)
+    for effect in batch.toArrow().to_pylist():
+        payloads[effect["kind"]].append(effect["payload"])
+    for table in TABLE_OF.values():
+        if table in payloads:
+            rows = [stored(table, msgspec.json.decode(payload)) for payload in payloads[table]]
+            sink.append_arrow(pa.Table.from_pylist(rows, arrow_schema(table)), table, batch_id=batch_id)

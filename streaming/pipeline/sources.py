@@ -1,0 +1,179 @@
+r"""The telemetry log as one stream of rows, from Kafka or from files.
+
+Columns, the same from both: ``partition`` (the shard), ``offset`` (rising within it), ``key`` (Kafka's; files have
+none), ``value`` (raw bytes, undecoded: a row that is not an event is rejected later, complete, with a reason) and
+``stamp`` (the transport's own time of the row, epoch milliseconds: Kafka's timestamp, or the file's mtime).
+
+Files are read whole and split at ``\n`` in Python: Spark's text source also splits at a bare ``\r``, fails on a torn
+.gz and, set to ignore that, silently keeps half of it. A tail without ``\n``, or the readable part of a torn .gz's last
+line, is one row. The operator checks that the files came in the order of their numbers.
+"""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.log.files import offset_of, parse_path
+from streaming.log.kafka import appends_with_its_own_time, partition_count
+
+ROWS_READ = "read"
+
+_FILE_SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
+_FILE_NAMES = "[0-9]" * 20 + ".jsonl{,.gz}"
+_ROW_SCHEMA = "partition INT, offset LONG, key BINARY, value BINARY, stamp LONG"
+_ARROW_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("stamp", pa.int64()),
+    ]
+)
+_LINES_PER_BATCH = 10_000  # one Arrow batch to Spark: bounds the memory beside the file itself
+_PIECE_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def check_source(settings: Settings) -> None:
+    """Check that the log exists, before anything is started.
+
+    Raises:
+        UserError: it does not, or has another partition count than the settings.
+    """
+    source = settings.source
+    if source.kind == "files":
+        if not settings.log_path.is_dir():
+            raise UserError(
+                f"There is no telemetry log at {settings.log_path}: fill it with `rebalance-watch replay FILE --to "
+                "files` or `rebalance-watch collect poll`, or set source.path."
+            )
+        return
+    there = partition_count(source.bootstrap_servers, source.topic)
+    if there != source.partitions:
+        raise UserError(
+            f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
+            f"{source.partitions}: make it with `rebalance-watch topic create`, or set source.partitions."
+        )
+    if not appends_with_its_own_time(source.bootstrap_servers, source.topic):
+        raise UserError(
+            f"The topic {source.topic} stamps rows by the producer's clock, so no wrong clock would be seen: set its "
+            "message.timestamp.type to LogAppendTime, or make a new one with `rebalance-watch topic create`."
+        )
+
+
+def read_log(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Return the log of the settings as a stream; the metric `ROWS_READ` counts the rows of each batch."""
+    log = _read_kafka(spark, settings) if settings.source.kind == "kafka" else _read_files(spark, settings)
+    return log.observe(ROWS_READ, F.count(F.lit(1)).alias("rows"))
+
+
+def source_identity(settings: Settings) -> str:
+    """Return the identity of the log: a checkpoint's offsets are valid only for the log that it was made with."""
+    source = settings.source
+    return f"kafka topic {source.topic}" if source.kind == "kafka" else f"files {settings.log_path}"
+
+
+def _read_kafka(spark: SparkSession, settings: Settings) -> DataFrame:
+    source = settings.source
+    rows = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", source.bootstrap_servers)
+        # Not `assign`: rows of a partition that was added later must stop the job, not stay unread.
+        .option("subscribe", source.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", source.rows_per_batch)
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+    return rows.select("partition", "offset", "key", "value", F.unix_millis("timestamp").alias("stamp"))
+
+
+def _read_files(spark: SparkSession, settings: Settings) -> DataFrame:
+    files = (
+        spark.readStream.format("binaryFile")
+        .schema(_FILE_SCHEMA)
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _FILE_NAMES)
+        .option("maxFilesPerTrigger", settings.source.files_per_batch)
+        # A file is read however old it is: by default one that is a week older than the newest is left out.
+        .option("maxFileAge", "36500d")
+        .load(settings.log_path.as_uri())
+    )
+    files = files.select("path", F.unix_millis("modificationTime").alias("stamp"), "content")
+    return files.mapInArrow(_rows_of_files, _ROW_SCHEMA)
+
+
+def _rows_of_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path, stamp, content in zip(*(batch.column(name) for name in ("path", "stamp", "content")), strict=True):
+            partition, number = parse_path(path.as_py())
+            yield from _batches(partition, number, stamp.as_py(), lines_of(content.as_py()))
+
+
+def _batches(partition: int, number: int, stamp: int, lines: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
+    first = 0
+    while values := list(islice(lines, _LINES_PER_BATCH)):
+        count = len(values)
+        columns = (
+            pa.array([partition] * count, pa.int32()),
+            pa.array([offset_of(number, line) for line in range(first, first + count)], pa.int64()),
+            pa.nulls(count, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.array([stamp] * count, pa.int64()),
+        )
+        yield pa.RecordBatch.from_arrays(list(columns), schema=_ARROW_SCHEMA)
+        first += count
+
+
+def lines_of(content: bytes) -> Iterator[bytes]:
+    r"""Yield the lines of a plain or gzipped file, without their ``\n``.
+
+    A tail without ``\n`` is a line. A .gz that is torn or damaged ends with one more line, its readable rest, which may
+    be empty; so the damage is visible among the rejected rows.
+    """
+    tail = b""
+    for piece, torn in _inflated(content) if content.startswith(_GZIP_MAGIC) else ((content, False),):
+        *lines, tail = (tail + piece).split(b"\n")
+        yield from lines
+        if torn:
+            yield tail
+            return
+    if tail:
+        yield tail
+
+
+def _inflated(content: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the pieces of a gzip file of one or more members, and whether it breaks off after the piece."""
+    while content:
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            before = member.copy()
+            try:
+                piece = member.decompress(content, _PIECE_BYTES)
+            except zlib.error:
+                yield _inflated_until_error(before, content), True
+                return
+            content = member.unconsumed_tail
+            broken = not piece and not content and not member.eof
+            yield piece, broken
+            if broken:
+                return
+        content = member.unused_data
+
+
+def _inflated_until_error(member: "zlib._Decompress", content: bytes) -> bytes:
+    """Return the bytes before the damage, read one by one: an error loses the whole piece."""
+    readable = bytearray()
+    with suppress(zlib.error):
+        while byte := member.decompress(content, 1):
+            readable += byte
+            content = member.unconsumed_tail
+    return bytes(readable)

@@ -1,0 +1,106 @@
+"""Find the group that a query is about."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from rebalance_model.entities import INT64_MAX
+from streaming.base.errors import NotFoundError, UserError
+from streaming.base.times import written
+from streaming.tables.reader import ReadModel, Row
+
+
+class GroupAt(NamedTuple):
+    """A group and the instant of a query."""
+
+    cluster: str
+    group: str
+    instant: int
+    """In epoch milliseconds; `INT64_MAX` is now."""
+
+    @property
+    def at(self) -> int | None:
+        """The instant; None is now."""
+        return None if self.instant == INT64_MAX else self.instant
+
+
+def instant_of(at: int | None) -> int:
+    """Return the instant as a parameter of the tables' functions."""
+    return INT64_MAX if at is None else at
+
+
+def find_group(model: ReadModel, group: str, cluster: str | None = None, at: int | None = None) -> GroupAt:
+    """Find a group by its name.
+
+    Raises:
+        NotFoundError: the group is unknown.
+        UserError: it exists in several clusters, or its history begins after the instant.
+    """
+    known = model.rows(
+        "SELECT s.cluster, s.group, min(s.time) AS begins FROM group_state s"
+        " WHERE s.group = $group AND ($cluster IS NULL OR s.cluster = $cluster) GROUP BY s.cluster, s.group",
+        {"group": group, "cluster": cluster},
+    )
+    if not known:
+        raise NotFoundError(_unknown(model, group, cluster))
+    if len(known) > 1:
+        clusters = ", ".join(sorted(row["cluster"] for row in known))
+        raise UserError(f"Group {group} exists in the clusters {clusters}: select one with --cluster.")
+    [found] = known
+    if at is not None and at < found["begins"]:
+        raise UserError(f"The history of {group} begins at {written(found['begins'])}: choose a later time.")
+    return GroupAt(found["cluster"], found["group"], instant_of(at))
+
+
+def explain_nothing(
+    model: ReadModel, cluster: str | None = None, at: int | None = None, group: str | None = None
+) -> None:
+    """Raise an error if an empty result has its reason in the query.
+
+    Raises:
+        NotFoundError: the cluster or group is unknown.
+        UserError: the instant is before the begin of history; or see `find_group`.
+    """
+    if group is not None:
+        find_group(model, group, cluster, at)
+        return
+    if cluster is None and at is None:
+        return
+    begins = {row["cluster"]: row["begins"] for row in model.rows(_BEGINS)}
+    if cluster is not None and cluster not in begins:
+        known = ", ".join(sorted(begins)) or "none"
+        raise NotFoundError(f"Unknown cluster {cluster}. Known clusters: {known}.")
+    begin = begins[cluster] if cluster is not None else min(begins.values(), default=None)
+    if at is not None and begin is not None and at < begin:
+        raise UserError(f"History begins at {written(begin)}: choose a later time.")
+
+
+def only_one(found: Sequence[Row], beginning: str, kind: str, command: str, of: str = "") -> Row:
+    """Return the only row found by a prefix of its id.
+
+    Args:
+        found: the rows whose id begins with the prefix.
+        beginning: the prefix.
+        kind: the name of the rows, in the singular.
+        command: the command that lists them.
+        of: the group in the error message, such as `` of orders-group``.
+
+    Raises:
+        NotFoundError: there is no such row.
+        UserError: there are several.
+    """
+    if len(found) == 1:
+        return found[0]
+    how = f"{len(found)} {kind}s{of} have ids" if found else f"No {kind}{of} has an id"
+    raise (UserError if found else NotFoundError)(f"{how} beginning with {beginning!r}: list them with `{command}`.")
+
+
+_BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s.cluster"
+
+
+def _unknown(model: ReadModel, group: str, cluster: str | None) -> str:
+    names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
+    where = f" in cluster {cluster}" if cluster is not None and group in names else ""
+    alike = [name for name in get_close_matches(group, names, n=3, cutoff=0.5) if name != group]
+    advice = f"did you mean {' or '.join(alike)}?" if alike else "`rebalance-watch group list` lists all groups."
+    return f"Unknown consumer group {group}{where}: {advice}"

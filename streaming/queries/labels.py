@@ -1,0 +1,183 @@
+"""Labels and formats for the codes, times and numbers of the tables."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from rebalance_model.allocation import strategy_of_class
+
+NOT_KNOWN = "-"
+"""The text of an unknown value: never 0, never empty."""
+
+TRIGGERS = {
+    "CLIENT_JOINED": "joined",
+    "CLIENT_LEFT": "left",
+    "CLIENT_UNREGISTERED": "unregistered",
+    "CONNECTION_CLOSED": "connection closed",
+    "HEARTBEAT_EXPIRED": "dropped by the broker: no heartbeat for 120 s",
+    "CLIENT_RESTARTED": "restarted",
+    "STRATEGY_CHANGED": "changed its strategy",
+    "CONNECTIONS_CHANGED": "changed its connections",
+    "SUBSCRIPTION_CHANGED": "subscription changed",
+    "ROUTE_CHANGED": "queues of the topic changed",
+    "BROKER_LOST": "broker lost",
+    "BROKER_BACK": "broker returned",
+    "BROKER_RESTARTED": "broker restarted",
+    "LOCK_RETRY": "acquired a lock that was refused before",
+    "PULL_EXPIRED_REPAIR": "dropped and re-acquired the queue (pull expired)",
+    "UNEXPLAINED": "queues moved, cause unknown",
+}
+"""The cause of a rebalance, printed after the client that triggered it, if any."""
+
+GAINED = {
+    "FIRST_SEEN": "owner when observation began",
+    "LOCK_GRANTED": "lock granted by the broker",
+    "OFFSET_ASKED": "queried the queue's offset",
+    "PULLED": "pulled from the queue",
+    "ANSWER": "reported by the client",
+}
+"""The evidence that a client owns a queue."""
+
+LOST = {
+    "UNLOCKED": "unlocked the queue",
+    "LEFT": "left the group",
+    "GONE": "no longer found by the broker",
+    "ANSWER_WITHOUT": "no longer reported by the client",
+    "DROPPED": "dropped the queue",
+    "TAKEN_OVER": "taken over by another client",
+}
+"""The evidence that a client no longer owns a queue."""
+
+
+def queue_name(topic: str, broker: str, queue_id: int) -> str:
+    """Return the name of a queue as it is printed everywhere."""
+    return f"{topic}@{broker}:{queue_id}"
+
+
+def clock(time_ms: int | None) -> str:
+    """Format a time of day, UTC."""
+    return NOT_KNOWN if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M:%S")
+
+
+def moment(time_ms: int | None, now: int) -> str:
+    """Format an instant, UTC, with its date if that is not today."""
+    if time_ms is None:
+        return NOT_KNOWN
+    said, today = datetime.fromtimestamp(time_ms / 1000, UTC), datetime.fromtimestamp(now / 1000, UTC)
+    if said.date() == today.date():
+        return said.strftime("%H:%M:%S")
+    return said.strftime("%m-%d %H:%M:%S" if said.year == today.year else "%Y-%m-%d %H:%M:%S")
+
+
+_SCALES = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+"""Seconds of a unit, its name, and the same of the next smaller one."""
+
+
+def duration(milliseconds: int | None) -> str:
+    """Format a duration in its two largest units: ``250 ms``, ``1.5 s``, ``3 min 20 s``, ``2 d 4 h``."""
+    if milliseconds is None:
+        return NOT_KNOWN
+    if 0 < milliseconds < 1_000:
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds // 100 / 10:g} s"
+    seconds = milliseconds // 1_000
+    size, unit, smaller, smaller_unit = next(scale for scale in _SCALES if seconds >= scale[0])
+    rest = seconds % size // smaller
+    return f"{seconds // size} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
+
+
+def pause(milliseconds: int | None, *, at_most: bool) -> str:
+    """Format the time during which a queue was not consumed; with polls alone it is an upper bound."""
+    return f"≤ {duration(milliseconds)}" if at_most and milliseconds is not None else duration(milliseconds)
+
+
+def move_kind(kind: str) -> str:
+    """Return the label of the effect of a rebalance on a queue."""
+    return {"MOVED": "moved", "INTERRUPTED": "interrupted", "UNASSIGNED": "left unassigned"}[kind]
+
+
+def number(value: int | None) -> str:
+    """Format a count."""
+    return NOT_KNOWN if value is None else f"{value:,}"
+
+
+def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
+    """Format a sum; it is a lower bound if parts are unknown or lower bounds."""
+    return NOT_KNOWN if known is None else f"{'≥' if unknown or at_least else ''}{known:,}"
+
+
+def quantity(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> str:
+    """Format an observed quantity, marked if the observation is stale.
+
+    Args:
+        text: the number with its unit, or `NOT_KNOWN`.
+        age_ms: the age of the observation.
+        is_stale: whether that is more than two intervals of its source.
+        bound: whether the number is a lower or upper bound.
+    """
+    if text == NOT_KNOWN:
+        return text
+    return f"{bound}{text}" + (f" (stale, {duration(age_ms)} old)" if is_stale else "")
+
+
+def estimate(value: int | None, least: int | None, most: int | None) -> str:
+    """Format an estimate with its bounds, if any."""
+    if value is None:
+        return NOT_KNOWN if least is None else f"{least} to {'?' if most is None else most}"
+    return str(value) if least == most else f"{value} ({least} to {'?' if most is None else most})"
+
+
+def open_incidents(critical: int, warning: int, info: int) -> str:
+    """Format the number of open incidents by severity."""
+    counts = (("critical", critical), ("warning", warning), ("info", info))
+    return ", ".join(f"{count} {name}" for name, count in counts if count)
+
+
+def yes_no(value: bool | None) -> str:  # noqa: FBT001  the value to format
+    """Format a truth value that may be unknown."""
+    return NOT_KNOWN if value is None else "yes" if value else "no"
+
+
+def kind(*, orderly: bool | None, message_model: str, consume_type: str) -> str:
+    """Return how the clients of a group consume."""
+    if message_model == "BROADCASTING":
+        return "broadcasting"
+    if consume_type == "CONSUME_ACTIVELY":
+        return "pull consumer"
+    return {True: "ordered", False: "concurrent", None: "unknown kind"}[orderly]
+
+
+def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str:
+    """Return the label of a queue without a known owner, by how the clients of its group share queues.
+
+    Args:
+        message_model: the message model of the group.
+        consume_type: the consume type of the group.
+        sharing: `Coverage.sharing` of the group, see `expectation.division`.
+    """
+    if message_model == "BROADCASTING":
+        return "every client"
+    if sharing == "POPPED":
+        return "shared"
+    if consume_type == "CONSUME_ACTIVELY" or sharing in {"PROXIED", "UNLISTED"}:
+        return NOT_KNOWN
+    return "unassigned"
+
+
+def strategy_name(java_class: str | None) -> str:
+    """Return the name of an allocation strategy by its Java class."""
+    known = strategy_of_class(java_class or "")
+    return known.name if known else java_class or "unknown strategy"
+
+
+def trigger(code: str, client: str | None, causes: int) -> str:
+    """Format the trigger of a rebalance and the number of further causes."""
+    more = f" (+{causes - 1})" if causes > 1 else ""
+    return f"{client or ''} {TRIGGERS.get(code, code)}".strip() + more
+
+
+def cause(text: str) -> str:
+    """Format a cause in the form of a row, ``CODE subject``."""
+    code, _, subject = text.partition(" ")
+    label = TRIGGERS.get(code, code)
+    return f"{label}: {subject}" if subject else label

@@ -1,0 +1,338 @@
+"""The types of the queries' results. Times are in epoch milliseconds; None means unknown, never 0."""
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from rebalance_model.observe.effects import MoveKind
+from streaming.queries import labels
+from streaming.queries.health import Health, Severity
+
+
+class QueryResult(BaseModel):
+    """The base of all results: immutable, without extra fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def as_json(answer: object, *, indent: int | None = None) -> bytes:
+    """Encode one result, several, or None as JSON, for the command line and the REST API alike."""
+    return to_json(answer, indent=indent)
+
+
+class Coverage(QueryResult):
+    """The telemetry that a group's health is based on; see `rebalance_model.observe.rules.coverage`.
+
+    Rows of an earlier release may lack fields, those of a later one may have more.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    brokers: int = 0
+    hooks: int = 0
+    polls: bool = False
+    brokers_answering: int = 0
+    members: int = 0
+    members_answering: int = 0
+    offsets: bool = False
+    silent_rules: tuple[str, ...] = ()
+    sharing: str = ""
+
+
+class OpenIncidents(QueryResult):
+    """The number of open incidents of each severity that no other incident explains."""
+
+    critical: int = 0
+    warning: int = 0
+    info: int = 0
+
+
+class Group(QueryResult):
+    """A consumer group at an instant."""
+
+    cluster: str
+    group: str
+    time: int = Field(description="Time of the last update of its state.")
+    health: Health
+    health_reason: str
+    orderly: bool | None
+    strategy: str | None
+    consume_type: str
+    message_model: str
+    members: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    queues: int = Field(description="Number of queues, without retry queues.")
+    unowned: int | None = Field(description="Number of unassigned queues; null if queues have no single owner.")
+    lag: int | None = Field(description="Sum over the queues whose lag is known and not stale; null if there are none.")
+    lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some queues.")
+    lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
+    lag_stale: int = Field(description="Number of these whose lag was known within the last 15 minutes.")
+    lag_age_ms: int | None = Field(description="Age of the oldest lag in the sum, in milliseconds.")
+    incidents: OpenIncidents
+    last_rebalance: int | None
+    coverage: Coverage
+
+    @property
+    def without_owner(self) -> str:
+        """The label of a queue of the group without a known owner."""
+        return labels.without_owner(
+            message_model=self.message_model, consume_type=self.consume_type, sharing=self.coverage.sharing
+        )
+
+
+class Queue(QueryResult):
+    """A queue of a group at an instant: owner, expected owner, progress and status."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    owner: str | None
+    since: int | None = Field(description="Time since which it has this owner, or none.")
+    expected_owner: str | None
+    locked: bool | None
+    lock_age_ms: int | None = Field(description="Milliseconds since the owner renewed its lock, at the requested time.")
+    pull_age_ms: int | None = Field(description="Milliseconds since the owner's last pull.")
+    consume_age_ms: int | None = Field(
+        description="Milliseconds since a message was passed to the owner's listener, or it returned."
+    )
+    commit_age_ms: int | None = Field(
+        description="Milliseconds since the committed offset changed; only reported by a broker hook."
+    )
+    commit_offset: int | None
+    broker_offset: int | None
+    lag: int | None = Field(
+        description="Last lag observed by the requested time, at most 15 minutes or 3 intervals old."
+    )
+    lag_is_at_least: bool = Field(
+        description="Whether it is a lower bound: a hook sees pulled messages, not the newest offset."
+    )
+    lag_time: int | None = Field(description="Time of the observation.")
+    lag_age_ms: int | None = Field(description="Age of the observation at the requested time, in milliseconds.")
+    lag_is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
+    in_flight: int | None = Field(description="Number of messages pulled but not committed.")
+    ready: int | None = Field(description="Number of messages not pulled yet.")
+    waiting_ms: int | None = Field(description="Waiting time of the next message in milliseconds; 0: none is waiting.")
+    waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
+    waiting_age_ms: int | None
+    waiting_is_stale: bool
+    cached_count: int | None = Field(description="Number of messages cached by the owner, as last reported.")
+    cached_age_ms: int | None
+    cached_is_stale: bool
+    status: Health
+    status_reason: str
+    time: int = Field(description="Time of the last update of owner, lock and status.")
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the owner is not the one expected by the strategy, or missing."""
+        return self.expected_owner is not None and self.expected_owner != self.owner
+
+
+class Member(QueryResult):
+    """A client and its number of queues, without retry queues."""
+
+    client_id: str
+    queues: int
+    is_member: bool = Field(description="False if it has queues but is no longer listed by any broker.")
+
+
+class Interval(QueryResult):
+    """An interval during which a client owned a queue; `to_time` is null while it still does."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    client_id: str
+    from_time: int
+    to_time: int | None
+    duration_ms: int | None
+    evidence: str
+    end_evidence: str | None
+    rebalance_id: str
+
+
+class OwnerChange(QueryResult):
+    """A queue whose owner differs between two instants; null: it was unassigned, or did not exist yet."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    from_client: str | None
+    to_client: str | None
+    is_new: bool = Field(description="Whether the queue was not known yet at the earlier time.")
+
+
+class Move(QueryResult):
+    """One queue of a settled rebalance."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    from_client: str | None
+    to_client: str | None
+    kind: MoveKind = Field(description="MOVED, INTERRUPTED (re-acquired by the same client) or UNASSIGNED.")
+    pause_ms: int | None
+    pause_is_at_most: bool = Field(description="Whether the pause is an upper bound: polls give no exact times.")
+    reconsumed: int | None
+    reconsumed_min: int | None
+    reconsumed_max: int | None
+
+
+class Rebalance(QueryResult):
+    """One settled rebalance; see `rebalance_model.observe.effects.RebalanceSettled`."""
+
+    cluster: str
+    group: str
+    rebalance_id: str
+    start_time: int
+    end_time: int
+    trigger: str
+    trigger_client: str | None
+    causes: tuple[str, ...]
+    members_before: tuple[str, ...]
+    members_after: tuple[str, ...]
+    queues_moved: int
+    queues_interrupted: int
+    queues_unassigned: int
+    queues_moved_min: int
+    pause_ms_max: int | None
+    pause_ms_p50: int | None
+    pause_is_at_most: bool
+    reconsumed: int | None
+    reconsumed_min: int | None
+    reconsumed_max: int | None
+    converged: bool | None
+    moves: tuple[Move, ...] = ()
+
+
+class Incident(QueryResult):
+    """An incident after its last transition by the requested time."""
+
+    cluster: str
+    group: str
+    incident_id: str
+    code: str
+    sub_cause: str
+    severity: Severity
+    subject: str
+    opened_at: int
+    resolved_at: int | None
+    changed_at: int
+    transitions: int
+    topic: str | None
+    broker: str | None
+    queue_id: int | None
+    client_id: str | None
+    explanation: str
+    first_step: str
+    parent: str | None = Field(description="Id of the incident that explains it.")
+    evidence: dict[str, object]
+    cause: str = Field(
+        description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."
+    )
+    main_cause: str = Field(description="The sub-cause that held longest; `sub_cause` is the latest one.")
+    main_client_id: str | None
+    main_explanation: str
+    consequences: int = Field(default=0, description="Number of incidents that it explains.")
+
+    @property
+    def title(self) -> str:
+        """The code and the main cause."""
+        return f"{self.code} {self.main_cause}".rstrip()
+
+    @property
+    def where(self) -> str:
+        """The affected group or cluster."""
+        return self.group or f"cluster {self.cluster}"
+
+
+class Transition(QueryResult):
+    """A transition in the timeline of an incident."""
+
+    time: int
+    transition: str
+    severity: Severity
+    sub_cause: str
+    explanation: str
+    evidence: dict[str, object]
+    parent: str | None
+    cause: str
+
+
+class Reach(QueryResult):
+    """The number of groups and queues affected by an incident of a cluster."""
+
+    groups: int
+    queues: int
+
+
+class IncidentDetail(QueryResult):
+    """An incident with its timeline, the incidents that it explains, and the event that opened it."""
+
+    incident: Incident
+    reach: Reach | None = Field(
+        default=None,
+        description="Groups and queues affected when it opened; only of an incident of a cluster.",
+    )
+    life: tuple[Transition, ...]
+    absorbed: tuple[Incident, ...]
+    cause_event: dict[str, object] | None = Field(
+        description="Event that opened it; null if the archive does not contain it."
+    )
+    queue: Queue | None = Field(
+        default=None, description="Current state of the queue; only of an open incident of a queue."
+    )
+
+
+class Overview(QueryResult):
+    """A summary of a group at an instant."""
+
+    group: Group
+    members: tuple[Member, ...]
+    incidents: tuple[Incident, ...] = Field(description="Open incidents.")
+    rebalances: tuple[Rebalance, ...] = Field(description="Last rebalances, newest first, without their moves.")
+
+
+class LagPoint(QueryResult):
+    """Lag and waiting time of a topic at the end of a time slice."""
+
+    time: int
+    topic: str
+    lag: int | None = Field(description="Sum over the queues whose lag is known and not stale.")
+    lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
+    waiting_ms: int | None = Field(description="Longest known, fresh waiting time of the queues, in milliseconds.")
+
+
+class Share(QueryResult):
+    """The number of queues of a client before and after a change."""
+
+    client_id: str
+    now: int
+    then: int
+    gains: tuple[str, ...]
+    loses: tuple[str, ...]
+
+
+class Plan(QueryResult):
+    """The allocation that a strategy computes for a changed membership."""
+
+    strategy: str
+    topic: str
+    queues: int
+    queues_moved: int = Field(description="Number of queues that get a different owner.")
+    queues_moved_min: int = Field(description="Minimum number of queues that must move.")
+    shares: tuple[Share, ...]
+    refused: str | None = Field(description="Reason why the strategy cannot allocate; null if it can.")
+
+
+class SqlResult(QueryResult):
+    """The result of a custom SQL query."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    cut: bool = Field(description="Whether there are more rows than the limit.")

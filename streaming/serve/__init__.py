@@ -1,0 +1,1 @@
+"""The services beside the job: web server, pages, metrics and alerts."""

@@ -1,0 +1,49 @@
+"""Alerts: transitions of incidents as messages to one channel."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.identity import stable_id
+
+Kind: TypeAlias = Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"]
+"""The kind of a message for its reader: the first one about an incident to a channel is OPENED."""
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """One incident in one message."""
+
+    key: str
+    """The idempotency key: the same in every attempt."""
+    kind: Kind
+    told_severity: str | None
+    """The severity in the last message to the channel; None if there was none about the incident."""
+    transition: IncidentTransition
+
+    @property
+    def bucket(self) -> tuple[str, str]:
+        """The cluster and consumer group, whose alerts are grouped in one message."""
+        return self.transition.cluster, self.transition.group
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """The alerts of one message to a channel."""
+
+    key: str
+    channel: str
+    alerts: tuple[Alert, ...]
+    summary: bool
+    attempt: int
+    """The number of this attempt, from 1."""
+
+
+def key_of(transition: IncidentTransition, channel: str, reminder: int = 0) -> str:
+    """Return the idempotency key of an alert; each reminder has a separate key."""
+    key = f"{transition.incident_id}:{transition.seq}:{channel}"
+    return f"{key}:{reminder}" if reminder else key
+
+
+def delivery_key(keys: tuple[str, ...]) -> str:
+    """Return the idempotency key of a message with these alerts."""
+    return keys[0] if len(keys) == 1 else stable_id(*keys)

@@ -1,0 +1,22 @@
+"""The channels to which messages are sent. A channel reports success or failure; retries are scheduled elsewhere."""
+
+from streaming.serve.alerting.channels.alertmanager import Alertmanager
+from streaming.serve.alerting.channels.apprise import AppriseChannel
+from streaming.serve.alerting.channels.channel import Channel
+from streaming.serve.alerting.channels.webhook import Webhook
+from streaming.serve.alerting.config import AlertmanagerConfig, ChannelConfig, WebhookConfig
+
+__all__ = ["Channel", "open_channel"]
+
+
+def open_channel(config: ChannelConfig) -> Channel:
+    """Open a channel and read its secrets.
+
+    Raises:
+        UserError: a secret is missing or its template is invalid.
+    """
+    if isinstance(config, AlertmanagerConfig):
+        return Alertmanager(config)
+    if isinstance(config, WebhookConfig):
+        return Webhook(config)
+    return AppriseChannel(config)

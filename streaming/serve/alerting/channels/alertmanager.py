@@ -1,0 +1,94 @@
+"""Prometheus Alertmanager, version 2 of its API (POST /api/v2/alerts).
+
+An alert is identified by its labels, which must be the same when it fires, continues and ends. They therefore contain
+only constant attributes of the incident and the notified severity; when that rises, the former alert ends as the new
+one fires. A firing alert has an end a few resends ahead, as in Prometheus: it ends by itself if its sender stops.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from streaming.serve.alerting.channels.channel import HttpClient
+from streaming.serve.alerting.config import AlertmanagerConfig
+from streaming.serve.alerting.render import Message
+
+_RESENDS_AHEAD = 4
+_MILLISECONDS_MIN = 1_000
+
+
+class Alertmanager:
+    """An Alertmanager."""
+
+    def __init__(self, config: AlertmanagerConfig) -> None:
+        """Read the secrets.
+
+        Raises:
+            UserError: a secret is missing.
+        """
+        self.resend_ms: int | None = max(config.resend, _MILLISECONDS_MIN)
+        self._end_ms = _RESENDS_AHEAD * self.resend_ms
+        self._labels = config.labels
+        self._http = HttpClient(config.url, "/api/v2/alerts", config.headers, config.timeout)
+
+    def send(self, message: Message, now: int) -> None:
+        """Post the current state of its incidents; of several alerts about one, the last counts."""
+        incidents: dict[str, list[dict[str, Any]]] = {}
+        for one in message.alerts:
+            incidents.setdefault(one["incident_id"], []).append(one)
+        alerts = [alert for same in incidents.values() for alert in self._alerts(same[0], same[-1], message, now)]
+        self._http.post(msgspec.json.encode(alerts), message.key)
+
+    def stand(self, message: Message, now: int) -> None:
+        """Post the firing alerts again."""
+        self.send(message, now)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _alerts(
+        self, first: dict[str, Any], last: dict[str, Any], message: Message, now: int
+    ) -> Iterator[dict[str, Any]]:
+        before, over = first["told_severity"], last["kind"] == "RESOLVED"
+        severity = last["told_severity"] if over else last["severity"]
+        if before not in {None, severity}:
+            yield self._alert(last, message, before, now, now)
+        yield self._alert(last, message, severity, now, now if over else now + self._end_ms)
+
+    def _alert(self, one: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
+        labels = {
+            "alertname": one["code"],
+            "severity": severity,
+            "cluster": one["cluster"],
+            "consumer_group": one["group"],
+            "topic": one["topic"],
+            "broker": one["broker"],
+            "queue_id": one["queue_id"],
+            "subject": one["subject"],
+            "incident_id": one["incident_id"],
+        }
+        annotations = {
+            "summary": f"{one['code']}: {one['where']}",
+            "description": one["main_explanation"],
+            "first_step": one["first_step"],
+            "sub_cause": one["sub_cause"],
+            "main_cause": one["main_cause"],
+            "client_id": one["main_client_id"],
+            "evidence": msgspec.json.encode(one["evidence"]).decode(),
+            "idempotency_key": one["key"],
+            "message_key": message.key,
+        }
+        return {
+            "labels": self._labels | {name: str(value) for name, value in labels.items() if value not in {None, ""}},
+            "annotations": {name: str(value) for name, value in annotations.items() if value not in {None, ""}},
+            "startsAt": _time(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
+            "endsAt": _time(end),
+            "generatorURL": one["link"],
+        }
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,151 @@
+"""The dead-man check: alert when the job stops, or a source stops while others continue, and when they resume.
+
+The core cannot detect its own silence: its time advances only with telemetry. A stopped job and missing telemetry are
+indistinguishable here and raise the same alert: without rows the job finishes no batch. The times are those of the
+transport and of the tables' writer, compared with the clock of this process.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from checkpoints.manifest import OPERATOR
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import instance_of
+from rebalance_model.observe.identity import stable_id
+from schemas.tables import DERIVED
+from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
+from streaming.serve.alerting.follow import Follower, LostError
+from streaming.serve.alerting.state import Known
+
+_JOB = "job"
+_LOOK_BACK_MS = 3_600_000
+"""Sources that reported within this time before the start are watched, and those with an open incident."""
+_ADVICE = {
+    JOB_SILENT: (
+        "The job has finished no batch: it has stopped, or it receives no telemetry. The cluster is not monitored.",
+        "Check that `rebalance-watch run`, `rebalance-watch collect` and Kafka are running: `rebalance-watch doctor`.",
+    ),
+    SOURCE_SILENT: (
+        "The source stopped reporting while others continue; checks that need it are suspended.",
+        "Check that its collector, or the broker and the shipper of its hook, is running and can reach the log.",
+    ),
+}
+
+
+class Watch:
+    """Watches the job and the sources."""
+
+    def __init__(self, tables: Path, checkpoints: Path, settings: DeadMan, now: int) -> None:
+        """Begin with the state in the tables.
+
+        Args:
+            tables: the tables of the job.
+            checkpoints: its checkpoints, which record finished batches even without rows; may be on another machine.
+            settings: the configured durations.
+            now: epoch milliseconds.
+
+        Raises:
+            UserError: a table is missing.
+        """
+        self._settings = settings
+        self._batches = checkpoints / OPERATOR / "commits"
+        self._derived = [Follower(tables / table) for table in DERIVED]
+        self._telemetry = Follower(tables / "telemetry", ("cluster", "source_id", "ingest_time"))
+        appends = [one.last_append() for one in (*self._derived, self._telemetry)]
+        self._begin = now
+        self._job = max((time for time in appends if time is not None), default=0)
+        """The time of the last sign of the job, in epoch milliseconds; 0 if unknown."""
+        self._sources: dict[tuple[str, str], int] = {}
+        """The time of the last telemetry of each (cluster, source), by the transport's clock."""
+        self._newest = 0
+        """The time of the last telemetry of any source."""
+        for batch in self._telemetry.whole(f"ingest_time >= {now - _LOOK_BACK_MS}"):
+            self._note(pa.Table.from_batches([batch]))
+
+    def look(self, now: int, known: Mapping[str, Known]) -> list[IncidentTransition]:
+        """Return transitions for what has stopped and what has resumed.
+
+        Args:
+            now: epoch milliseconds.
+            known: the unresolved incidents, including those of earlier calls.
+        """
+        self._read_new()
+        self._recall(known)
+        silent = dict(self._silent(now))
+        over = [
+            _over(one.last, now)
+            for one in known.values()
+            if one.last.code in _ADVICE
+            and silent.pop((one.last.code, one.last.cluster, one.last.subject), None) is None
+        ]
+        return over + [_opened(*name, since, now) for name, since in silent.items()]
+
+    def _read_new(self) -> None:
+        with suppress(FileNotFoundError):
+            self._job = max(self._job, self._batches.stat().st_mtime_ns // 1_000_000)
+        for follower in self._derived:
+            try:
+                for commit in follower.new():
+                    self._job = max(self._job, commit.time)
+            except LostError:
+                follower.whole().close()
+        try:
+            for commit in self._telemetry.new():
+                self._job = max(self._job, commit.time)
+                self._note(commit.rows)
+        except LostError:
+            self._telemetry.whole().close()
+
+    def _note(self, rows: pa.Table) -> None:
+        last = rows.group_by(["cluster", "source_id"]).aggregate([("ingest_time", "max")])
+        for row in last.to_pylist():
+            name = row["cluster"], instance_of(row["source_id"])[0]
+            self._sources[name] = max(self._sources.get(name, 0), row["ingest_time_max"])
+            self._newest = max(self._newest, row["ingest_time_max"])
+
+    def _recall(self, known: Mapping[str, Known]) -> None:
+        """Restore from the open incidents what a restart cannot read: sources silent for longer than the look-back."""
+        for last in (one.last for one in known.values()):
+            name = last.cluster, last.subject
+            if last.code == JOB_SILENT:
+                self._job = max(self._job, last.opened_at)
+            elif last.code == SOURCE_SILENT and name not in self._sources:
+                self._sources[name] = last.opened_at
+                # Another source reported this much later, or it would not have been open: it stays silent in any case.
+                self._newest = max(self._newest, last.opened_at + self._settings.sources)
+
+    def _silent(self, now: int) -> Iterator[tuple[tuple[str, str, str], int]]:
+        """Yield (code, cluster, subject) of everything that is silent, and since when."""
+        settings = self._settings
+        job = self._job or self._begin
+        if settings.job and now - job >= settings.job:
+            yield (JOB_SILENT, "", _JOB), job
+        for (cluster, source), last in self._sources.items():
+            if settings.sources and settings.sources <= self._newest - last < settings.forget:
+                yield (SOURCE_SILENT, cluster, source), last
+
+
+def _opened(code: str, cluster: str, subject: str, since: int, now: int) -> IncidentTransition:
+    explanation, first_step = _ADVICE[code]
+    return IncidentTransition(
+        cluster=cluster, group="", time=now, known_at=now, seq=1, cause="",
+        incident_id=stable_id(cluster, "", code, subject, since),
+        code=code, sub_cause="", severity="critical", transition="OPENED", subject=subject, opened_at=since, topic=None,
+        broker=None, queue_id=None, client_id=None, evidence=f'{{"silent_ms":{now - since}}}', explanation=explanation,
+        first_step=first_step, parent=None,
+    )  # fmt: skip
+
+
+def _over(opened: IncidentTransition, now: int) -> IncidentTransition:
+    return msgspec.structs.replace(
+        opened,
+        time=max(now, opened.time),
+        known_at=max(now, opened.time),
+        seq=opened.seq + 1,
+        transition="RESOLVED",
+        evidence=f'{{"silent_ms":{max(0, now - opened.opened_at)}}}',
+    )

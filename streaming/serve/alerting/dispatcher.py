@@ -1,0 +1,234 @@
+"""Decide which channels are notified of a transition.
+
+Each decision is a row of the ledger, folded into the state at once. Nothing here reads a clock or sends anything.
+
+| transition | notified channels |
+| --- | --- |
+| OPENED, ESCALATED | those of its routes; none while another incident (perhaps) explains it or a silence matches it |
+| DEESCALATED, RECLASSIFIED | none |
+| RESOLVED | all that were notified of the incident, even during a silence |
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertDelivery
+from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
+from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, AlertsConfig
+from streaming.serve.alerting.controls import Controls
+from streaming.serve.alerting.route import remind_after, targets, wait
+from streaming.serve.alerting.state import REBUILT, REFUSED, SILENCED, SUMMARY, UNDECIDED, AlertState, Known
+
+_ENCODER = msgspec.json.Encoder()
+REJECTIONS_MAX = 5
+"""The number of rejections after which a message is given up, so that it does not block the following ones."""
+
+Step = Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
+
+
+class Dispatcher:
+    """Decides on transitions and keeps the state; `take_rows` returns the new rows for the ledger."""
+
+    def __init__(self, config: AlertsConfig, rows: Iterable[AlertDelivery] = ()) -> None:
+        """Restore the state from the rows of the ledger, in their order."""
+        self.state = AlertState()
+        self.controls = Controls()
+        self._config = config
+        self._number = 0
+        self._rows: list[AlertDelivery] = []
+        for row in rows:
+            self.state.apply(row)
+            self._number = row.number
+
+    def take_rows(self) -> list[AlertDelivery]:
+        """Return and clear the rows that are not in the ledger yet."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def take(self, transition: IncidentTransition, now: int) -> None:
+        """Decide on a transition; one that is not newer than the last has no effect."""
+        known = self.state.known.get(transition.incident_id)
+        if known is not None and transition.seq <= known.last.seq:
+            return
+        if transition.transition == "RESOLVED":
+            self._resolved(transition, known, now)
+        elif transition.transition in {"DEESCALATED", "RECLASSIFIED"}:
+            self._hold(transition, transition.transition, now)
+        else:
+            self._notify(transition, now)
+
+    def catch_up(self, last: Iterable[IncidentTransition], now: int) -> None:
+        """Decide on the last transition of every incident if the log of earlier ones is not available.
+
+        New open incidents are sent, and those that have been sent and are over are resolved.
+        """
+        for transition in last:
+            known = self.state.known.get(transition.incident_id)
+            if transition.transition == "RESOLVED":
+                if known is not None:
+                    self._resolved(transition, known, now)
+            elif known is None:
+                self._notify(transition, now)
+            else:
+                self.take(transition, now)
+
+    def rebuilt(self, last: Iterable[IncidentTransition], now: int) -> None:
+        """Continue with the incidents of a rebuild; ``last`` is the last transition of each of them.
+
+        Incidents that are still open under the same code and subject are not sent again, even with another id. Those
+        that are no longer open are resolved for the notified channels, and new ones are sent.
+        """
+        transitions = {one.incident_id: one for one in last}
+        open_now = {_subject(one): one for one in transitions.values() if one.transition != "RESOLVED"}
+        for incident_id, known in list(self.state.known.items()):
+            if known.last.code in {JOB_SILENT, SOURCE_SILENT}:
+                continue
+            now_open = open_now.get(_subject(known.last))
+            if now_open is not None:
+                self._hold(now_open, f"{REBUILT} {incident_id}", now)
+            else:
+                never_was = msgspec.structs.replace(known.last, time=now, seq=known.last.seq + 1)
+                end = transitions.get(incident_id, never_was)
+                self._resolved(msgspec.structs.replace(end, transition="RESOLVED"), known, now)
+        for transition in open_now.values():
+            known_now = self.state.known.get(transition.incident_id)
+            if known_now is None:
+                self._notify(transition, now)
+
+    def check_pending(self, now: int) -> None:
+        """Send alerts whose silence has ended, and reminders of incidents that remain open."""
+        for known in list(self.state.known.values()):
+            if known.silenced:
+                if not _must_wait(known.last, now) and self.controls.silenced(known.last, now) is None:
+                    self._notify(known.last, now)
+            else:
+                self._remind(known, now)
+
+    def pack(self, channel: str, keys: list[str], delivery: str, *, summary: bool, now: int) -> None:
+        """Combine alerts into one message."""
+        waiting = self.state.queues[channel].waiting
+        for key in keys:
+            self._step("PACKED", channel, waiting[key].alert, now, delivery=delivery, detail=SUMMARY if summary else "")
+
+    def sent(self, delivery: Delivery, now: int) -> None:
+        """Record that a channel accepted a message."""
+        self._all("SENT", delivery, now)
+
+    def failed(self, delivery: Delivery, reason: str, now: int, *, rejected: bool) -> None:
+        """Record that a message failed: it is retried later, or given up after repeated rejections."""
+        if rejected and self.state.queues[delivery.channel].refusals + 1 >= REJECTIONS_MAX:
+            self._give_up(delivery, reason, now)
+            return
+        retry = self._config.retry
+        pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
+        self._all("FAILED", delivery, now, detail=f"{REFUSED}: {reason}" if rejected else reason, due=now + pause)
+
+    def _resolved(self, transition: IncidentTransition, known: Known | None, now: int) -> None:
+        notified = dict(known.last_alert) if known is not None else {}
+        if not notified:
+            self._hold(transition, "NOT_TOLD", now)
+        for channel, last in notified.items():
+            self._queue(transition, channel, "RESOLVED", now, wait(self._config, transition, channel), last.severity)
+
+    def _notify(self, transition: IncidentTransition, now: int) -> None:
+        if transition.parent is not None:
+            self._hold(transition, f"ABSORBED by {transition.parent}", now)
+            return
+        if _must_wait(transition, now):
+            self._hold(transition, f"{UNDECIDED} until {transition.alert_after}", now)
+            return
+        silence = self.controls.silenced(transition, now)
+        if silence is not None:
+            self._hold(transition, f"{SILENCED} by {silence}", now)
+            return
+        found = targets(self._config, transition)
+        if not found:
+            self._hold(transition, "NO_ROUTE", now)
+            return
+        known = self.state.known.get(transition.incident_id)
+        notified = dict(known.last_alert) if known is not None else {}
+        for channel, wait_ms in found:
+            before = notified.get(channel)
+            if before is None:
+                self._queue(transition, channel, "OPENED", now, wait_ms, None)
+            else:
+                self._queue(transition, channel, "ESCALATED", now, wait_ms, before.severity)
+
+    def _remind(self, known: Known, now: int) -> None:
+        transition = known.last
+        if not self.controls.acknowledged.isdisjoint((transition.incident_id, *known.former_ids)):
+            return
+        for channel, last in list(known.last_alert.items()):
+            after = remind_after(self._config, transition, channel)
+            if not after or now < last.time + after or any(self.state.queues[channel].unsent(transition.incident_id)):
+                continue
+            if self.controls.silenced(transition, now) is None:
+                self._queue(transition, channel, "REMINDER", now, 0, last.severity, last.reminders + 1)
+
+    def _give_up(self, delivery: Delivery, reason: str, now: int) -> None:
+        self._all("GIVEN_UP", delivery, now, detail=reason)
+        queue = self.state.queues[delivery.channel]
+        for incident_id in dict.fromkeys(alert.transition.incident_id for alert in delivery.alerts):
+            if not queue.will_be_notified(incident_id):
+                for alert in list(queue.unsent(incident_id)):
+                    self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
+
+    def _hold(self, transition: IncidentTransition, why: str, now: int) -> None:
+        alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", told_severity=None,
+                      transition=transition)  # fmt: skip
+        self._step("HELD", None, alert, now, detail=why)
+
+    def _queue(  # noqa: PLR0913, PLR0917  one row's values
+        self,
+        transition: IncidentTransition,
+        channel: str,
+        kind: Kind,
+        now: int,
+        wait_ms: int,
+        notified_severity: str | None,
+        reminder: int = 0,
+    ) -> None:
+        key = key_of(transition, channel, reminder)
+        self._step("QUEUED", channel, Alert(key=key, kind=kind, told_severity=notified_severity,
+                   transition=transition), now, due=now + wait_ms)  # fmt: skip
+
+    def _all(self, step: Step, delivery: Delivery, now: int, detail: str = "", due: int | None = None) -> None:
+        for alert in delivery.alerts:
+            self._step(step, delivery.channel, alert, now, delivery=delivery.key, attempt=delivery.attempt,
+                       detail=detail, due=due)  # fmt: skip
+
+    def _step(  # noqa: PLR0913  one row's values
+        self,
+        step: Step,
+        channel: str | None,
+        alert: Alert,
+        now: int,
+        *,
+        detail: str = "",
+        delivery: str | None = None,
+        attempt: int = 0,
+        due: int | None = None,
+    ) -> None:
+        self._number += 1
+        of = alert.transition
+        row = AlertDelivery(
+            number=self._number, time=now, step=step, detail=detail, channel=channel,
+            message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery, attempt=attempt, due=due,
+            cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq, code=of.code,
+            severity=of.severity,
+            alert=_ENCODER.encode(alert).decode() if step in {"HELD", "QUEUED"} else None,
+        )  # fmt: skip
+        self.state.apply(row)
+        self._rows.append(row)
+
+
+def _subject(of: IncidentTransition) -> tuple[str, str, str, str]:
+    return of.cluster, of.group, of.code, of.subject
+
+
+def _must_wait(transition: IncidentTransition, now: int) -> bool:
+    """Return whether another incident may still explain this one."""
+    return transition.alert_after is not None and transition.parent is None and now < transition.alert_after

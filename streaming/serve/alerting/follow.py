@@ -1,0 +1,148 @@
+"""Read the new rows of a table commit by commit from the Delta log, without reading the whole table again.
+
+A commit that removes files (compaction, retention) has no new rows, whatever it adds, so `maintain` may run at the same
+time.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from checkpoints.manifest import SWAP_MARK
+from streaming.base.errors import UserError
+from streaming.tables.maintenance import MARK
+
+
+class Commit(NamedTuple):
+    """An append."""
+
+    time: int
+    """By the writer's clock, in epoch milliseconds."""
+    rows: pa.Table
+    """With the requested columns."""
+
+
+class LostError(Exception):
+    """The log or files of unread versions have been removed: read the whole table."""
+
+
+class SwappedError(LostError):
+    """All rows of the table were replaced: read the whole table."""
+
+
+class Follower:
+    """Reads a table from a version on."""
+
+    def __init__(self, table: Path, columns: Sequence[str] = (), version: int | None = None) -> None:
+        """Begin after a version; None: after the newest.
+
+        Args:
+            table: the table's folder.
+            columns: the columns to read; none: only whether there were rows.
+            version: the last known version.
+
+        Raises:
+            UserError: the table does not exist.
+        """
+        self._table = table
+        self._columns = list(columns)
+        try:
+            delta = DeltaTable(table)
+        except TableNotFoundError:
+            raise UserError(
+                f"There is no table {table.name} in {table.parent}: start `rebalance-watch run`, which creates it, "
+                "or set another --root."
+            ) from None
+        self.table_id = str(delta.metadata().id)
+        self.version = delta.version() if version is None else version
+
+    def new(self) -> Iterator[Commit]:
+        """Yield the new appends, oldest first, each once.
+
+        Raises:
+            SwappedError: a rebuild replaced all rows.
+            LostError: some appends have been removed.
+        """
+        while (actions := self._actions(self.version + 1)) is not None:
+            if self._columns and any(SWAP_MARK in action.get("commitInfo", ()) for action in actions):
+                raise SwappedError(f"the content of {self._table.name}")
+            rows, time = self._rows(actions), _time(actions)
+            self.version += 1
+            if rows is not None:
+                yield Commit(time, rows)
+
+    def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
+        """Read all rows of the newest version, unordered, and continue from that version."""
+        delta = DeltaTable(self._table)
+        self.version = delta.version()
+        return pa.RecordBatchReader.from_stream(delta.scan(self._columns, predicate))
+
+    def check(self) -> None:
+        """Check that the table has not been replaced.
+
+        Raises:
+            UserError: it was removed or replaced.
+        """
+        try:
+            same = str(DeltaTable(self._table).metadata().id) == self.table_id
+        except TableNotFoundError:
+            same = False
+        if not same:
+            raise UserError(f"The tables in {self._table.parent} have been replaced: restart this command.")
+
+    def last_append(self) -> int | None:
+        """Return the time of the last append in the log, in epoch milliseconds; None if there is none."""
+        history = DeltaTable(self._table).history()
+        writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
+        return max((int(one["timestamp"]) for one in writes), default=None)
+
+    def _actions(self, version: int) -> list[dict[str, Any]] | None:
+        log = self._table / "_delta_log"
+        try:
+            text = (log / f"{version:020}.json").read_text("utf-8")
+        except FileNotFoundError:
+            if _checkpointed(log) >= version:
+                raise LostError(f"version {version} of {self._table.name}") from None
+            return None
+        return [json.loads(line) for line in text.splitlines() if line]
+
+    def _rows(self, actions: list[dict[str, Any]]) -> pa.Table | None:
+        """Return the rows that a commit appends; None if it is not an append."""
+        added = [action["add"] for action in actions if "add" in action]
+        if any("remove" in action for action in actions) or not any(add["dataChange"] for add in added):
+            return None
+        if not self._columns:
+            return pa.table({})
+        try:
+            return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
+        except FileNotFoundError:
+            raise LostError(f"a file of {self._table.name}") from None
+
+    def _read(self, path: str) -> pa.Table:
+        # Read as a single file, not as a data set, which would add partition columns from the path.
+        with pq.ParquetFile(self._table / path) as file:
+            return file.read(self._columns)
+
+
+_APPENDS = {"WRITE", "STREAMING UPDATE"}
+
+
+def _time(actions: list[dict[str, Any]]) -> int:
+    return max(
+        (int(action["commitInfo"].get("timestamp", 0)) for action in actions if "commitInfo" in action), default=0
+    )
+
+
+def _checkpointed(log: Path) -> int:
+    """Return the version of the table's last checkpoint; -1 if there is none."""
+    try:
+        return int(json.loads((log / "_last_checkpoint").read_text("utf-8"))["version"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return -1

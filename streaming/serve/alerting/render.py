@@ -1,0 +1,203 @@
+"""Render alerts as messages with sandboxed Jinja templates, the built-in ones or the user's.
+
+The first line of a template is the title. If a user's template fails on an alert, the built-in one is used, so that the
+alert is delivered anyway.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from jinja2 import ChoiceLoader, DictLoader, StrictUndefined, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from rebalance_model.observe.effects import IncidentTransition
+from streaming.base.errors import UserError
+from streaming.base.times import written
+from streaming.queries.labels import duration
+from streaming.serve.alerting.alert import Alert, Delivery
+from streaming.serve.alerting.reach import Ask, nothing
+from streaming.serve.links import incident_link
+
+TEMPLATE_ERRORS = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError)
+"""The errors that a template may raise, including those of its expressions."""
+NAMES = ("opened", "escalated", "reminder", "resolved", "summary")
+_GROUPS_NAMED = 3
+"""The number of groups named in a line of a summary; the others are counted."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to a channel. As JSON it is the body for a webhook."""
+
+    key: str
+    """The idempotency key: a receiver may drop a message with a key that it has already received."""
+    title: str
+    body: str
+    summary: bool
+    link: str
+    alerts: tuple[dict[str, Any], ...]
+    """Each with its own ``key``, its ``kind``, the transition's columns, and a ``link``."""
+
+
+def sandbox(loader: ChoiceLoader | None = None) -> ImmutableSandboxedEnvironment:
+    """Return a sandboxed environment for templates, which can only read the given values."""
+    environment = ImmutableSandboxedEnvironment(
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"time": written, "span": duration}
+    return environment
+
+
+class Texts:
+    """Renders messages."""
+
+    def __init__(self, folder: str, address: str, reach: Ask = nothing) -> None:
+        """Read and test every template.
+
+        Args:
+            folder: the user's templates, which override the built-in ones; empty: none.
+            address: the public address of the dashboard.
+            reach: returns what a cluster's incident affects.
+
+        Raises:
+            UserError: a template is invalid.
+        """
+        self._address = address
+        self._reach = reach
+        ours = DictLoader({name: _built_in(name) for name in NAMES})
+        self._ours = sandbox(ChoiceLoader([ours]))
+        self._theirs = self._ours
+        if folder:
+            path = Path(folder)
+            if not path.is_dir():
+                raise UserError(f"Alert template folder {path} does not exist: correct `templates`.")
+            given = {name: _read(path / f"{name}.txt") for name in NAMES if (path / f"{name}.txt").is_file()}
+            self._theirs = sandbox(ChoiceLoader([DictLoader(given), ours]))
+            self._try(path)
+
+    def message(self, delivery: Delivery) -> Message:
+        """Render the message of a delivery; the same for every attempt."""
+        try:
+            return self._message(self._theirs, delivery)
+        except TEMPLATE_ERRORS as error:
+            structlog.get_logger().warning(
+                "template failed, using the built-in one", reason=str(error), key=delivery.key
+            )
+            return self._message(self._ours, delivery)
+
+    def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> Message:
+        variables = [self._variables(alert) for alert in delivery.alerts]
+        if delivery.summary:
+            parts = [_parts(environment, "summary", _summary(variables) | {"address": self._address})]
+        else:
+            parts = [_parts(environment, one["kind"].lower(), one) for one in variables]
+        title, body = parts[0]
+        if len(parts) > 1:
+            worst = "critical" if any(one["severity"] == "critical" for one in variables) else variables[0]["severity"]
+            title = f"{len(parts)} alerts for {_about(delivery.alerts[0].transition) or 'rebalance-watch'}, {worst}"
+            body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
+        link = self._address if len(variables) > 1 else variables[0]["link"]
+        return Message(
+            key=delivery.key, title=title, body=body, summary=delivery.summary, link=link, alerts=tuple(variables)
+        )
+
+    def _variables(self, alert: Alert) -> dict[str, Any]:
+        transition, of = msgspec.structs.asdict(alert.transition), alert.transition
+        reach = self._reach(of)
+        if not of.main_explanation:
+            transition |= {"main_cause": of.sub_cause, "main_client_id": of.client_id}
+            transition |= {"main_explanation": of.explanation}
+        return transition | {
+            "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
+            "key": alert.key,
+            "kind": alert.kind,
+            "told_severity": alert.told_severity,
+            "evidence": json.loads(alert.transition.evidence),
+            "where": " ".join(part for part in (_about(of), of.subject) if part),
+            "link": self._address + incident_link(alert.transition.incident_id),
+        }
+
+    def _try(self, path: Path) -> None:
+        for name in NAMES:
+            notified = None if name == "opened" else "warning"
+            sample = self._variables(msgspec.structs.replace(SAMPLE, told_severity=notified))
+            try:
+                variables = _summary([sample]) | {"address": self._address} if name == "summary" else sample
+                _parts(self._theirs, name, variables)
+            except TEMPLATE_ERRORS as error:
+                raise UserError(f"Invalid alert template {path / name}.txt: {error}.") from None
+
+
+def _about(transition: IncidentTransition) -> str:
+    """Return the affected group or cluster; empty for incidents of the alert process itself."""
+    return transition.group or (f"cluster {transition.cluster}" if transition.cluster else "")
+
+
+def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
+    title, _, body = environment.get_template(name).render(variables).strip().partition("\n")
+    return "".join(one if one.isprintable() else " " for one in title).strip(), body.strip()
+
+
+def _summary(variables: list[dict[str, Any]]) -> dict[str, Any]:
+    alike: dict[tuple[str, str, str], Counter[str]] = {}
+    for one in variables:
+        alike.setdefault((one["kind"], one["severity"], one["code"]), Counter())[one["group"] or one["subject"]] += 1
+    return {
+        "alerts": variables,
+        "groups": len({(one["cluster"], one["group"]) for one in variables}),
+        "critical": sum(one["severity"] == "critical" for one in variables),
+        "lines": [
+            {"count": groups.total(), "kind": kind, "severity": severity, "code": code, "where": _some(groups)}
+            for (kind, severity, code), groups in alike.items()
+        ],
+    }
+
+
+def _some(groups: Counter[str]) -> str:
+    named = ", ".join(group for group, _ in groups.most_common(_GROUPS_NAMED))
+    more = len(groups) - _GROUPS_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _built_in(name: str) -> str:
+    return resources.files(__package__).joinpath("templates", f"{name}.txt").read_text("utf-8")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(
+            f"Cannot read the alert template {path}: correct it, or remove it to use the built-in one."
+        ) from None
+
+
+SAMPLE = Alert(
+    key="0123456789abcdef:1:sample",
+    kind="OPENED",
+    told_severity=None,
+    transition=IncidentTransition(
+        cluster="sample-cluster", group="sample-group", time=1_795_276_800_000, known_at=1_795_276_801_000, seq=1,
+        cause="poll-1@1||1",
+        incident_id="0123456789abcdef", code="ORDERED_QUEUE_STUCK", sub_cause="SUSPEND_LOOP", severity="critical",
+        transition="OPENED", subject="Sample@broker-a:0", opened_at=1_795_276_740_000, topic="Sample",
+        broker="broker-a", queue_id=0, client_id="sample-client", evidence='{"lag":12}',
+        explanation="This is a sample alert; there is no incident.", first_step="No action is required.", parent=None,
+    ),
+)  # fmt: skip
+"""The alert with which templates are tested."""
+
+
+def sample(now: int) -> Alert:
+    """Return the alert sent by `alert test`, about a new incident each time."""
+    incident_id = f"test-{now}"
+    transition = msgspec.structs.replace(SAMPLE.transition, incident_id=incident_id, time=now, opened_at=now)
+    return msgspec.structs.replace(SAMPLE, key=f"{incident_id}:1", transition=transition)

@@ -1,0 +1,217 @@
+"""The state of the alert process: the folded rows of its ledger. A restart after a crash folds the same rows."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertDelivery
+from streaming.serve.alerting.alert import Alert, Delivery, key_of
+
+SILENCED = "SILENCED"
+"""The prefix of `AlertDelivery.detail` of an alert held back by a silence: it is sent when the silence ends."""
+UNDECIDED = "UNDECIDED"
+"""The prefix if another incident may still explain this one: the alert is sent if none does in time."""
+SUMMARY = "SUMMARY"
+REFUSED = "REFUSED"
+"""The prefix of `AlertDelivery.detail` if a channel rejected a message because of its content."""
+REBUILT = "REBUILT"
+"""The prefix of `AlertDelivery.detail` if a rebuild replaced the incident whose id follows by this one: the alerts sent
+about that one count for this one."""
+_OPENING = {"OPENED", "ESCALATED"}
+_NOT_SENT = {"RECLASSIFIED", "DEESCALATED"}
+"""Transitions that are never sent; they do not change what else holds the incident back."""
+_SENT_MAX = 1_000
+"""The number of send times kept for the rate limit, which counts fewer."""
+
+
+@dataclass
+class LastAlert:
+    """The last alert about an incident to one channel."""
+
+    severity: str
+    time: int
+    reminders: int
+
+
+@dataclass
+class Known:
+    """An incident that is not resolved."""
+
+    last: IncidentTransition
+    last_alert: dict[str, LastAlert] = field(default_factory=dict)
+    """By channel."""
+    silenced: bool = False
+    """Whether its alert is held back by a silence, or because another incident may still explain it."""
+    former_ids: tuple[str, ...] = ()
+    """Its ids before rebuilds."""
+
+
+@dataclass
+class Waiting:
+    """An alert that is not sent yet."""
+
+    alert: Alert
+    due: int
+
+
+@dataclass
+class Packed:
+    """The alerts of one message, which is the same in every attempt."""
+
+    key: str
+    keys: list[str]
+    summary: bool
+
+
+@dataclass
+class ChannelQueue:
+    """The alerts on their way to one channel, in order."""
+
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    packed: list[Packed] = field(default_factory=list)
+    """The next messages."""
+    failures: int = 0
+    """The number of consecutive failures of the next message."""
+    refusals: int = 0
+    """The number of rejections among these failures."""
+    retry_at: int = 0
+    failed_since: int | None = None
+    error: str = ""
+    sent: deque[int] = field(default_factory=lambda: deque(maxlen=_SENT_MAX))
+    """The times of the last sent messages, in epoch milliseconds."""
+    notified: set[str] = field(default_factory=set)
+    """Incidents that were delivered to the channel and are not resolved there."""
+
+    def unsent(self, incident_id: str) -> Iterator[Alert]:
+        """Yield the unsent alerts about an incident."""
+        for one in self.waiting.values():
+            if one.alert.transition.incident_id == incident_id:
+                yield one.alert
+
+    def will_be_notified(self, incident_id: str) -> bool:
+        """Return whether the channel has been, or is about to be, notified of an incident."""
+        return incident_id in self.notified or any(alert.kind in _OPENING for alert in self.unsent(incident_id))
+
+
+class AlertState:
+    """Open incidents by id and queues of alerts by channel."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self.queues: dict[str, ChannelQueue] = {}
+        self._renamed: dict[str, str] = {}
+        """Current incident ids by the id before a rebuild, which unsent alerts still have."""
+
+    def apply(self, row: AlertDelivery) -> None:
+        """Fold one row."""
+        if row.step == "HELD" or row.channel is None:
+            self._held(row)
+            return
+        queue = self.queues.setdefault(row.channel, ChannelQueue())
+        if row.step == "QUEUED":
+            self._queued(row, row.channel, queue)
+        elif row.step == "PACKED":
+            message = row.delivery or row.key
+            if not queue.packed or queue.packed[-1].key != message:
+                queue.packed.append(Packed(message, [], row.detail == SUMMARY))
+            queue.packed[-1].keys.append(row.key)
+        elif row.step == "FAILED":
+            queue.failures, queue.retry_at, queue.error = row.attempt, row.due or 0, row.detail
+            if queue.packed and row.key == queue.packed[0].keys[0]:  # a message has one row per alert
+                queue.refusals += row.detail.startswith(REFUSED)
+            queue.failed_since = queue.failed_since or row.time
+        else:
+            self._ended(row, row.channel, queue)
+
+    def deliveries(self, channel: str) -> Iterator[Delivery]:
+        """Yield the packed messages for a channel, in order."""
+        queue = self.queues.get(channel, ChannelQueue())
+        for number, packed in enumerate(queue.packed):
+            alerts = tuple(queue.waiting[key].alert for key in packed.keys)
+            yield Delivery(packed.key, channel, alerts, packed.summary, attempt=1 if number else queue.failures + 1)
+
+    def standing(self, channel: str) -> Iterator[Alert]:
+        """Yield the unresolved alerts delivered to a channel, as its current state."""
+        queue = self.queues.setdefault(channel, ChannelQueue())
+        for incident_id, known in self.known.items():
+            last = known.last_alert.get(channel)
+            if last is not None and incident_id in queue.notified:
+                yield Alert(
+                    key=key_of(known.last, channel),
+                    kind="OPENED",
+                    told_severity=last.severity,
+                    transition=msgspec.structs.replace(known.last, severity=last.severity),
+                )
+
+    def _held(self, row: AlertDelivery) -> None:
+        alert = _alert(row)
+        if row.detail.startswith(f"{REBUILT} "):
+            self._rename(row.detail.removeprefix(f"{REBUILT} "), alert)
+            return
+        if alert.transition.transition == "RESOLVED":
+            self.known.pop(row.incident_id, None)
+            return
+        known = self._know(alert)
+        known.silenced = row.detail.startswith((SILENCED, UNDECIDED)) or (known.silenced and row.detail in _NOT_SENT)
+
+    def _rename(self, former: str, alert: Alert) -> None:
+        """Move the state of an incident to its new id."""
+        incident_id = alert.transition.incident_id
+        known = self.known.pop(former, Known(alert.transition))
+        known.last = alert.transition
+        self.known[incident_id] = known
+        if former == incident_id:
+            return
+        known.former_ids = (*known.former_ids, former)
+        self._renamed = {old: incident_id if new == former else new for old, new in self._renamed.items()}
+        self._renamed[former] = incident_id
+        self._renamed.pop(incident_id, None)
+        for queue in self.queues.values():
+            if former in queue.notified:
+                queue.notified.remove(former)
+                queue.notified.add(incident_id)
+
+    def _queued(self, row: AlertDelivery, channel: str, queue: ChannelQueue) -> None:
+        alert = _alert(row)
+        queue.waiting[row.key] = Waiting(alert, row.due or row.time)
+        if alert.kind == "RESOLVED":
+            self.known.pop(row.incident_id, None)  # the rows of the other channels follow
+            return
+        known = self._know(alert)
+        known.silenced = False
+        before = known.last_alert.get(channel)
+        reminders = before.reminders + 1 if before is not None and alert.kind == "REMINDER" else 0
+        known.last_alert[channel] = LastAlert(alert.transition.severity, row.time, reminders)
+
+    def _know(self, alert: Alert) -> Known:
+        known = self.known.setdefault(alert.transition.incident_id, Known(alert.transition))
+        known.last = alert.transition
+        return known
+
+    def _ended(self, row: AlertDelivery, channel: str, queue: ChannelQueue) -> None:
+        queue.waiting.pop(row.key, None)
+        incident_id = self._renamed.get(row.incident_id, row.incident_id)
+        if row.message == "RESOLVED":
+            queue.notified.discard(incident_id)
+        elif row.step == "SENT":
+            queue.notified.add(incident_id)
+        elif not queue.will_be_notified(row.incident_id) and incident_id in self.known:
+            self.known[incident_id].last_alert.pop(channel, None)  # without OPENED, no RESOLVED
+        packed = next((one for one in queue.packed if row.key in one.keys), None)
+        if packed is None:
+            return
+        packed.keys.remove(row.key)
+        if not packed.keys:
+            queue.packed.remove(packed)
+            queue.failures, queue.refusals, queue.retry_at, queue.failed_since, queue.error = 0, 0, 0, None, ""
+            if row.step == "SENT":
+                queue.sent.append(row.time)
+
+
+def _alert(row: AlertDelivery) -> Alert:
+    if row.alert is None:
+        raise ValueError(f"row {row.number} of alert_deliveries lacks its alert")
+    return msgspec.json.decode(row.alert, type=Alert)

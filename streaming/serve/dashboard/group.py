@@ -1,0 +1,244 @@
+"""The page of a group: owners, expected owners and status, now or at an instant selected with the slider."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from nicegui import ui
+
+from streaming.base.errors import UserError
+from streaming.base.times import duration_ms, written
+from streaming.queries.present import ends, history_ends
+from streaming.queries.results import LagPoint
+from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.frame import check, choice, element, frame, panel, search, stale
+from streaming.serve.dashboard.lag_chart import LagChart
+from streaming.serve.dashboard.live import Live
+from streaming.serve.dashboard.markup import LiveMarkup
+from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, window
+from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
+from streaming.serve.dashboard.page_data import History, State, history, state
+from streaming.serve.dashboard.paging import Page, page_of, turned
+from streaming.serve.dashboard.palette import colours, short_names
+from streaming.serve.links import HOME, group_link
+from streaming.serve.store import Store
+
+T = TypeVar("T")
+
+_ROWS = {"open": 6, "members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
+"""The number of rows on one page of each table."""
+_ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
+
+
+def _waiting_s(point: LagPoint) -> float | None:
+    return point.waiting_ms / 1000 if point.waiting_ms is not None else None
+
+
+class GroupPage:
+    """A group at an instant and over the period around it."""
+
+    def __init__(self, store: Store, name: str, cluster: str | None, at: int | None, span: str) -> None:
+        self._store = store
+        self._name = name
+        self._cluster = cluster
+        self._at = at
+        """The instant that is shown; None is now."""
+        self._span = span
+        self._note = ""
+        self._text = ""
+        self._only_problems = False
+        self._order = "status"
+        self._pages = dict.fromkeys(_ROWS, 0)
+        self._state: State
+        self._history: History
+        self._window: Window
+        self._ends_now = False
+        """Whether the period follows the current time; not derived from clocks, which jump after a suspend."""
+        self._version = -1
+        self._live = Live(store, self._update, tick=self._time_has_passed)
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: see `streaming.queries.group_at.find_group`.
+        """
+        await self._ask_state()
+        self._choose(window(self._state.ends, self._span, self._at))
+        await self._ask_history()
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(self._name, [("Groups", HOME), (self._name, None)])
+        with element("section", aria_label="Summary"):
+            self._head = LiveMarkup("group_head")
+        self._when = LiveMarkup("when", on_do=self._do)
+        self._said = element("div", "hidden", role="status")
+        with panel("Open incidents", "open"):
+            self._open = self._table("open", "incident_list")
+        self._lay_out_ownership()
+        with panel("Lag", "lag"):
+            self._lag = LagChart("Lag by topic", lambda point: point.lag)
+        with panel("Waiting time of the next message (seconds)", "waiting"):
+            self._waiting = LagChart("Waiting time by topic (seconds)", _waiting_s)
+        with panel("Rebalances", "rebalances"):
+            self._rebalances = self._table("rebalances", "group_rebalances")
+        with panel("Incidents in this period", "past"):
+            self._past = self._table("incidents", "group_past_incidents")
+        self._show()
+        self._live.begin()
+
+    def _lay_out_ownership(self) -> None:
+        with panel("Ownership", "ownership") as line:
+            with line:
+                search("Find queues or clients", self._search)
+                check("Problems only", self._narrow)
+            self._timeline = OwnershipTimeline(self._seek)
+            self._legend = LiveMarkup("legend")
+        with panel("Queues", "queues") as line:
+            with line:
+                choice("Sort queues", _ORDERS, self._reorder)
+            self._queues = self._table("queues", "group_queues")
+        with panel("Members", "members"):
+            self._members = self._table("members", "group_members")
+
+    def _table(self, name: str, template: str) -> LiveMarkup:
+        return LiveMarkup(template, on_do=lambda word: self._turn(name, turned(word)))
+
+    # User actions.
+
+    def _turn(self, table: str, page: int) -> None:
+        self._pages[table] = page
+        self._show()
+
+    def _search(self, text: str) -> None:
+        self._text, self._pages["queues"] = text.strip().lower(), 0
+        self._show()
+
+    def _narrow(self, only_problems: bool) -> None:  # noqa: FBT001  a check box's event
+        self._only_problems, self._pages["queues"] = only_problems, 0
+        self._show()
+
+    def _reorder(self, order: str) -> None:
+        self._order, self._pages["queues"] = order, 0
+        self._show()
+
+    async def _seek(self, at: int | None) -> None:
+        self._at = at
+        self._ends_now = self._ends_now or at is None
+        await self._moved()
+
+    async def _do(self, word: str) -> None:
+        what, _, value = word.partition(":")
+        now = self._now()
+        if what == "span":
+            self._span = value
+            self._choose(window(self._state.ends, value, self._at))
+        elif what == "shift":
+            half = int(value) * duration_ms(self._span) // 2
+            self._choose(until(self._state.ends, self._span, self._window.until + half))
+            self._at = min(max(now + half, self._window.since), self._window.until)
+        elif what == "change":
+            step = group_state.before if value == "-1" else group_state.after
+            self._at = step(group_state.changes(self._history), now) or self._at
+        else:
+            self._at = None
+            self._choose(window(self._state.ends, self._span, None))
+        await self._moved()
+
+    def _choose(self, span: Window) -> None:
+        """Show a period; one that ends now follows the current time."""
+        self._window = span
+        self._ends_now = span.until >= self._state.ends.live
+
+    async def _moved(self) -> None:
+        ui.navigate.history.replace(self._address())
+        await self._live.refresh()
+        self._said.text = (
+            "Showing the current state" if self._at is None else f"Showing the state at {written(self._at)}"
+        )
+
+    def _address(self) -> str:
+        span = self._span if self._span != DEFAULT_SPAN else None
+        return group_link(self._state.group.cluster, self._state.group.group, self._at, span)
+
+    # Page content.
+
+    async def _ask_state(self) -> None:
+        self._state = await self._store.ask(state, self._name, self._cluster, self._at)
+
+    async def _ask_history(self) -> None:
+        self._version = self._store.version
+        self._history = await self._store.ask(history, self._name, self._cluster, self._window)
+
+    async def _update(self) -> None:
+        self._note = ""
+        try:
+            await self._ask_state()
+        except UserError as error:
+            self._note = str(error)  # e.g. a time before the group's history: keep the content and add the message
+            self._state = replace(self._state, ends=await self._store.ask(history_ends))
+        self._follow()
+        if self._history.window != self._window or self._version != self._store.version:
+            await self._ask_history()
+        self._show()
+
+    def _follow(self) -> None:
+        """Move the period to end now, while it followed the current time and the instant stays in it."""
+        live, length = self._state.ends.live, duration_ms(self._span)
+        self._ends_now = self._ends_now and (self._at is None or self._at > live - length)
+        if self._ends_now:
+            self._window = until(self._state.ends, self._span, live)
+
+    def _time_has_passed(self) -> bool:
+        """Return whether the timeline would visibly move, or telemetry has stopped or resumed."""
+        known = self._state.ends
+        passed = ends(known.first, known.last, known.snapshot_interval).live - self._window.until
+        moved_on = self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
+        return moved_on or known.has_turned()
+
+    def _now(self) -> int:
+        return self._at if self._at is not None else self._state.ends.live
+
+    def _show(self) -> None:
+        shown, past, now = self._state, self._history, self._now()
+        clients = {*shown.group.members, *(i.client_id for i in past.intervals)}
+        clients |= {c for q in shown.queues for c in (q.owner, q.expected_owner) if c is not None}
+        palette = colours(clients)
+        names = {"colours": palette, "short": short_names(clients), "now": now}
+        wanted = [q for q in shown.queues if group_state.matches(q, self._text, only_problems=self._only_problems)]
+        self._show_head(now)
+        places = {(q.topic, q.broker, q.queue_id) for q in wanted} if self._text or self._only_problems else None
+        lanes = timeline_data(past, shown.queues, shown.ends, palette, lambda place: places is None or place in places)
+        self._timeline.show(lanes, self._at)
+        self._legend.show()
+        self._lag.show(past.lag, past.window, self._at)
+        self._waiting.show(past.lag, past.window, self._at)
+        self._fill(self._queues, "queues", group_state.in_order(wanted, self._order), orderly=shown.group.orderly,
+                   without_owner=shown.group.without_owner,
+                   nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
+        self._fill(self._members, "members", group_state.members(shown.group, shown.queues), **names)
+        self._fill(self._rebalances, "rebalances", past.rebalances, **names)
+        self._fill(self._past, "incidents", past.incidents, **names)
+
+    def _show_head(self, now: int) -> None:
+        state = self._state
+        times = group_state.changes(self._history)
+        stale(state.ends, self._at)
+        silent = state.ends.silent and self._at is None
+        self._head.show(
+            group=state.group, note=self._note, silent_since=state.ends.last if silent else None,
+            coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
+        )  # fmt: skip
+        self._when.show(
+            at=self._at, ends=state.ends, span=self._span, spans=SPANS, window=self._window,
+            earlier=group_state.before(times, now), later=group_state.after(times, now),
+        )  # fmt: skip
+        shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
+        self._open.show(
+            incidents=shown.rows, page=shown.page, pages=shown.pages, total=len(state.incidents), with_group=False,
+            at=self._at, now=now, nothing="No open incidents.",
+        )  # fmt: skip
+
+    def _fill(self, table: LiveMarkup, name: str, rows: list[T], **values: object) -> None:
+        shown: Page[T] = page_of(rows, self._pages[name], _ROWS[name])
+        table.show(**{name: shown.rows, "page": shown.page, "pages": shown.pages, "total": len(rows)}, **values)

@@ -1,0 +1,117 @@
+"""Values that the page of a group derives from query results: members, unexpected owners, changes."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from streaming.queries.health import HEALTH
+from streaming.queries.labels import queue_name
+from streaming.queries.results import Coverage, Group, Queue
+from streaming.serve.dashboard.page_data import History, State
+
+
+class Member(NamedTuple):
+    """A client and its queues."""
+
+    id: str
+    member: bool
+    """Whether it is a member; a client that owns queues may have left the group."""
+    queues: int
+    expected: int | None
+    """The number of queues that the strategy assigns to it; None if unknown."""
+    lag: int | None
+    """The sum of the known, fresh lags of its queues."""
+    troubled: int
+    """The number of its queues that are not OK."""
+
+
+def is_problem(queue: Queue) -> bool:
+    """Return whether a queue is not OK, unassigned, or has an unexpected owner."""
+    return queue.status != "OK" or queue.is_elsewhere or queue.owner is None
+
+
+def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
+    """List members and other owners of queues: non-members first, then by the number of queues that are not OK."""
+    own: dict[str, list[Queue]] = defaultdict(list)
+    expected: Counter[str] = Counter()
+    predicted = False
+    for queue in queues:
+        if queue.owner is not None:
+            own[queue.owner].append(queue)
+        if queue.expected_owner is not None:
+            predicted = True
+            expected[queue.expected_owner] += 1
+    found = [
+        Member(
+            client, client in group.members, len(own[client]), expected[client] if predicted else None,
+            _sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
+            sum(queue.status != "OK" for queue in own[client]),
+        )
+        for client in sorted({*group.members, *own})
+    ]  # fmt: skip
+    return sorted(found, key=lambda m: (m.member, -m.troubled, -m.queues, m.id))
+
+
+def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
+    """Sort queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first)."""
+    keys = {
+        "status": lambda q: (HEALTH[q.status].rank, not q.is_elsewhere, q.topic, q.broker, q.queue_id),
+        "name": lambda q: (q.topic, q.broker, q.queue_id),
+        "lag": lambda q: (-(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
+    }
+    return sorted(queues, key=keys[order])
+
+
+def matches(queue: Queue, text: str, *, only_problems: bool) -> bool:
+    """Return whether a queue matches the user's filters."""
+    if only_problems and not is_problem(queue):
+        return False
+    name = queue_name(queue.topic, queue.broker, queue.queue_id)
+    return text in f"{name} {queue.owner or 'unassigned'} {queue.expected_owner or ''}".lower()
+
+
+def changes(history: History) -> list[int]:
+    """List the instants in a period at which anything changed, ascending."""
+    since, until = history.window
+    times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
+    times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
+    times |= {rebalance.start_time for rebalance in history.rebalances}
+    return sorted(time for time in times if time is not None and since <= time <= until)
+
+
+def before(times: Sequence[int], at: int) -> int | None:
+    """Return the last time before an instant."""
+    index = bisect_left(times, at)
+    return times[index - 1] if index else None
+
+
+def after(times: Sequence[int], at: int) -> int | None:
+    """Return the first time after an instant."""
+    index = bisect_right(times, at)
+    return times[index] if index < len(times) else None
+
+
+def coverage_of(coverage: Coverage) -> str:
+    """Format the telemetry coverage in one line."""
+    parts = []
+    if coverage.hooks:
+        parts.append(f"hooks {coverage.hooks}/{coverage.brokers}")
+    if coverage.polls:
+        parts.append(f"{coverage.members_answering}/{coverage.members} clients respond")
+    if coverage.silent_rules:
+        parts.append(f"{len(coverage.silent_rules)} rules suspended or not applicable")
+    return " · ".join(parts) or "none"
+
+
+def owner_counts(state: State) -> dict[str, int]:
+    """Count the queues with an unexpected owner, and those whose expected owner is unknown."""
+    return {
+        "differing": sum(queue.is_elsewhere for queue in state.queues),
+        "unpredicted": sum(queue.expected_owner is None for queue in state.queues),
+    }
+
+
+def _sum(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None

@@ -1,0 +1,76 @@
+"""Charts of the lag and waiting time of a group's topics."""
+
+from collections.abc import Callable, Iterable
+
+from nicegui import ui
+
+from streaming.queries.results import LagPoint
+from streaming.serve.dashboard.moment import Window
+
+_DASHES = ("solid", "dashed", "dotted")
+
+
+class LagChart:
+    """A chart with one line per topic, interrupted where the value is unknown or stale."""
+
+    def __init__(self, label: str, value: Callable[[LagPoint], float | None]) -> None:
+        """Create an empty chart.
+
+        Args:
+            label: the accessible name of the chart.
+            value: returns the value of a point.
+        """
+        self._value = value
+        self._chart = ui.echart({"series": []}, renderer="svg").classes("lag-chart")
+        self._chart.props(f'role=img aria-label="{label}"')
+
+    def show(self, points: Iterable[LagPoint], span: Window, at: int | None) -> None:
+        """Show a period and the instant in it."""
+        options = _options(list(points), span, at, self._value)
+        if options != self._chart.options:
+            self._chart.options.clear()
+            self._chart.options.update(options)
+            self._chart.update()
+
+
+def _options(
+    points: list[LagPoint], span: Window, at: int | None, value: Callable[[LagPoint], float | None]
+) -> dict[str, object]:
+    lines: dict[str, list[list[float | None]]] = {}
+    for point in points:
+        lines.setdefault(point.topic, []).append([point.time, value(point)])
+    return {
+        "animation": False,
+        "grid": {"left": 8, "right": 110, "top": 14, "bottom": 4, "containLabel": True},
+        "tooltip": {"trigger": "axis", "className": "chart-tip", "confine": True},
+        "useUTC": True,
+        "xAxis": {
+            "type": "time", "min": span.since, "max": span.until, "axisLine": {"show": False},
+            "axisTick": {"show": False}, "axisLabel": {"hideOverlap": True},
+        },
+        "yAxis": {
+            "type": "value", "min": 0, "minInterval": 1, "splitNumber": 3,
+            "splitLine": {"lineStyle": {"color": "rgba(128,136,150,0.22)"}},
+        },
+        "series": [_line(topic, line, number, at) for number, (topic, line) in enumerate(sorted(lines.items()))],
+    }  # fmt: skip
+
+
+def _line(topic: str, points: list[list[float | None]], number: int, at: int | None) -> dict[str, object]:
+    mark = {"data": [{"xAxis": at}] if at is not None and number == 0 else []}
+    return {
+        "name": topic,
+        "type": "line",
+        "step": "end",
+        "data": points,
+        "connectNulls": False,
+        "showSymbol": len(points) == 1,
+        "symbolSize": 5,
+        "lineStyle": {"width": 2, "type": _DASHES[number % len(_DASHES)]},
+        "color": ("#5b7fc7", "#c08a3e", "#4f9d8b", "#a86a93")[number % 4],
+        "endLabel": {"show": True, "formatter": "{a}", "width": 98, "overflow": "truncate"},
+        "markLine": {
+            "silent": True, "symbol": "none", "label": {"show": False}, "animation": False,
+            "lineStyle": {"color": "#4677d8", "type": "solid", "width": 1.5}, **mark,
+        },
+    }  # fmt: skip

@@ -1,0 +1,66 @@
+"""Updates a page when the tables change."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from streaming.serve.store import Store
+
+_REST = 4
+"""After an update caused by the tables, a page pauses for this multiple of its duration: with large tables that change
+each second, open pages use a part of the server's time, not all of it."""
+_REST_FAILED = 15.0
+"""The pause after a failed update, in seconds: otherwise it would fail each second."""
+
+
+class Live:
+    """Calls ``update`` when the tables have new rows and on request, one call at a time; the last request wins."""
+
+    def __init__(
+        self, store: Store, update: Callable[[], Awaitable[None]], tick: Callable[[], bool] | None = None
+    ) -> None:
+        """Store the version of the tables; must be called before the page reads them for the first time.
+
+        Otherwise rows written during that read would never be shown if no others followed.
+
+        Args:
+            store: the tables.
+            update: reads the data and shows it.
+            tick: called each second; returns whether the passage of time requires an update.
+        """
+        self._store = store
+        self._update = update
+        self._tick = tick
+        self._shown = store.version
+        self._running = self._again = False
+        self._rest_until = 0.0
+
+    def begin(self) -> None:
+        """Check once a second from now on, as a part of the page that is being created."""
+        ui.timer(1.0, self._look, immediate=False)
+
+    async def refresh(self) -> None:
+        """Update now; if an update is in progress, repeat it afterwards."""
+        self._again = True
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._again:
+                self._again = False
+                self._shown = self._store.version
+                await self._update()
+        except Exception:
+            self._shown = -1  # no valid version: the update is repeated even without new rows
+            self._rest_until = time.monotonic() + _REST_FAILED
+            raise
+        finally:
+            self._running = False
+
+    async def _look(self) -> None:
+        due = self._tick() if self._tick is not None else False
+        begun = time.monotonic()
+        if (due or self._store.version != self._shown) and begun >= self._rest_until:
+            await self.refresh()
+            self._rest_until = time.monotonic() + _REST * (time.monotonic() - begun)

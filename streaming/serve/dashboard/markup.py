@@ -1,0 +1,83 @@
+"""Render HTML from templates on the server and update it in place.
+
+The template engine escapes all external text; unknown values are labelled.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from nicegui import ui
+
+from streaming.base.times import written
+from streaming.queries import labels
+from streaming.queries.health import HEALTH
+from streaming.queries.labels import cause, move_kind, queue_name, trigger
+from streaming.serve import links
+
+UNKNOWN = Markup('<span class="unknown">unknown</span>')
+
+
+def clock(time_ms: int | None, near: int | None = None) -> Markup:
+    """Format an instant in UTC, without the day if it is that of ``near``."""
+    if time_ms is None:
+        return UNKNOWN
+    when = datetime.fromtimestamp(time_ms / 1000, UTC)
+    same_day = near is not None and when.date() == datetime.fromtimestamp(near / 1000, UTC).date()
+    shown = when.strftime("%H:%M:%S") if same_day else f"{when.day} {when:%b %Y %H:%M:%S}"
+    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(written(time_ms), shown)
+
+
+def duration(span_ms: int | None) -> str | Markup:
+    """Format a duration as `labels.duration` does."""
+    return UNKNOWN if span_ms is None else labels.duration(span_ms)
+
+
+def ago(age_ms: int | None) -> str | Markup:
+    """Format the age of an event."""
+    if age_ms is None:
+        return UNKNOWN
+    return "just now" if age_ms < 1_000 else f"{duration(age_ms)} ago"
+
+
+def count(number: int | None) -> str | Markup:
+    """Format a number with thin spaces between thousands."""
+    return UNKNOWN if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("streaming.serve.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+    lstrip_blocks=True,
+)  # fmt: skip
+_TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count}
+_TEMPLATES.globals |= {
+    "links": links, "queue_name": queue_name, "cause": cause, "trigger": trigger, "move_kind": move_kind,
+    "UNKNOWN": UNKNOWN, "HEALTH": HEALTH,
+}  # fmt: skip
+
+
+def rendered(template: str, **values: object) -> str:
+    """Render a template to HTML."""
+    return _TEMPLATES.get_template(f"{template}.html.j2").render(**values)
+
+
+class LiveMarkup(ui.element, component="live_markup.js"):
+    """A part of a page rendered from a template: focus and scroll positions are kept when it changes.
+
+    A button in it with ``data-do="word"`` calls ``on_do`` with that word.
+    """
+
+    def __init__(self, template: str, on_do: Callable[[str], object] | None = None) -> None:
+        super().__init__()
+        self._template = template
+        self._props["html"] = ""
+        if on_do is not None:
+            self.on("do", lambda event: on_do(event.args))
+
+    def show(self, **values: object) -> None:
+        """Render the template with these values; only changes are sent."""
+        html = rendered(self._template, **values)
+        if html != self._props["html"]:
+            self._props["html"] = html
+            self.update()

@@ -1,0 +1,52 @@
+"""The instant that a page shows and the period around it."""
+
+from typing import NamedTuple
+
+from streaming.base.errors import UserError
+from streaming.base.times import duration_ms, instant_ms, now_ms
+from streaming.queries.present import Ends
+
+SPANS = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 d", "7d": "7 d"}
+"""The lengths of the period to choose from, as in an address and on a button."""
+DEFAULT_SPAN = "1h"
+
+
+class Window(NamedTuple):
+    """The period that the timeline shows, in epoch milliseconds."""
+
+    since: int
+    until: int
+
+
+def window(ends: Ends, span: str, at: int | None) -> Window:
+    """Return the period that ends now; if the instant is before that, the one centred on it."""
+    length = duration_ms(span)
+    if at is None or at >= ends.live - length:
+        return until(ends, span, ends.live)
+    return until(ends, span, at + length // 2)
+
+
+def until(ends: Ends, span: str, end: int) -> Window:
+    """Return the period that ends at an instant, limited to history."""
+    end = max(min(end, ends.live), ends.first + 1_000)
+    return Window(max(end - duration_ms(span), ends.first - 1_000), end)
+
+
+def parse_at(text: str | None) -> int | None:
+    """Parse the instant of an address; None is now.
+
+    Raises:
+        UserError: it is not a valid time.
+    """
+    return instant_ms(text, now_ms()) if text else None
+
+
+def parse_span(text: str | None) -> str:
+    """Parse the period of an address.
+
+    Raises:
+        UserError: it is not one of `SPANS`.
+    """
+    if text and text not in SPANS:
+        raise UserError(f"Invalid span {text!r}. Use one of {', '.join(SPANS)}.")
+    return text or DEFAULT_SPAN

@@ -1,0 +1,331 @@
+// Draws the owners of each queue over time: one lane per queue, one colour per client. A canvas paints only the lanes
+// in view, so thousands of them cost no more than a screenful; the tables of the page contain the same information.
+// The slider below selects the time that the whole page shows.
+
+const LANE = 22, ROW = 18, AXIS = 20, FLAGS = 12, PAD = 12;
+const STEPS = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800].map((s) => s * 1000);
+
+const clock = (ms, long) => {
+  const iso = new Date(ms).toISOString();
+  return long ? `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC` : iso.slice(11, 16);
+};
+// As `labels.duration` formats it on the server.
+const SCALES = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+const duration = (ms) => {
+  if (ms > 0 && ms < 1000) return `${ms} ms`;
+  if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`;
+  const s = Math.floor(ms / 1000), [size, unit, smaller, name] = SCALES.find(([size]) => s >= size);
+  const rest = Math.floor((s % size) / smaller);
+  return `${Math.floor(s / size)} ${unit}${rest ? ` ${rest} ${name}` : ""}`;
+};
+
+// Places each incident of the whole group on the first free row.
+const rows = (incidents, gap) => {
+  const ends = [];
+  return incidents.map((incident) => {
+    let row = ends.findIndex((end) => end + gap < incident.from);
+    if (row < 0) row = ends.length;
+    ends[row] = incident.to;
+    return { ...incident, row };
+  });
+};
+
+export default {
+  template: `
+    <div class="lanes" :style="{ '--gutter': gutter + 'px' }">
+      <canvas ref="head" class="lanes-head" role="img" :aria-label="data.summary"
+        @pointermove="over($event, 'head')" @pointerleave="tip = null" @click="press($event, 'head')"></canvas>
+      <div ref="scroll" class="lanes-scroll" tabindex="0" role="group" :aria-label="data.label" @scroll="later">
+        <div :style="{ height: data.lanes.length * ${LANE} + 'px' }">
+          <canvas ref="body" class="lanes-body" aria-hidden="true"
+            @pointermove="over($event, 'body')" @pointerleave="tip = null" @click="press($event, 'body')"></canvas>
+        </div>
+      </div>
+      <input ref="range" class="lanes-range" type="range" aria-label="Time that the page shows"
+        :min="data.from" :max="data.to" :step="step" @input="slide" />
+      <div v-if="tip" class="lanes-tip" aria-hidden="true" :style="{ left: tip.x + 'px', top: tip.y + 'px' }">
+        <div v-for="line in tip.lines">{{ line }}</div>
+      </div>
+    </div>`,
+  props: { json: String, at: Number },
+  data: () => ({ tip: null, gutter: 180 }),
+  computed: {
+    data() {
+      return JSON.parse(this.json);
+    },
+    step() {
+      return Math.max(1, Math.round((this.data.to - this.data.from) / 720));
+    },
+  },
+  mounted() {
+    this.instant = this.at ?? null;
+    this.arrange();
+    this.resized = new ResizeObserver(() => this.paint());
+    this.resized.observe(this.$el);
+    addEventListener("rw-theme", this.later);
+    this.seek(this.instant);
+  },
+  unmounted() {
+    this.resized.disconnect();
+    removeEventListener("rw-theme", this.later);
+  },
+  watch: {
+    data() {
+      this.arrange();
+      this.$nextTick(() => this.seek(this.instant));
+    },
+  },
+  methods: {
+    // Shows an instant, null for now; also called by the server.
+    seek(at) {
+      this.instant = at;
+      const range = this.$refs.range;
+      range.value = at ?? this.data.to;
+      range.setAttribute("aria-valuetext", at === null ? `now, ${clock(this.data.to, true)}` : clock(at, true));
+      this.later();
+    },
+    slide(event) {
+      const value = Number(event.target.value);
+      this.choose(this.data.live && value >= this.data.to - this.step ? null : value);
+    },
+    choose(at) {
+      this.seek(at);
+      clearTimeout(this.waiting);
+      this.waiting = setTimeout(() => this.$emit("seek", at), 90);
+    },
+    arrange() {
+      const data = this.data;
+      this.model = {
+        ...data,
+        first: data.lanes.map(() => []),
+        marks: data.lanes.map(() => []),
+        group: rows(data.incidents.filter((i) => i.lane < 0), (data.to - data.from) / 100),
+      };
+      for (let i = 0; i < data.spans.length; i += 4) {
+        this.model.first[data.spans[i]].push(i);
+      }
+      for (const incident of data.incidents) if (incident.lane >= 0) this.model.marks[incident.lane].push(incident);
+      this.headRows = Math.min(4, 1 + Math.max(-1, ...this.model.group.map((i) => i.row)));
+    },
+    later() {
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => this.paint());
+    },
+    x(time) {
+      return this.gutter + ((time - this.data.from) / (this.data.to - this.data.from)) * (this.width - this.gutter - PAD);
+    },
+    time(x) {
+      const share = (x - this.gutter) / (this.width - this.gutter - PAD);
+      return Math.round(this.data.from + Math.min(1, Math.max(0, share)) * (this.data.to - this.data.from));
+    },
+    surface(name, height) {
+      const canvas = this.$refs[name], ratio = devicePixelRatio || 1;
+      canvas.width = Math.round(this.width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${this.width}px`;
+      canvas.style.height = `${height}px`;
+      const pen = canvas.getContext("2d");
+      pen.scale(ratio, ratio);
+      pen.font = "12px Roboto, system-ui, sans-serif";
+      pen.textBaseline = "middle";
+      return pen;
+    },
+    paint() {
+      if (!this.$refs.scroll) return;
+      this.width = this.$refs.scroll.clientWidth;
+      this.gutter = this.width < 560 ? 92 : Math.min(230, Math.max(130, this.model.widest * 6.6 + 34));
+      const style = getComputedStyle(this.$el);
+      this.colour = (name) => style.getPropertyValue(name).trim();
+      this.paintHead();
+      this.paintBody();
+    },
+    paintHead() {
+      const height = AXIS + this.headRows * ROW + FLAGS;
+      const pen = this.surface("head", height), { from, to, group, rebalances } = this.model;
+      const step = STEPS.find((s) => (s / (to - from)) * (this.width - this.gutter) > 74) ?? STEPS.at(-1);
+      pen.fillStyle = this.colour("--ink-2");
+      let day = null;
+      for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
+        const today = new Date(t).toISOString().slice(5, 10), shown = step < 60_000 ? clock(t, true).slice(11, 19) : clock(t);
+        pen.textAlign = this.x(t) > this.width - 40 ? "right" : "center";
+        pen.fillText(day !== null && day !== today ? `${today} ${shown}` : shown, this.x(t), AXIS / 2);
+        day = today;
+      }
+      pen.textAlign = "left";
+      pen.save();
+      pen.beginPath();
+      pen.rect(this.gutter, 0, this.width - this.gutter - PAD + 2, height);
+      pen.clip();
+      for (const incident of group.filter((i) => i.row < 4)) {
+        const [left, right] = this.ends(incident), y = AXIS + incident.row * ROW, colour = this.colour(incident.colour);
+        pen.fillStyle = colour;
+        pen.globalAlpha = 0.18;
+        pen.fillRect(left, y + 2, right - left, ROW - 5);
+        pen.globalAlpha = 1;
+        pen.fillRect(left, y + 2, 3, ROW - 5);
+        this.text(pen, incident.text, Math.max(left, this.gutter) + 7, y + ROW / 2, right - Math.max(left, this.gutter) - 9, "--ink");
+      }
+      pen.fillStyle = this.colour("--ink-2");
+      for (const [start] of rebalances) {
+        const x = this.x(start);
+        pen.beginPath();
+        pen.moveTo(x - 4, height - 9);
+        pen.lineTo(x + 4, height - 9);
+        pen.lineTo(x, height - 2);
+        pen.fill();
+      }
+      pen.restore();
+      if (this.headRows) this.text(pen, "whole group", 0, AXIS + ROW / 2, this.gutter - 10, "--ink-2");
+      this.head(pen, height);
+    },
+    paintBody() {
+      const scroll = this.$refs.scroll, height = scroll.clientHeight, top = scroll.scrollTop;
+      const pen = this.surface("body", height), { lanes, rebalances } = this.model;
+      const end = Math.min(lanes.length, Math.ceil((top + height) / LANE));
+      for (let lane = Math.floor(top / LANE); lane < end; lane++) this.paintLane(pen, lane, lane * LANE - top);
+      pen.strokeStyle = this.colour("--ink-2");
+      pen.globalAlpha = 0.55;
+      pen.setLineDash([2, 3]);
+      for (const [start] of rebalances) {
+        const x = Math.round(this.x(start)) + 0.5;
+        if (x < this.gutter) continue;
+        pen.beginPath();
+        pen.moveTo(x, 0);
+        pen.lineTo(x, height);
+        pen.stroke();
+      }
+      pen.setLineDash([]);
+      pen.globalAlpha = 1;
+      this.head(pen, height);
+    },
+    paintLane(pen, lane, y) {
+      const { lanes, spans, clients, first, marks, status, from } = this.model;
+      const room = this.gutter - 26;
+      this.sign(pen, status[lane], 7, y + LANE / 2);
+      this.text(pen, lanes[lane], 18, y + LANE / 2, room, "--ink", true);
+      pen.save();
+      pen.beginPath();
+      pen.rect(this.gutter, y, this.width - this.gutter - PAD, LANE);
+      pen.clip();
+      pen.fillStyle = this.colour("--line");
+      pen.fillRect(this.gutter, y + LANE - 1, this.width, 1);
+      for (const i of first[lane]) {
+        const left = this.x(from + spans[i + 1]), right = Math.max(left + 1, this.x(from + spans[i + 2])), client = spans[i + 3];
+        if (client < 0) this.unassigned(pen, left, right, y);
+        else {
+          pen.fillStyle = this.colour(`--client-${clients[client].colour}`);
+          pen.fillRect(left, y + 2, Math.max(1, right - left - 1), LANE - 5);
+          this.text(pen, clients[client].short, Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, right - Math.max(left, this.gutter) - 10, "--client-ink");
+        }
+      }
+      for (const incident of marks[lane]) {
+        const [left, right] = this.ends(incident);
+        pen.fillStyle = this.colour(incident.colour);
+        pen.fillRect(left, y + LANE - 5, Math.max(3, right - left), 4);
+      }
+      pen.restore();
+    },
+    // An unassigned queue is hatched.
+    unassigned(pen, left, right, y) {
+      pen.save();
+      pen.beginPath();
+      pen.rect(left, y + 3, right - left, LANE - 7);
+      pen.clip();
+      pen.strokeStyle = this.colour("--hatch");
+      const begin = Math.max(left, this.gutter) - LANE;
+      for (let x = begin - (begin % 6); x < Math.min(right, this.width); x += 6) {
+        pen.beginPath();
+        pen.moveTo(x, y + LANE);
+        pen.lineTo(x + LANE, y);
+        pen.stroke();
+      }
+      pen.restore();
+      const seen = right - Math.max(left, this.gutter);
+      if (seen > 82) {
+        pen.fillStyle = this.colour("--surface");
+        pen.fillRect(Math.max(left, this.gutter) + 3, y + 4, 68, LANE - 9);
+        this.text(pen, "unassigned", Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, seen, "--ink-2");
+      }
+    },
+    // The status of a queue, distinguished by shape as well as colour.
+    sign(pen, status, x, y) {
+      pen.fillStyle = pen.strokeStyle = this.colour({ BAD: "--bad", WARN: "--warn", OK: "--ok" }[status] ?? "--ink-2");
+      pen.beginPath();
+      if (status === "BAD") pen.rect(x - 4, y - 4, 8, 8);
+      else if (status === "WARN") {
+        pen.moveTo(x, y - 5);
+        pen.lineTo(x + 5, y + 4);
+        pen.lineTo(x - 5, y + 4);
+      } else pen.arc(x, y, status === "OK" ? 2.5 : 3.5, 0, 7);
+      if (status === "UNKNOWN") pen.stroke();
+      else pen.fill();
+    },
+    text(pen, text, x, y, room, colour, keepEnd = false) {
+      if (room < 14) return;
+      let shown = text;
+      if (pen.measureText(shown).width > room) {
+        let keep = Math.max(1, Math.floor(room / 6.2) - 1);
+        const cut = () => (keepEnd ? `…${text.slice(-keep)}` : `${text.slice(0, keep)}…`);
+        while (keep > 1 && pen.measureText(cut()).width > room) keep--;
+        if (keep < 2) return;
+        shown = cut();
+      }
+      pen.fillStyle = this.colour(colour);
+      pen.fillText(shown, x, y);
+    },
+    // The selected instant, with what follows it dimmed.
+    head(pen, height) {
+      if (this.instant === null) return;
+      const x = this.x(this.instant);
+      if (x < this.gutter || x > this.width) return;
+      pen.fillStyle = this.colour("--surface");
+      pen.globalAlpha = 0.55;
+      pen.fillRect(x, 0, this.width - x, height);
+      pen.globalAlpha = 1;
+      pen.fillStyle = this.colour("--accent");
+      pen.fillRect(x - 1, 0, 2, height);
+    },
+    ends(incident) {
+      const left = this.x(incident.from), right = this.x(incident.to);
+      return [left, Math.max(left + 3, right)];
+    },
+    // Returns what is under the pointer: {lines, open}.
+    under(event, part) {
+      const box = this.$refs[part].getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+      const { lanes, spans, clients, first, marks, rebalances, group, from } = this.model;
+      const time = this.time(x), near = ((this.data.to - this.data.from) / this.width) * 5;
+      const described = (i) => ({ lines: [i.text, `${clock(i.from, true)}, ${i.open ? "still open" : `for ${duration(i.to - i.from)}`}`], open: i.link });
+      const holds = (i) => i.from - near <= time && time <= i.to + near;
+      if (part === "head") {
+        const row = Math.floor((y - AXIS) / ROW), rebalance = rebalances.find(([start]) => Math.abs(start - time) < near);
+        if (row >= this.headRows && rebalance) return { lines: [`Rebalance: ${rebalance[2]}`, clock(rebalance[0], true)], open: rebalance[3] };
+        const incident = group.find((i) => i.row === row && holds(i));
+        return incident ? described(incident) : { lines: [clock(time, true)] };
+      }
+      const lane = Math.floor((y + this.$refs.scroll.scrollTop) / LANE);
+      if (lane >= lanes.length) return null;
+      if (x < this.gutter) return { lines: [lanes[lane]], time: null };
+      const incident = (y + this.$refs.scroll.scrollTop) % LANE > LANE - 7 && marks[lane].find(holds);
+      if (incident) return described(incident);
+      const at = first[lane].find((i) => from + spans[i + 1] <= time && time < from + spans[i + 2]);
+      const lines = [lanes[lane], clock(time, true)];
+      if (at !== undefined) {
+        const owner = spans[at + 3] < 0 ? "unassigned" : clients[spans[at + 3]].id;
+        lines.splice(1, 0, `${owner}, ${duration(spans[at + 2] - spans[at + 1])} in this period`);
+      }
+      return { lines };
+    },
+    over(event, part) {
+      if (event.buttons === 1 && event.pointerType === "mouse") return this.press(event, part, true);
+      const found = this.under(event, part), box = this.$el.getBoundingClientRect();
+      if (this.$refs[part]) this.$refs[part].style.cursor = found?.open ? "pointer" : "crosshair";
+      this.tip = found && { lines: found.lines, x: Math.min(event.clientX - box.left + 14, this.width - 230), y: event.clientY - box.top + 16 };
+    },
+    press(event, part, dragging = false) {
+      const found = this.under(event, part);
+      if (!found || found.time === null) return;
+      if (found.open && !dragging) location.href = found.open;
+      else this.choose(this.time(event.clientX - this.$refs[part].getBoundingClientRect().left));
+    },
+  },
+};

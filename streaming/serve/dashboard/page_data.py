@@ -1,0 +1,120 @@
+"""The data of the pages, each read in one call, so that a page shows one state of the tables."""
+
+from dataclasses import dataclass
+
+from streaming.base.times import written
+from streaming.queries.group_at import find_group
+from streaming.queries.groups import group_of, groups
+from streaming.queries.health import HEALTH, SEVERITY
+from streaming.queries.incidents import incidents, incidents_of
+from streaming.queries.lag import lag
+from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.rebalances import rebalances_of
+from streaming.queries.results import Group, Incident, Interval, LagPoint, Queue, Rebalance
+from streaming.serve.dashboard.moment import Window
+from streaming.tables import ReadModel
+
+_UNOWNED = """
+SELECT h.topic, h.broker, h.queue_id FROM assignment_history h
+WHERE h.cluster = $cluster AND h.group = $group AND h.time <= $since AND NOT starts_with(h.topic, '%RETRY%')
+GROUP BY h.topic, h.broker, h.queue_id
+HAVING arg_max(h.action, (h.time, h.seq)) = 'RELEASED'
+"""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All groups and open incidents at an instant."""
+
+    ends: Ends
+    groups: list[Group]
+    incidents: list[Incident]
+    """Open incidents that no other one explains, the worst first."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A group at an instant."""
+
+    ends: Ends
+    group: Group
+    queues: list[Queue]
+    incidents: list[Incident]
+    """The open incidents, the worst first; those explained by another one come last."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A group over a period."""
+
+    window: Window
+    intervals: list[Interval]
+    unowned: frozenset[tuple[str, str, int]]
+    """Queues (topic, broker, id) that were unassigned at the begin of the period."""
+    rebalances: list[Rebalance]
+    incidents: list[Incident]
+    lag: list[LagPoint]
+
+
+def worst_first(found: list[Incident]) -> list[Incident]:
+    """Sort incidents by severity, then the newest first; those explained by another one come last."""
+    return sorted(
+        found, key=lambda i: (i.parent is not None, SEVERITY[i.severity].rank, -i.opened_at, i.code, i.subject)
+    )
+
+
+def _as_known(group: Group, history: Ends, at: int | None) -> Group:
+    """Return the group with health UNKNOWN if it has stopped reporting while others continue."""
+    if at is not None or not history.is_silent(group.time):
+        return group
+    reason = f"no telemetry since {written(group.time)}; last known health: {group.health}"
+    return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
+
+
+def overview(model: ReadModel, at: int | None = None) -> Overview:
+    """Read all groups and open incidents.
+
+    Raises:
+        UserError: see `history_ends`.
+    """
+    ends = history_ends(model)
+    found = [i for i in incidents(model, only_open=True, at=at) if i.parent is None]
+    known = [_as_known(group, ends, at) for group in groups(model, at)]
+    return Overview(ends, sorted(known, key=lambda group: HEALTH[group.health].rank), worst_first(found))
+
+
+def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> State:
+    """Read the state of a group at an instant.
+
+    Raises:
+        UserError: see `streaming.queries.group_at.find_group`.
+    """
+    of = find_group(model, name, cluster, at)
+    found = incidents_of(model, of, only_open=True)
+    ends = history_ends(model)
+    return State(ends, _as_known(group_of(model, of), ends, at), queues_of(model, of), worst_first(found))
+
+
+def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:
+    """Read the history of a group over a period.
+
+    Raises:
+        UserError: see `streaming.queries.group_at.find_group`.
+    """
+    of = find_group(model, name, cluster)
+    return History(
+        window=span,
+        intervals=intervals(model, of, *span),
+        unowned=frozenset(
+            (row["topic"], row["broker"], row["queue_id"])
+            for row in model.rows(_UNOWNED, {"cluster": of.cluster, "group": of.group, "since": span.since})
+        ),
+        rebalances=rebalances_of(model, of, *span),
+        incidents=[
+            i
+            for i in incidents_of(model, of._replace(instant=span.until), since=span.since)
+            if i.opened_at <= span.until
+        ],
+        lag=lag(model, of, *span),
+    )

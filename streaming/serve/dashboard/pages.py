@@ -1,0 +1,86 @@
+"""The pages and their addresses (see `links`)."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from nicegui import app as nicegui
+from nicegui import ui
+
+from streaming.base.errors import NotFoundError, UserError
+from streaming.serve.dashboard.frame import dress, element, error_page
+from streaming.serve.dashboard.group import GroupPage
+from streaming.serve.dashboard.home import Home
+from streaming.serve.dashboard.incident import IncidentPage
+from streaming.serve.dashboard.moment import parse_at, parse_span
+from streaming.serve.dashboard.rebalance import RebalancePage
+from streaming.serve.store import Store
+
+_SECONDS = 20.0
+"""The time that a browser has to connect, in seconds."""
+_PATIENCE = 1.0
+"""The time after which a page is sent without its data, in seconds."""
+
+
+class _Page(Protocol):
+    async def ask(self) -> None:
+        """Read the initial data of the page."""
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+
+
+def register(store: Store) -> None:
+    """Define the pages; called once, before NiceGUI is mounted on the application."""
+    nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
+
+    def page(path: str) -> ui.page:
+        return ui.page(path, language="en-US", response_timeout=_SECONDS)
+
+    @page("/")
+    async def home(at: str | None = None) -> None:
+        await _built("Consumer groups", lambda: Home(store, parse_at(at)))
+
+    @page("/group/{group}")
+    async def group(group: str, cluster: str | None = None, at: str | None = None, span: str | None = None) -> None:
+        await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span)))
+
+    @page("/group/{group}/rebalance/{rebalance_id}")
+    async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
+        await _built("Rebalance", lambda: RebalancePage(store, group, cluster, rebalance_id))
+
+    @page("/incident/{incident_id}")
+    async def incident(incident_id: str) -> None:
+        await _built("Incident", lambda: IncidentPage(store, incident_id))
+
+    @page("/{path:path}")
+    async def elsewhere(path: str) -> None:
+        dress()
+        error_page("No such page", f"There is no page at /{path}.", 404)
+
+
+async def _built(title: str, make: Callable[[], _Page]) -> None:
+    """Build a page, or the error page with the reason."""
+    dress()
+    try:
+        page = make()
+        await _patiently(page.ask())
+        page.lay_out()
+    except UserError as error:
+        error_page(title, str(error), 404 if isinstance(error, NotFoundError) else 400)
+
+
+async def _patiently(asking: Coroutine[None, None, None]) -> None:
+    """Wait for the data; if that takes long, show a message in the meantime."""
+    asked = asyncio.create_task(asking)
+    await asyncio.wait({asked}, timeout=_PATIENCE)
+    if asked.done():
+        await asked
+        return
+    sign = element("p", "empty", role="status")
+    sign.text = "Reading the tables…"
+    try:
+        await ui.context.client.connected(timeout=_SECONDS)
+        await asked
+    finally:
+        sign.delete()

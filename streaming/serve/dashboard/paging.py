@@ -1,0 +1,27 @@
+"""Pages of long tables; the other rows stay on the server."""
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Page(NamedTuple, Generic[T]):
+    """Some of the rows."""
+
+    rows: Sequence[T]
+    page: int
+    """Its number, from 0."""
+    pages: int
+
+
+def page_of(rows: Sequence[T], page: int, size: int) -> Page[T]:
+    """Return a page by its number, or the last page."""
+    pages = max(1, -(-len(rows) // size))
+    page = min(max(0, page), pages - 1)
+    return Page(rows[page * size : (page + 1) * size], page, pages)
+
+
+def turned(word: str) -> int:
+    """Parse the page number from the word of a pager's button."""
+    return int(word.removeprefix("page:"))

@@ -1,0 +1,1 @@
+"""Prometheus metrics of the groups and of the pipeline, read from the tables at each scrape."""

@@ -1,0 +1,57 @@
+"""The collector that prometheus-client calls at each scrape."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client.registry import Collector
+
+from streaming.base.settings import Settings
+from streaming.serve.metrics.groups import group_families
+from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
+from streaming.serve.metrics.queues import queue_families
+from streaming.serve.metrics.snapshot import Snapshot, read_snapshot
+from streaming.serve.metrics.sources import Sources
+from streaming.serve.store import Store
+
+_FRESH_SECONDS = 5.0
+"""The time for which values are reused if there are no new rows."""
+
+
+class TablesCollector(Collector):
+    """Collects the metrics of tables and checkpoints."""
+
+    def __init__(self, store: Store, sources: Sources, settings: Settings) -> None:
+        self._store = store
+        self._sources = sources
+        self._settings = settings
+        self._sizes = Sizes(settings.runtime.tables)
+        self._scraping = threading.Lock()
+        self._read: tuple[int, float, Snapshot] | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Read all metrics; concurrent scrapes wait for each other."""
+        limit = self._settings.metrics.queue_series
+        with self._scraping:
+            found = self._snapshot(limit)
+            yield from group_families(found)
+            yield from queue_families(found, limit)
+            yield from telemetry_families(found)
+            yield from self._sizes.families()
+            yield from job_families(self._settings.runtime.checkpoints)
+
+    def _snapshot(self, limit: int) -> Snapshot:
+        """Read the tables again only if there are new rows or the values may have become stale."""
+        version, now = self._store.version, time.monotonic()
+        if self._read is None or self._read[0] != version or now - self._read[1] > _FRESH_SECONDS:
+            self._read = version, now, self._store.ask_here(read_snapshot, self._sources, limit)
+        return self._read[2]
+
+
+def registry(store: Store, sources: Sources, settings: Settings) -> CollectorRegistry:
+    """Create a registry with the metrics of the tables and of this process."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(TablesCollector(store, sources, settings))
+    ProcessCollector(registry=made)
+    return made

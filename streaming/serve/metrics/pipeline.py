@@ -1,0 +1,138 @@
+"""Metrics of rebalance-watch itself: age of the telemetry, batches of the job, sizes of tables and state."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+from prometheus_client import Metric
+
+from checkpoints.manifest import ARCHIVE, OPERATOR
+from schemas.tables import TABLES
+from streaming.serve.metrics.family import family
+from streaming.serve.metrics.snapshot import Snapshot
+from streaming.tables.files import files_of
+
+
+def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
+    """Yield the last event of each source, rejected rows and results of the quality checks."""
+    labels = ("cluster", "kind", "source")  # Prometheus itself has an instance
+    yield family(
+        "rebalance_watch_telemetry_timestamp_seconds",
+        "Time of the last event of a source by its own clock; time() minus this is its age.",
+        labels,
+        ((source, last.time / 1000) for source, last in sorted(snapshot.sources.items())),
+    )
+    yield family(
+        "rebalance_watch_telemetry_ingest_timestamp_seconds",
+        "Time at which the log received the last archived event of a source.",
+        labels,
+        ((source, last.ingest_time / 1000) for source, last in sorted(snapshot.sources.items())),
+    )
+    yield family(
+        "rebalance_watch_rows_rejected_total",
+        "Rejected rows of the log. A counter that restarts at midnight UTC.",
+        ("reason",),
+        (((row["reason"],), row["today"]) for row in snapshot.rejected),
+        kind="counter",
+    )
+    yield family(
+        "rebalance_watch_quality_check_success",
+        "Whether the last batch of the archive passed a quality check: 1 or 0.",
+        ("suite", "expectation", "column"),
+        (((row["suite"], row["expectation"], row["column"]), row["success"]) for row in snapshot.judged),
+    )
+
+
+class Size(NamedTuple):
+    """The size of a table at one version."""
+
+    version: int
+    rows: int
+    bytes: int
+    files: int
+
+
+class Sizes:
+    """The sizes of the tables, from their Delta logs."""
+
+    def __init__(self, tables: Path) -> None:
+        self._tables = {name: DeltaTable(tables / name) for name in TABLES}
+        self._known: dict[str, Size] = {}
+
+    def families(self) -> Iterator[Metric]:
+        """Yield rows, bytes and files of each table."""
+        sizes = {(name,): self._size(name) for name in self._tables}
+        for field, text in (("rows", "Rows"), ("bytes", "Bytes on disk"), ("files", "Files")):
+            yield family(
+                f"rebalance_watch_table_{field}",
+                f"{text} of a Delta table at its latest version.",
+                ("table",),
+                ((labels, getattr(size, field)) for labels, size in sizes.items()),
+            )
+
+    def _size(self, name: str) -> Size:
+        table = self._tables[name]
+        table.update_incremental()
+        known = self._known.get(name)
+        if known is None or known.version != table.version():
+            files = files_of(name, table)
+            rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+            known = self._known[name] = Size(table.version(), rows, size, len(files))
+        return known
+
+
+def job_families(checkpoints: Path) -> Iterator[Metric]:
+    """Yield the last micro-batch of each query and the state size; no series if the job runs on another machine."""
+    batches = {(query,): found for query in (OPERATOR, ARCHIVE) if (found := _last_batch(checkpoints / query))}
+    yield family(
+        "rebalance_watch_batch_number",
+        "Number of the last finished micro-batch of a query of the job.",
+        ("query",),
+        ((labels, found.number) for labels, found in batches.items()),
+    )
+    yield family(
+        "rebalance_watch_batch_timestamp_seconds",
+        "Time at which a query of the job finished its last micro-batch.",
+        ("query",),
+        ((labels, found.ended) for labels, found in batches.items()),
+    )
+    yield family(
+        "rebalance_watch_batch_seconds",
+        "Duration of the last micro-batch, from its plan to its commit.",
+        ("query",),
+        ((labels, found.ended - found.began) for labels, found in batches.items()),
+    )
+    state = checkpoints / OPERATOR / "state"
+    yield family(
+        "rebalance_watch_state_bytes",
+        "Size of the operator's state on disk, including the versions kept for recovery.",
+        (),
+        [((), sum(_size_of(path) for path in state.rglob("*")))] if state.is_dir() else [],
+    )
+
+
+class _Batch(NamedTuple):
+    number: int
+    began: float
+    ended: float
+
+
+def _last_batch(query: Path) -> _Batch | None:
+    """Read the last batch from Spark's log: ``offsets/N`` is the start of batch N, ``commits/N`` its end."""
+    numbers = [int(path.name) for path in (query / "commits").glob("[0-9]*") if path.name.isdigit()]
+    if not numbers:
+        return None
+    last = max(numbers)
+    planned, done = (query / folder / str(last) for folder in ("offsets", "commits"))
+    try:
+        return _Batch(last, planned.stat().st_mtime, done.stat().st_mtime)
+    except FileNotFoundError:  # removed in the meantime: there are newer batches
+        return None
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0

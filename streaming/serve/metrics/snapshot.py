@@ -1,0 +1,161 @@
+"""The values of a scrape, read from the tables in a few queries.
+
+The last state of every queue is expensive, so it is read once and aggregated here. Quantities are those of the newest
+observation by this machine's clock; stale ones are omitted, so that their series end.
+"""
+
+import json
+from typing import NamedTuple
+
+import duckdb
+
+from streaming.base.times import DAY_MS, now_ms
+from streaming.queries.health import Health, rank_sql
+from streaming.queries.incidents import incidents
+from streaming.queries.results import Coverage, Incident
+from streaming.serve.metrics.sources import LastEvent, Source, Sources
+from streaming.tables import ReadModel
+from streaming.tables.reader import Row
+
+QUIET_CAUSE_DAYS = 7
+"""A cause that occurred within this number of days has a series, with 0 if it has not occurred today: ``increase`` does
+not see the first event of a counter without an earlier value."""
+
+_GROUPS = """
+SELECT
+    g.cluster, g.group, g.time, g.health, g.members, g.coverage,
+    g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING' AS divided
+FROM current_groups g
+ORDER BY g.cluster, g.group
+"""
+_QUEUES = """
+SELECT
+    q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status,
+    CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
+    CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
+    CASE WHEN q.locked THEN $now - greatest(q.lock_at, p.lock_at, c.lock_at) END AS lock_age_ms
+FROM current_queues q
+LEFT JOIN progress_at($now) p
+    ON p.cluster = q.cluster AND p.group = q.group AND p.topic = q.topic AND p.broker = q.broker
+    AND p.queue_id = q.queue_id
+LEFT JOIN client_progress_at($now) c
+    ON c.cluster = q.cluster AND c.group = q.group AND c.topic = q.topic AND c.broker = q.broker
+    AND c.queue_id = q.queue_id AND c.client_id = q.owner
+"""
+_TOPICS = """
+SELECT
+    q.cluster, q.group, q.topic,
+    CAST(sum(q.lag) AS BIGINT) AS lag,
+    max(q.waiting_ms) AS waiting_ms,
+    count(*) FILTER (q.owner IS NULL) AS unowned,
+    count(*) FILTER (q.lag IS NULL) AS lag_unknown,
+    list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners
+FROM queues q
+GROUP BY ALL
+ORDER BY ALL
+"""
+_UNWELL = f"""
+SELECT
+    r.cluster, r.group,
+    CASE WHEN r.place <= $limit THEN r.topic END AS topic,
+    CASE WHEN r.place <= $limit THEN r.broker END AS broker,
+    CASE WHEN r.place <= $limit THEN r.queue_id END AS queue_id,
+    min(r.badness) AS badness,
+    count(*) AS queues,
+    CAST(sum(r.lag) AS BIGINT) AS lag,
+    max(r.lock_age_ms) AS lock_age_ms
+FROM (
+    SELECT b.*, row_number() OVER (ORDER BY b.badness, b.lag DESC NULLS LAST, b.cluster, b.group, b.topic, b.broker,
+        b.queue_id) AS place
+    FROM (
+        SELECT q.*, {rank_sql("q.status")} AS badness FROM queues q
+        WHERE q.status <> 'OK' AND NOT starts_with(q.topic, '%RETRY%')
+    ) b
+) r
+GROUP BY 1, 2, 3, 4, 5
+ORDER BY 1, 2, 3 NULLS LAST, 4, 5
+"""  # noqa: S608  parts of ours
+_REBALANCES = """
+SELECT r.cluster, r.group, r.trigger AS cause, count(*) FILTER (r.time >= $midnight) AS today
+FROM rebalances r
+WHERE r.time >= $since
+GROUP BY ALL
+ORDER BY ALL
+"""
+_REJECTED = """
+SELECT t.reason, count(*) FILTER (t.ingest_time >= $midnight) AS today
+FROM telemetry_rejected t
+WHERE t.ingest_time >= $since
+GROUP BY ALL
+ORDER BY ALL
+"""
+_JUDGED = """
+SELECT q.suite, q.expectation, coalesce(q.column, '') AS column, q.success
+FROM quality_results q
+WHERE q.batch_id = (SELECT arg_max(l.batch_id, l.time) FROM quality_results l)
+ORDER BY ALL
+"""
+
+
+class GroupState(NamedTuple):
+    """The last state of a group."""
+
+    cluster: str
+    group: str
+    time: int
+    health: Health
+    members: list[str]
+    coverage: Coverage
+    divided: bool
+    """Whether each queue has one owner: not in broadcasting groups and those of pull consumers."""
+
+
+class Snapshot(NamedTuple):
+    """The values of one scrape."""
+
+    groups: list[GroupState]
+    topics: list[Row]
+    unwell: list[Row]
+    """Queues that are not OK; those beyond the limit are one row per group, without a name."""
+    incidents: list[Incident]
+    """The open incidents."""
+    rebalances: list[Row]
+    rejected: list[Row]
+    judged: list[Row]
+    """The results of the quality checks of the archive's last batch."""
+    sources: dict[Source, LastEvent]
+    last_time: int
+    """The latest time in the tables, in epoch milliseconds."""
+
+
+def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snapshot:
+    """Read the values of a scrape."""
+    known = [GroupState(**row | {"coverage": Coverage(**json.loads(row["coverage"]))}) for row in model.rows(_GROUPS)]
+    last = sources.look(model)
+    last_time = max((*(one.time for one in last.values()), *(group.time for group in known)), default=0)
+    ingested = max((one.ingest_time for one in last.values()), default=0)
+    with duckdb.connect(":memory:") as here:
+        here.register("queues", model.sql(_QUEUES, {"now": now_ms()}))
+        topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
+        unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
+    return Snapshot(
+        groups=known,
+        topics=topics,
+        unwell=unwell,
+        incidents=incidents(model, only_open=True),
+        rebalances=model.rows(_REBALANCES, _days(last_time)),
+        rejected=model.rows(_REJECTED, _days(ingested)),
+        judged=model.rows(_JUDGED),
+        sources=last,
+        last_time=last_time,
+    )
+
+
+def _days(now: int) -> dict[str, int]:
+    """Return the bounds of the counters, which restart at midnight UTC.
+
+    Retention removes rows. A counter of all rows would fall then, which Prometheus interprets as a restart and counts
+    the rest again. A counter of the day's rows falls only at midnight, to the true value in every process.
+    """
+    midnight = now // DAY_MS * DAY_MS
+    return {"midnight": midnight, "since": midnight - QUIET_CAUSE_DAYS * DAY_MS}

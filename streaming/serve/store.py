@@ -1,0 +1,68 @@
+"""One read model for a long-running process, kept up to date and queried off the event loop."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from streaming.tables import ReadModel
+
+_LOG = logging.getLogger(__name__)
+_REFRESH_SECONDS = 1.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Store:
+    """The tables, shared by every page, request and scrape of this process."""
+
+    def __init__(self, tables: Path) -> None:
+        """Open the tables.
+
+        Raises:
+            UserError: there are no tables, or one is missing.
+        """
+        self._model = ReadModel(tables)
+        self._closing = threading.Event()
+        self._follower = threading.Thread(target=self._follow, name="store", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._follower.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._follower.join()
+        self._model.close()
+
+    @property
+    def version(self) -> int:
+        """The version of the tables, which rises when they have new rows; pages of another version update."""
+        return self._model.version
+
+    def ask_here(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query of `streaming.queries`, or one like it, in the current thread; thread-safe."""
+        return question(self._model, *args, **kwargs)
+
+    async def ask(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query off the event loop: ``await store.ask(queues, "orders-group", at=None)``."""
+        return await asyncio.to_thread(lambda: question(self._model, *args, **kwargs))
+
+    def refresh(self) -> bool:
+        """Read new rows and return whether there were any; called every second in the background."""
+        return self._model.refresh()
+
+    def _follow(self) -> None:
+        failing = False
+        while not self._closing.wait(_REFRESH_SECONDS):
+            try:
+                self.refresh()
+                failing = False
+            except Exception:  # noqa: BLE001  whatever it is, the next attempt may succeed
+                # Queries continue over the last state; /health reports its age.
+                if not failing:
+                    _LOG.exception("refreshing the tables failed; retrying every second")
+                failing = True

@@ -1,0 +1,26 @@
+"""The REST API: the queries of `streaming.queries` over HTTP, with the same results as the command line."""
+
+from fastapi import APIRouter, Request
+
+from streaming.base.errors import NotFoundError
+from streaming.serve.web.api import groups, health, incidents, sql
+from streaming.serve.web.api.errors import RESPONSES
+
+PREFIX = "/api/v1"
+
+router = APIRouter(responses=RESPONSES)
+for part in (health, groups, incidents, sql):
+    router.include_router(part.router, prefix=PREFIX)
+
+
+@router.get("/api/{path:path}", include_in_schema=False)
+def nothing(request: Request) -> None:
+    """Reject unknown addresses under ``/api``, which are not pages.
+
+    Raises:
+        NotFoundError: always.
+    """
+    raise NotFoundError(f"Unknown path {request.url.path}: see {PREFIX}/openapi.json for the API.")
+
+
+__all__ = ["PREFIX", "health", "router"]

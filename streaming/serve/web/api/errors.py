@@ -1,0 +1,76 @@
+"""Errors as ``{"error": sentence}``, never as a traceback."""
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streaming.base.errors import NotFoundError, UserError
+from streaming.queries.results import QueryResult
+
+_LOG = logging.getLogger(__name__)
+
+
+class Failure(QueryResult):
+    """The reason of a failure."""
+
+    error: str = Field(description="Message that says what to do.")
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": Failure, "description": "The request is invalid."},
+    404: {"model": Failure, "description": "The requested object does not exist."},
+    422: {"model": Failure, "description": "A parameter is missing or has the wrong type."},
+}
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Install the error handlers of an application."""
+
+    @app.exception_handler(UserError)
+    def user_error(_: Request, error: UserError) -> JSONResponse:
+        missing = isinstance(error, NotFoundError)
+        return failure(HTTPStatus.NOT_FOUND if missing else HTTPStatus.BAD_REQUEST, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def wrong_parameter(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {first['msg']}.")
+
+    app.add_middleware(Faults)
+
+
+class Faults:
+    """Handles unexpected errors: logs the traceback and responds with one sentence."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and respond if it fails."""
+        answered = scope["type"] != "http"
+
+        async def watched(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if answered:
+                raise
+            _LOG.exception("the request for %s failed", scope["path"])
+            sentence = "Internal error in rebalance-watch: see its log."
+            await failure(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)(scope, receive, send)
+
+
+def failure(status: HTTPStatus, sentence: str) -> JSONResponse:
+    """Create an error response."""
+    return JSONResponse({"error": sentence}, status)

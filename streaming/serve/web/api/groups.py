@@ -1,0 +1,172 @@
+"""Endpoints of groups: health, queue owners, rebalances and lag."""
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streaming.base.errors import UserError
+from streaming.base.times import instant_ms, now_ms
+from streaming.queries import groups as of_groups
+from streaming.queries import lag as of_lag
+from streaming.queries import ownership, what_if
+from streaming.queries import rebalances as of_rebalances
+from streaming.queries.group_at import find_group
+from streaming.queries.results import Group, Interval, LagPoint, Overview, OwnerChange, Plan, Queue, Rebalance
+from streaming.serve.web.api.parameters import (
+    FORMS,
+    At,
+    Cluster,
+    GroupName,
+    InSpan,
+    InWhich,
+    Span,
+    StoreOf,
+    Which,
+    sent,
+)
+from streaming.tables import ReadModel
+
+router = APIRouter(tags=["groups"])
+
+_NEWCOMERS_MAX = 1_000
+
+
+@router.get("/groups", response_model=list[Group])
+def groups(store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+    """List all groups, unhealthy ones first."""
+    return sent(store.ask_here(of_groups.groups, at=at, cluster=cluster))
+
+
+@router.get("/groups/{group}", response_model=Overview)
+def group(name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+    """Show one group with its members, open incidents and last rebalances."""
+    return sent(store.ask_here(of_groups.overview, name, cluster=cluster, at=at))
+
+
+@router.get("/groups/{group}/queues", response_model=list[Queue])
+def queues(which: InWhich, store: StoreOf, at: At) -> Response:
+    """List the queues with owner, expected owner and status."""
+    return sent(store.ask_here(ownership.queues, **which._asdict(), at=at))
+
+
+@router.get("/groups/{group}/owners", response_model=list[Interval])
+def owners(which: InWhich, store: StoreOf, at: At) -> Response:
+    """List the ownership interval of each queue at a time; unassigned queues are omitted."""
+    return sent(store.ask_here(_owners, which, at))
+
+
+@router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}", response_model=Interval | None)
+def owner(  # noqa: PLR0913  a queue has four names
+    *, name: GroupName, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
+) -> Response:
+    """Show the ownership interval of one queue at a time; null if it was unassigned."""
+    return sent(store.ask_here(ownership.who_owned, name, topic, broker, queue_id, cluster=cluster, at=at))
+
+
+@router.get("/groups/{group}/intervals", response_model=list[Interval])
+def intervals(which: InWhich, store: StoreOf, span: InSpan) -> Response:
+    """List the ownership intervals of the queues within a period."""
+    return sent(store.ask_here(_intervals, which, span))
+
+
+@router.get("/groups/{group}/diff", response_model=list[OwnerChange])
+def diff(
+    which: InWhich,
+    store: StoreOf,
+    earlier: Annotated[str, Query(alias="from", description=f"Earlier time: {FORMS}.")],
+    later: Annotated[str | None, Query(alias="to", description="Later time; default: now.")] = None,
+) -> Response:
+    """List the queues whose owner differs between two times."""
+    now = now_ms()
+    end = None if later is None else instant_ms(later, now)
+    return sent(store.ask_here(ownership.diff, **which._asdict(), earlier=instant_ms(earlier, now), later=end))
+
+
+@router.get("/groups/{group}/rebalances", response_model=list[Rebalance])
+def rebalances(  # noqa: PLR0913  its filters
+    *,
+    name: GroupName,
+    store: StoreOf,
+    since: Annotated[str | None, Query(description="Start time; default: the begin of history.")] = None,
+    until: Annotated[str | None, Query(description="End time; default: now.")] = None,
+    cluster: Cluster = None,
+    last: Annotated[int, Query(ge=1, description="Maximum number of rebalances, newest first.")] = 20,
+) -> Response:
+    """List the rebalances, newest first, with cause, trigger and cost."""
+    now = now_ms()
+    begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
+    asked = of_rebalances.rebalances
+    return sent(store.ask_here(asked, name, cluster=cluster, since=begin or 0, until=end, last=last))
+
+
+@router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
+def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Response:
+    """Show one rebalance with all its moves, by its id or a unique prefix of it."""
+    return sent(store.ask_here(of_rebalances.rebalance, name, rebalance_id, cluster=cluster))
+
+
+@router.get("/groups/{group}/lag", response_model=list[LagPoint])
+def lag(
+    name: GroupName,
+    store: StoreOf,
+    span: InSpan,
+    cluster: Cluster = None,
+    slices: Annotated[int, Query(ge=1, le=2_000, description="Number of slices of the period.")] = 120,
+) -> Response:
+    """List the lag by topic at the end of each slice of a period for which it was reported."""
+    return sent(store.ask_here(_lag, name, cluster, span, slices))
+
+
+@router.get("/groups/{group}/what-if", response_model=list[Plan])
+def plans(  # noqa: PLR0913  what may change
+    *,
+    name: GroupName,
+    store: StoreOf,
+    at: At,
+    leave: Annotated[tuple[str, ...], Query(description="Clients that leave.")] = (),
+    join: Annotated[tuple[str, ...], Query(description="Clients that join, by name or number.")] = (),
+    clients: Annotated[tuple[str, ...] | None, Query(description="Clients instead of the current members.")] = None,
+    cluster: Cluster = None,
+    topic: Annotated[str | None, Query(description="Only this topic.")] = None,
+) -> Response:
+    """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
+    asked = Change(leave=leave, join=join, clients=clients)
+    return sent(store.ask_here(_plans, name, asked, topic=topic, cluster=cluster, at=at))
+
+
+class Change(NamedTuple):
+    """The clients that leave and join."""
+
+    leave: Sequence[str]
+    join: Sequence[str]
+    clients: Sequence[str] | None
+
+
+def _plans(  # noqa: PLR0913  what may change
+    model: ReadModel, name: str, change: Change, *, topic: str | None, cluster: str | None, at: int | None
+) -> list[Plan]:
+    if any(one.isdecimal() and int(one) > _NEWCOMERS_MAX for one in change.join):
+        raise UserError(f"join: at most {_NEWCOMERS_MAX} clients are allowed.")
+    members = change.clients
+    if members is None:
+        members = of_groups.last_group_state(model, find_group(model, name, cluster, at)).members
+    join = what_if.coming(members, change.join)
+    return what_if.what_if(
+        model, name, clients=change.clients, leave=change.leave, join=join, topic=topic, cluster=cluster, at=at
+    )
+
+
+def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:
+    of = find_group(model, which.group, which.cluster, at)
+    return ownership.owners_of(model, of, which.topic, retry=which.retry)
+
+
+def _intervals(model: ReadModel, which: Which, span: Span) -> list[Interval]:
+    of = find_group(model, which.group, which.cluster)
+    return ownership.intervals(model, of, span.since, span.until, which.topic, which.retry)
+
+
+def _lag(model: ReadModel, name: str, cluster: str | None, span: Span, slices: int) -> list[LagPoint]:
+    return of_lag.lag(model, find_group(model, name, cluster), span.since, span.until, slices)

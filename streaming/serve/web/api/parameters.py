@@ -1,0 +1,82 @@
+"""Parameters and responses shared by the endpoints."""
+
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.responses import Response
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.base.times import instant_ms, now_ms
+from streaming.queries.results import as_json
+from streaming.serve.store import Store
+
+FORMS = "ISO 8601 (default: UTC), epoch seconds or milliseconds, a time ago such as 2h, or yesterday 14:00"
+DEFAULT_SPAN_MS = 3_600_000
+
+
+def _store(request: Request) -> Store:
+    store: Store = request.app.state.store
+    return store
+
+
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _at(
+    at: Annotated[str | None, Query(description=f"Time of the state: {FORMS}. Default: now.")] = None,
+) -> int | None:
+    return None if at is None else instant_ms(at, now_ms())
+
+
+class Span(NamedTuple):
+    """A period, in epoch milliseconds."""
+
+    since: int
+    until: int
+
+
+def _span(
+    since: Annotated[str | None, Query(description=f"Start time: {FORMS}. Default: one hour before `until`.")] = None,
+    until: Annotated[str | None, Query(description="End time, in the same formats. Default: now.")] = None,
+) -> Span:
+    now = now_ms()
+    end = now if until is None else instant_ms(until, now)
+    begin = end - DEFAULT_SPAN_MS if since is None else instant_ms(since, now)
+    if begin > end:
+        raise UserError("since is later than until: swap them.")
+    return Span(begin, end)
+
+
+class Which(NamedTuple):
+    """The selected queues of a group."""
+
+    group: str
+    cluster: str | None
+    topic: str | None
+    retry: bool
+
+
+def _which(
+    group: Annotated[str, Path(description="Consumer group.")],
+    cluster: Annotated[str | None, Query(description="Cluster; required if the group exists in several.")] = None,
+    topic: Annotated[str | None, Query(description="Only this topic.")] = None,
+    retry: Annotated[bool, Query(description="Include the queues of the retry topic.")] = False,  # noqa: FBT002  by name
+) -> Which:
+    return Which(group, cluster, topic, retry)
+
+
+StoreOf = Annotated[Store, Depends(_store)]
+SettingsOf = Annotated[Settings, Depends(_settings)]
+At = Annotated[int | None, Depends(_at)]
+InSpan = Annotated[Span, Depends(_span)]
+InWhich = Annotated[Which, Depends(_which)]
+GroupName = Annotated[str, Path(alias="group", description="Consumer group.")]
+Cluster = Annotated[str | None, Query(description="Cluster; required if the group exists in several.")]
+
+
+def sent(answer: object) -> Response:
+    """Create a response with the JSON that the command line prints."""
+    return Response(as_json(answer), media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,64 @@
+"""The login form, which exchanges the token for a session."""
+
+from http import HTTPStatus
+from importlib import resources
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Template
+
+from streaming.serve.web.access import SESSION_SECONDS, Access
+from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE
+
+_FORM_BYTES_MAX = 8_192
+
+
+def login_routes(access: Access) -> APIRouter:
+    """Create the routes ``/login`` and ``/logout``."""
+    router = APIRouter(include_in_schema=False)
+    page = Template(resources.files(__package__).joinpath("login.html").read_text("utf-8"), autoescape=True)
+
+    @router.get(LOGIN_PATH)
+    def form(target: Annotated[str, Query(alias="next")] = "/") -> Response:
+        if access.token is None:
+            return RedirectResponse(_own(target), HTTPStatus.SEE_OTHER)
+        return HTMLResponse(page.render(next=_own(target), wrong=False), headers={"Cache-Control": "no-store"})
+
+    @router.post(LOGIN_PATH)
+    async def login(request: Request) -> Response:
+        fields = await _form(request)
+        target = _own(fields.get("next", "/"))
+        if not access.knows(fields.get("token", "").strip()):
+            return HTMLResponse(page.render(next=target, wrong=True), HTTPStatus.UNAUTHORIZED)
+        answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            SESSION_COOKIE, access.session(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
+            secure=request.url.scheme == "https" or (access.origin or "").startswith("https:"),
+        )  # fmt: skip
+        return answer
+
+    @router.post("/logout")
+    def logout() -> Response:
+        answer = RedirectResponse(LOGIN_PATH, HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    return router
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read the fields of the form, limited in size since the request is not authenticated yet."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _FORM_BYTES_MAX:
+            return {}
+    return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+
+
+def _own(target: str) -> str:
+    """Return the address if it is on this server, else the home page."""
+    leads_away = target.startswith(("//", "/\\")) or not target.isprintable()
+    return target if target.startswith("/") and not leads_away else "/"

@@ -1,0 +1,132 @@
+"""The FastAPI application and how it is served: NiceGUI's pages, REST API and metrics on one port.
+
+Writing pages: `streaming.serve.dashboard.pages.register(store)` is called once, before NiceGUI is mounted at ``/``. It
+defines the pages with ``@ui.page("/…")``. Queries run with ``await store.ask(query, …)``, where a query is a function
+of `streaming.queries` that takes the read model first. `store.version` rises when the tables have new rows; a
+``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/metrics``, ``/login`` and
+``/logout`` (POST) belong to this package, all others to the pages. Security (token, host, headers) is in middleware
+around everything, including the websocket; pages need not care.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from importlib.metadata import version
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.serve.metrics.collector import registry
+from streaming.serve.metrics.sources import Sources
+from streaming.serve.store import Store
+from streaming.serve.web import api
+from streaming.serve.web.access import Access, access
+from streaming.serve.web.api.errors import install_error_handlers
+from streaming.serve.web.gate import Gate
+from streaming.serve.web.login import login_routes
+
+TITLE = "rebalance-watch"
+_DESCRIPTION = (
+    "Owners, rebalances and incidents of RocketMQ queues. Times are in epoch milliseconds; null means unknown, never "
+    "0. The results are those of the command line with `--format json`."
+)
+_SHUTDOWN_SECONDS = 3
+"""The maximum delay of the shutdown by open connections."""
+
+
+def metrics_application(settings: Settings, store: Store, who: Access) -> FastAPI:
+    """Create the application with metrics and health only."""
+    app = _application(settings, store, who, openapi_url=None)
+    app.include_router(api.health.router, prefix=api.PREFIX)
+    return app
+
+
+def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
+    """Create the application with REST API and metrics."""
+    app = _application(settings, store, who, openapi_url=f"{api.PREFIX}/openapi.json")
+    app.include_router(login_routes(who))
+    app.include_router(api.router)
+    return app
+
+
+def dashboard_application(settings: Settings, store: Store, who: Access) -> FastAPI:
+    """Create the application with pages, REST API and metrics."""
+    app = api_application(settings, store, who)
+    # NiceGUI reads this when imported; by default it stores its files in the working directory.
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
+    from nicegui import ui  # noqa: PLC0415  see above
+
+    from streaming.serve.dashboard import pages  # noqa: PLC0415  imports nicegui
+
+    pages.register(store)
+    ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
+    return app
+
+
+def _application(settings: Settings, store: Store, who: Access, *, openapi_url: str | None) -> FastAPI:
+    app = FastAPI(
+        title=TITLE,
+        description=_DESCRIPTION,
+        version=version(TITLE),
+        openapi_url=openapi_url,
+        docs_url=None,  # these pages load scripts from another site
+        redoc_url=None,
+    )
+    app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
+    install_error_handlers(app)
+    app.add_middleware(Gate, access=who)  # the last one that is added is the outermost
+    exported = registry(store, app.state.sources, settings)
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        # The classic text format: OpenMetrics does not allow the counter's name that RocketMQ's rules use.
+        return Response(generate_latest(exported), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind before anything is started, so that a port in use is reported in one sentence.
+
+    Raises:
+        UserError: the port is in use or the address does not belong to this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        # Python adds the address to the message of a failed bind; for an unknown name there is no other message.
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise UserError(f"Cannot listen on {host} port {port} ({why}): choose another with --port or --host.") from None
+
+
+def address(listening: socket.socket) -> str:
+    """Return the address for a browser on this machine."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    application: Callable[[Settings, Store, Access], FastAPI],
+    settings: Settings,
+    host: str,
+    port: int,
+    say: Callable[[str], None],
+) -> None:
+    """Serve an application until Ctrl-C or SIGTERM; ``say`` is called with its address when it is reachable.
+
+    Raises:
+        UserError: a token is required, the port cannot be bound, or there are no tables.
+    """
+    who = access(host, settings.web)
+    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
+        app = application(settings, store, who)
+        say(address(listening))
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
+        )
+        uvicorn.Server(config).run(sockets=[listening])

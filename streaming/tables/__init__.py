@@ -1,0 +1,5 @@
+"""Read and maintain the tables: with DuckDB for all questions of users, with Spark for users who have it."""
+
+from streaming.tables.reader import ReadModel
+
+__all__ = ["ReadModel"]

@@ -1,0 +1,69 @@
+"""Views over the tables, and functions that return a table.
+
+Each is one SELECT in a file, in the SQL that DuckDB and Spark share (`observations` generates two in each dialect).
+Every column is qualified by its table's alias, because `group`, `offset` and `time` are keywords in one of the two.
+
+"Now" is the end of time, so a view of the current state is the function of an instant. These functions look for each
+subject's last ``time`` first and then read that row alone: of ten million rows all but a few columns are never read.
+"""
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import NamedTuple
+
+from streaming.tables import observations
+
+_INSTANT = ("instant",)
+_DEFINED = {
+    observations.SEEN: _INSTANT,
+    "progress_at": _INSTANT,
+    "client_progress_at": _INSTANT,
+    "groups_at": _INSTANT,
+    "queues_at": _INSTANT,
+    "brokers_at": _INSTANT,
+    "owners_at": _INSTANT,
+    "incidents_at": _INSTANT,
+    "owner_changes": ("earlier", "later"),
+    "ownership_intervals": None,
+    "who_owned_at": _INSTANT,
+    "current_owners": None,
+    "current_groups": None,
+    "current_queues": None,
+    "incidents": None,
+    "open_incidents": None,
+    "queue_pauses": None,
+    "rebalance_cost": None,
+    "mean_time_between_rebalances": None,
+    "telemetry_events": None,
+}
+"""Functions with their parameters, and views, in an order in which each may rest on those before it."""
+
+VIEWS = (observations.VIEW, *(name for name, parameters in _DEFINED.items() if parameters is None))
+FUNCTIONS = {name: parameters for name, parameters in _DEFINED.items() if parameters is not None}
+"""Table functions by name, and their parameters: epoch milliseconds."""
+
+
+class Definition(NamedTuple):
+    """A view, or a function that returns a table."""
+
+    name: str
+    parameters: tuple[str, ...] | None
+    """None for a view."""
+    sql: str
+    """The SELECT, with named parameters."""
+
+
+def definitions(words: observations.Words) -> Iterator[Definition]:
+    """Yield all definitions, each after those that it uses.
+
+    Args:
+        words: how the engine takes arrays apart.
+    """
+    yield Definition(observations.VIEW, None, words.view())
+    for name, parameters in _DEFINED.items():
+        if name == observations.SEEN:
+            yield Definition(name, parameters, words.seen())
+            continue
+        folder = "views" if parameters is None else "functions"
+        text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
+        yield Definition(name, parameters, text)

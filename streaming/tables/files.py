@@ -1,0 +1,108 @@
+"""The Parquet files of a Delta table's snapshot, and the SELECT with which DuckDB reads them.
+
+DuckDB reads Parquet itself: it skips row groups by their statistics and reads the wanted columns only. It does not read
+the Delta log: which files make up a version, the values of the partition columns (they are not in the files), and that
+a file of an older release may lack a column.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from schemas.columns import ColumnType, ListOf, StructOf
+from schemas.tables import PARTITIONED_BY, columns
+
+_TYPES = {"string": "VARCHAR", "long": "BIGINT", "boolean": "BOOLEAN", "binary": "BLOB", "date": "DATE"}
+_DAY_LENGTH = len("2025-01-31")
+
+
+class File(NamedTuple):
+    """One file of a snapshot."""
+
+    path: str
+    """As the log has it: relative to the table, and URL-encoded."""
+    size: int
+    rows: int
+    begins: int
+    """The earliest ``time`` of its rows; 0 if the table has no such column, or the log no statistics."""
+    ends: int
+    """The latest ``time`` of its rows; 0 as for `begins`."""
+    partition: tuple[str, ...]
+    """The values of the table's partition columns."""
+
+
+def folder_of(snapshot: DeltaTable) -> Path:
+    """Return the folder of a table, which Delta gives as a URL-encoded address."""
+    return Path(unquote(snapshot.table_uri.removeprefix("file://")))
+
+
+def files_of(table: str, snapshot: DeltaTable) -> list[File]:
+    """Return the files of a snapshot."""
+    # `pa.table` would first import pandas, to see whether it is given a data frame: half a second of a command line.
+    actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
+    count = len(actions)
+
+    def column(name: str) -> list[Any]:
+        return actions.column(name).to_pylist() if name in actions.column_names else [None] * count
+
+    partitions = zip(*(map(str, column(f"partition.{name}")) for name in PARTITIONED_BY.get(table, ())), strict=True)
+    return [
+        File(path, size, rows or 0, begins or 0, ends or 0, partition)
+        for path, size, rows, begins, ends, partition in zip(
+            column("path"), column("size_bytes"), column("num_records"), column("min.time"), column("max.time"),
+            partitions if table in PARTITIONED_BY else [()] * count, strict=True,
+        )
+    ]  # fmt: skip
+
+
+def select(table: str, folder: Path, files: Iterable[File]) -> str:
+    """Return the SELECT of the rows of files, in the columns of the table's contract.
+
+    One scan reads them all: DuckDB takes 3 ms to look at each scan of a view, whenever it is asked. The values of the
+    partition columns are read off the paths, where Spark and delta-rs put them; a condition on one leaves files out.
+    They are cut out by position: DuckDB does that for each file of each scan when it plans, and to split the path at
+    its slashes made a third of a plan's time.
+    """
+    of_path = PARTITIONED_BY.get(table, ())
+    paths = ", ".join(literal(f"{folder}/{unquote(file.path)}") for file in files)
+    if not paths:
+        nothing = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {_name(c.name)}" for c in columns(table))
+        return f"SELECT {nothing} WHERE false"
+    names = ", ".join(
+        f"CAST({_day_in_path(folder, c.name)} AS {_type(c.type)}) AS {_name(c.name)}"
+        if c.name in of_path else _name(c.name)
+        for c in columns(table)
+    )  # fmt: skip
+    schema = ", ".join(
+        f"{literal(c.name)}: {{name: {literal(c.name)}, type: {literal(_type(c.type))}, default_value: NULL::VARCHAR}}"
+        for c in columns(table)
+        if c.name not in of_path
+    )
+    filename = ", filename = true" if of_path else ""
+    return f"SELECT {names} FROM read_parquet([{paths}], schema = MAP {{{schema}}}{filename})"  # noqa: S608  quoted
+
+
+def literal(text: str) -> str:
+    """Return a string as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _day_in_path(folder: Path, column: str) -> str:
+    """Return the SQL for the value of the one partition column, a day: it is in the first folder, ``column=value``."""
+    return f"substring(filename, {len(f'{folder}/{column}=') + 1}, {_DAY_LENGTH})"
+
+
+def _name(name: str) -> str:
+    return '"' + name + '"'
+
+
+def _type(declared: ColumnType) -> str:
+    if isinstance(declared, ListOf):
+        return f"{_type(declared.element)}[]"
+    if isinstance(declared, StructOf):
+        return f"STRUCT({', '.join(f'{_name(c.name)} {_type(c.type)}' for c in declared.columns)})"
+    return _TYPES[declared]

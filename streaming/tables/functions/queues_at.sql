@@ -1,0 +1,21 @@
+-- The last state, reported by an instant (epoch milliseconds), of each queue that its group then had: a group reports
+-- all of them once an hour at the latest (policy: snapshot_interval), so nothing older than its last hour is looked at.
+SELECT
+    l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_at,
+    l.pull_at, l.consume_at, l.status, l.status_reason
+FROM (
+    SELECT
+        s.*,
+        row_number() OVER (
+            PARTITION BY s.cluster, s.group, s.topic, s.broker, s.queue_id ORDER BY s.time DESC, s.seq DESC
+        ) AS age
+    FROM queue_state s
+    JOIN (
+        SELECT g.cluster, g.group, max(g.time) AS last_time
+        FROM group_state g
+        WHERE g.time <= instant
+        GROUP BY g.cluster, g.group
+    ) t ON t.cluster = s.cluster AND t.group = s.group
+    WHERE s.time <= instant AND s.time > t.last_time - 3900000
+) l
+WHERE l.age = 1

@@ -1,0 +1,94 @@
+"""What users' own SQL may contain: one SELECT over the tables, views and functions of the read model.
+
+DuckDB's own parser takes the query apart, so nothing is guessed from its text. Relations and table functions must be
+known ones, so no file, path, network or catalog can be named. Scalar functions may be any that only compute: functions
+that change something, wait, or reveal the process and its settings are refused.
+
+This is the first of two barriers. The second is the database's: external access is off for everything but the tables'
+own folder, and its configuration is locked.
+"""
+
+import json
+from collections.abc import Iterator, Set
+from typing import Any
+
+import duckdb
+
+from schemas.tables import TABLES
+from streaming.base.errors import UserError
+from streaming.tables.catalog import FUNCTIONS, VIEWS
+
+_RELATIONS = frozenset({*TABLES, *VIEWS})
+_TABLE_FUNCTIONS = frozenset({*FUNCTIONS, "unnest", "range", "generate_series"})
+_OF_THE_PROCESS = frozenset(
+    {"current_setting", "getenv", "getvariable", "in_search_path", "pg_conf_load_time", "pg_sleep"}
+)
+"""Functions that reveal settings and environment, or wait; beside those that DuckDB itself calls volatile."""
+_HARMLESS = frozenset({"random", "uuid", "gen_random_uuid", "error"})
+"""Volatile, for they give another value at each call, or none: they do nothing else."""
+
+Node = dict[str, Any]
+
+
+class Guard:
+    """Checks queries against DuckDB's catalog of functions."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+        self._refused: frozenset[str] | None = None
+
+    def check(self, query: str) -> None:
+        """Refuse a query that is not one plain SELECT.
+
+        Raises:
+            UserError: the query is not allowed; the message names the reason.
+        """
+        nodes = list(_nodes(self._parsed(query)))
+        named = {entry["key"] for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
+        known = _RELATIONS | {name for name in named if name.isidentifier()}
+        for node in nodes:
+            match node.get("type"):
+                case "BASE_TABLE":
+                    _check_name(node["qualified_name"]["path"], known, "Unknown table or view {}: use {}.")
+                case "TABLE_FUNCTION":
+                    path = node["function"]["qualified_name"]["path"]
+                    _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
+                case "SHOW_REF" if node["query"] is None and node["table_name"].strip('"') != "tables":
+                    raise UserError("Only SELECT, DESCRIBE and SHOW TABLES are answered.")
+            if node.get("class") in {"FUNCTION", "WINDOW"} and node["qualified_name"]["path"][-1] in self._functions():
+                raise UserError(f"The function {node['function_name']} can't be used here.")
+
+    def _parsed(self, query: str) -> Node:
+        """Return the syntax tree of the only SELECT of a query."""
+        with self._database.cursor() as cursor:
+            [(serialized,)] = cursor.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]).fetchall()
+        tree: Node = json.loads(serialized)
+        if tree["error"] and tree["error_type"] == "parser":
+            raise UserError(f"The query failed: {tree['error_message'].splitlines()[0]}")
+        if tree["error"] or len(tree["statements"]) != 1:
+            raise UserError("Only a single SELECT is allowed.")
+        return tree
+
+    def _functions(self) -> Set[str]:
+        if self._refused is None:
+            with self._database.cursor() as cursor:
+                volatile = cursor.execute(
+                    "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+                ).fetchall()
+            self._refused = _OF_THE_PROCESS | {name for (name,) in volatile} - _HARMLESS
+        return self._refused
+
+
+def _check_name(path: list[str], known: Set[str], says: str) -> None:
+    if len(path) != 1 or path[0].lower() not in known | {name.lower() for name in known}:
+        raise UserError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
+
+
+def _nodes(tree: object) -> Iterator[Node]:
+    """Yield every node at any depth, including subqueries and common table expressions."""
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)

@@ -1,0 +1,278 @@
+"""Keep the tables fast to read and limited in size, beside a job that appends to them.
+
+The job leaves a small file for every batch, in the order of time. A query is about one group, or about one moment. So
+small files are merged into larger ones, each of a period of time and sorted by group within, in small row groups: a
+reader skips all but a few of them by their statistics. Delta's Z-order would rewrite everything each time, and sees the
+first 16 bytes of a name only; and a table with a partition for each group would cost the job a file for each in every
+batch.
+
+Merging changes no row (``dataChange`` is false), and touches only files that exist when it begins, so it never
+conflicts with an append. The replaced files stay on disk for a while, for readers of an older version.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import duckdb
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from rebalance_model.entities import INT64_MAX
+from schemas.tables import DERIVED, PARTITIONED_BY, columns
+from streaming.base.errors import UserError
+from streaming.base.files import FileLock
+from streaming.base.times import DAY_MS, now_ms
+from streaming.tables.files import File, files_of, folder_of, literal, select
+from streaming.tables.progress_rollup import SERIES
+
+FILE_ROWS = 250_000
+"""A file with as many is left alone: larger ones cost questions about one moment, smaller ones those about a group."""
+SERIES_FILE_BYTES = 6_000_000
+"""So is a file of the series of so many bytes: arrays of thousands of queues are sorted in memory, where they are some
+100 times as large."""
+ROW_GROUP_ROWS = 8_192
+"""Small, so that a group's rows are most of those that are read for it."""
+MARK = "rebalance_watch.maintenance"
+"""Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
+_MEMORY = "1GB"
+_MEANWHILE = "The files of {} were rewritten by another process meanwhile: try again."
+
+_ORDER = {
+    **dict.fromkeys(DERIVED, ("cluster", "group", "time", "seq")),
+    **dict.fromkeys(SERIES, ("group", "cluster", "broker", "time")),
+    "telemetry": ("partition", "offset"),
+    "telemetry_rejected": ("partition", "offset"),
+    "quality_results": ("time", "batch_id"),
+    "alert_deliveries": ("number",),
+    "alert_controls": ("time",),
+}
+"""What the rows of a file are sorted by."""
+
+_OUTLIVES = {
+    "assignment_history": 'row_number() OVER (PARTITION BY cluster, "group", topic, broker, queue_id'
+    " ORDER BY time DESC, seq DESC) = 1",
+    "anomalies": "NOT bool_or(transition = 'RESOLVED') OVER (PARTITION BY cluster, \"group\", incident_id)",
+    "rebalances": "false",
+    "group_state": "false",
+    "queue_state": "false",
+    "quality_results": "false",
+    "telemetry": "false",
+    **dict.fromkeys(SERIES, "false"),
+}
+"""The expired rows of each table that are kept: the owner of each queue then, and incidents that were still open.
+Tables that are not listed are kept whole: rejected rows, for a person to check, and alert deliveries, from which the
+alerts continue."""
+_STATS = ("cluster", "group", "time", "seq", "partition", "offset")
+"""Columns whose bounds the Delta log has for each file."""
+PRUNED = tuple(_OUTLIVES)
+"""The tables whose old rows are dropped on request."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long rows and old versions are kept."""
+
+    rows_since: int | None = None
+    """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
+    replaced_ms: int = DAY_MS
+    """How long files that were replaced stay: longer than any reader needs one version of a table."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to a table, or would be done in a dry run."""
+
+    table: str
+    files_before: int
+    files_after: int | None
+    """None where nothing was done."""
+    merged: int
+    """Files that were merged into others."""
+    rows_dropped: int
+    removed: int
+    """Files removed from disk."""
+    seconds: float
+
+
+def maintained(tables: Path) -> FileLock:
+    """Lock the tables for maintenance until the lock is closed.
+
+    Raises:
+        UserError: another process maintains them.
+    """
+    return FileLock(tables / ".maintain.lock", f"Another `rebalance-watch maintain` works on {tables}: wait for it.")
+
+
+def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False) -> Done:
+    """Drop old rows, merge small files, shorten the log, and remove files that no reader needs any more.
+
+    Args:
+        tables: the folder of all tables; see `maintained`.
+        table: the table's name.
+        limits: what is kept.
+        dry_run: change nothing, return what would be done.
+
+    Raises:
+        UserError: another process rewrote the same files meanwhile.
+    """
+    began = time.monotonic()
+    there = DeltaTable((tables / table).resolve())
+    before = len(files_of(table, there))
+    with _Rewriter(there, table, dry_run=dry_run) as rewriter:
+        dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
+        merged = rewriter.merge()
+    if not dry_run:
+        there.create_checkpoint()
+        there.cleanup_metadata()
+    removed = there.vacuum(
+        limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
+    )
+    after = len(files_of(table, there)) if not dry_run else None
+    return Done(table, before, after, merged, dropped, len(removed), time.monotonic() - began)
+
+
+class _Rewriter:
+    """Replaces files of one table by others."""
+
+    def __init__(self, there: DeltaTable, table: str, *, dry_run: bool) -> None:
+        self._there, self._table, self._dry_run = there, table, dry_run
+        self._folder = folder_of(there)
+
+    def __enter__(self) -> Self:
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
+        self._database = duckdb.connect(":memory:")
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+        self._spilled.cleanup()
+
+    def drop(self, since: int) -> int:
+        """Drop the rows before an instant that no current state depends on; return how many."""
+        if self._table not in _OUTLIVES:
+            return 0
+        files = files_of(self._table, self._there)
+        if self._table in PARTITIONED_BY:  # by day: whole partitions go, nothing is read
+            first = str(datetime.fromtimestamp(since / 1000, UTC).date())
+            old = [file for file in files if file.partition < (first,)]
+            self._replace(old, [], data_change=True)
+            return sum(file.rows for file in old)
+        old = [file for file in files if file.begins < since]
+        rows = select(self._table, self._folder, old)
+        kept = f"""
+            SELECT * FROM ({rows}) WHERE time >= {since}
+            UNION ALL
+            SELECT * EXCLUDE (outlives)
+            FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {since}) WHERE outlives
+        """  # noqa: S608  files and conditions of ours
+        [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608  the text is ours
+        dropped = sum(file.rows for file in old) - int(left)
+        if dropped:
+            self._rewrite(old, kept, left, data_change=True)
+        return dropped
+
+    def merge(self) -> int:
+        """Merge small files that follow each other in time; return how many were merged."""
+        merged = 0
+        bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
+        for files in _bins(files_of(self._table, self._there), bytes_max):
+            rows = select(self._table, self._folder, files)
+            self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
+            merged += len(files)
+        return merged
+
+    def _rewrite(self, files: Sequence[File], rows: str, count: int, *, data_change: bool) -> None:
+        """Replace files by one file with these rows."""
+        if self._dry_run:
+            return
+        partition = files[0].partition
+        names = PARTITIONED_BY.get(self._table, ())
+        relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
+        path = self._folder / relative
+        stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
+        order = ", ".join(f'"{name}"' for name in _ORDER[self._table])
+        wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {order}"  # noqa: S608  files and names of ours
+        self._database.execute(
+            f"COPY ({wanted}) TO {literal(str(path))}"
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        )
+        stats = stats_of(self._database, self._table, path)
+        if stats["numRecords"] != count:
+            raise UserError(
+                f"The files of {self._table} have {stats['numRecords']} rows, but their log has {count}: nothing was "
+                "replaced; restore the table from a backup, or rebuild it from the archive."
+            )
+        added = AddAction(
+            relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), now_ms(), data_change,
+            json.dumps(stats),
+        )  # fmt: skip
+        self._replace(files, [added], data_change=data_change)
+
+    def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
+        """Commit removal and addition together: no reader sees one without the other."""
+        if self._dry_run or not files:
+            return
+        self._there.update_incremental()
+        if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
+            raise UserError(_MEANWHILE.format(self._table))
+        names = PARTITIONED_BY.get(self._table, ())
+        removed = [
+            RemoveAction(file.path, data_change, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))
+            for file in files
+        ]
+        application = f"maintain/{self._table}"
+        turn = Transaction(application, (self._there.transaction_version(application) or 0) + 1)
+        try:
+            self._there.create_write_transaction(
+                [*added, *removed],
+                mode="append",
+                schema=self._there.schema(),
+                partition_by=list(names),
+                commit_properties=CommitProperties(custom_metadata={MARK: "true"}, app_transactions=[turn]),
+            )
+        except CommitFailedError:
+            raise UserError(_MEANWHILE.format(self._table)) from None
+        self._there.update_incremental()
+
+
+def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
+    """Return the statistics of a Parquet file for Delta's log, by which readers skip it."""
+    known = [column.name for column in columns(table) if column.name in _STATS]
+    told = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
+    query = f"SELECT count(*), {told} FROM read_parquet(?)"  # noqa: S608  the contract's names
+    [(count, *found)] = database.execute(query, [str(path)]).fetchall()
+    return {
+        "numRecords": count,
+        "minValues": dict(zip(known, found[::3], strict=True)),
+        "maxValues": dict(zip(known, found[1::3], strict=True)),
+        "nullCount": {name: count - there for name, there in zip(known, found[2::3], strict=True)},
+    }
+
+
+def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
+    """Yield groups of at least two small files of a partition, adjacent in time, together about one large file."""
+    small = sorted(
+        (file for file in files if file.rows < FILE_ROWS and file.size < bytes_max),
+        key=lambda f: (f.partition, f.begins, f.path),
+    )
+    for _, of_partition in groupby(small, key=lambda file: file.partition):
+        together: list[File] = []
+        rows = size = 0
+        for file in of_partition:
+            together.append(file)
+            rows, size = rows + file.rows, size + file.size
+            if rows >= FILE_ROWS or size >= bytes_max:
+                yield together
+                together, rows, size = [], 0, 0
+        if len(together) > 1:
+            yield together

@@ -1,0 +1,284 @@
+"""Read the Delta tables without Spark: deltalake lists a table's files, DuckDB runs the SQL over them.
+
+A `ReadModel` may live as long as a dashboard does, and be used from many threads: each query has its own cursor, and
+`refresh` puts new snapshots of all tables in place at once.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Self
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from schemas.tables import TABLES
+from streaming.base.errors import UserError
+from streaming.tables.duckdb_views import define
+from streaming.tables.files import literal
+from streaming.tables.guard import Guard
+from streaming.tables.table import SCHEMA, TableView
+
+_MEMORY = "1GB"
+"""What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
+_CTRL_C = "Query interrupted"
+"""What DuckDB makes of a KeyboardInterrupt while a query runs."""
+_BATCH_ROWS = 10_000
+_STOP_SECONDS = 0.05
+ANSWER_SECONDS = 30.0
+ANSWER_ROWS = 10_000
+"""Default limits of a user's own SQL: seconds and rows."""
+
+Parameters = Sequence[object] | Mapping[str, object]
+Row = dict[str, Any]
+
+
+class QueryResult(NamedTuple):
+    """The result of a user's own SQL."""
+
+    table: pa.Table
+    cut: bool
+    """Whether there are more rows than requested."""
+
+
+class ReadModel:
+    """The tables as of the last `refresh`, for users' SQL and for the queries of reports.
+
+    Snapshots are taken in the reverse of the order in which the job appends: an anomaly that is visible has its
+    evidence in the other tables.
+    """
+
+    def __init__(self, tables: Path) -> None:
+        """Open the tables.
+
+        Raises:
+            UserError: the folder has no tables, or one is missing.
+        """
+        self.version = 0
+        """Rises with each `refresh` that found new rows; live pages compare it."""
+        self.checkpoints = tables.parent / "checkpoints"
+        """The checkpoints of the job that writes the tables, if it runs on this machine."""
+        tables = tables.resolve()
+        self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
+        self._refreshing = threading.Lock()
+        self._unseen: set[TableView] = set()
+        """The views with new rows that no query sees yet; of several refreshes, if one failed."""
+        self._keeps = False
+        self._database = duckdb.connect(":memory:")
+        self._database.execute(f"CREATE SCHEMA {SCHEMA}")
+        define(self._database)
+        self._show(self._views, keep=False)
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
+        # A query reads the tables: no other file, no extension from the network.
+        self._database.execute(f"SET allowed_directories = [{literal(str(tables))}]")
+        self._database.execute("SET enable_external_access = false; SET lock_configuration = true")
+        self._guard = Guard(self._database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the snapshots."""
+        self._database.close()
+        self._spilled.cleanup()
+
+    def refresh(self) -> bool:
+        """Load what has been appended since, for a long-lived model; safe beside running queries.
+
+        Costs milliseconds without new rows. A running query ends on the snapshot on which it began. From the first call
+        on, the rows of small files are kept in memory, see `table`.
+
+        Returns:
+            Whether there is anything new.
+        """
+        with self._refreshing:
+            for view in self._views:
+                if view.look():
+                    self._unseen.add(view)
+            if self._unseen or not self._keeps:
+                shown = [view for view in self._views if view in self._unseen or not self._keeps]
+                self._keeps = False  # if this fails, the next refresh starts again
+                self._show(shown, keep=True)
+                self._keeps = True
+            new = bool(self._unseen)
+            self._unseen.clear()
+            self.version += new
+            return new
+
+    def ask(
+        self, query: str, parameters: Parameters = (), *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS
+    ) -> QueryResult:
+        """Run a user's own SQL: one SELECT over tables, views and functions, and nothing else.
+
+        Args:
+            query: with ``?`` or ``$name`` for parameters.
+            parameters: their values.
+            timeout_s: seconds after which the query is stopped.
+            limit: the maximum number of rows; `QueryResult.cut` says whether there are more.
+
+        Raises:
+            UserError: the query is not allowed (see `guard`), takes too long, or DuckDB reports an error.
+        """
+        self._guard.check(query)
+        # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not look for it.
+        with self._cursor() as cursor, ThreadPoolExecutor(1) as asking:
+            answer = asking.submit(_first, cursor, query, parameters, limit + 1)
+            try:
+                found = answer.result(timeout_s)
+            except TimeoutError:
+                _stop(cursor, answer)
+                raise UserError(
+                    f"The query took more than {timeout_s:g} seconds and was stopped: ask for less, for one group or a "
+                    "shorter time."
+                ) from None
+            except KeyboardInterrupt:
+                _stop(cursor, answer)
+                raise
+        return QueryResult(found.slice(0, limit), cut=found.num_rows > limit)
+
+    def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
+        """Run one of the program's own queries, with ``?`` or ``$name`` for parameters; `ask` is for users' SQL.
+
+        Raises:
+            UserError: DuckDB reports an error.
+        """
+        with self._cursor() as cursor:
+            return _relation(cursor, query, parameters).to_arrow_table()
+
+    def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
+        """Run one of the program's own queries; return the rows as dictionaries."""
+        rows: list[Row] = self.sql(query, parameters).to_pylist()
+        return rows
+
+    def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
+        """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
+        with self._cursor() as cursor:
+            yield from _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS)
+
+    def span(self, table: str) -> tuple[int, int] | None:
+        """Return the earliest and the latest ``time`` of a table's rows, epoch milliseconds; None if it is empty.
+
+        The Delta log has them for each file: no file is opened, of which a table may have hundreds. If it does not
+        (statistics are optional), the rows are read.
+        """
+        [files] = [view.shown for view in self._views if view.name == table]
+        if not all(file.begins and file.ends for file in files):
+            [row] = self.rows(f"SELECT min(t.time) AS first, max(t.time) AS last FROM {table} t")  # noqa: S608  ours
+            return None if row["first"] is None else (row["first"], row["last"])
+        return (min(file.begins for file in files), max(file.ends for file in files)) if files else None
+
+    def owners(self, group: str | None = None) -> list[Row]:
+        """Return the current owner of each queue, of one group or of all; see `views/current_owners.sql`."""
+        return self._of_group("current_owners", group, order="t.topic, t.broker, t.queue_id")
+
+    def groups(self, group: str | None = None) -> list[Row]:
+        """Return the last known state of each group; see `views/current_groups.sql`."""
+        return self._of_group("current_groups", group, order="t.time")
+
+    def queues(self, group: str | None = None) -> list[Row]:
+        """Return the last known state of each queue; see `views/current_queues.sql`."""
+        return self._of_group("current_queues", group, order="t.topic, t.broker, t.queue_id")
+
+    def rebalances(self, group: str | None = None) -> list[Row]:
+        """Return every rebalance, oldest first."""
+        return self._of_group("rebalances", group, order="t.start_time, t.seq")
+
+    def incidents(self, group: str | None = None, *, only_open: bool = False) -> list[Row]:
+        """Return every incident with its evidence, oldest first; see `views/incidents.sql`."""
+        view = "open_incidents" if only_open else "incidents"
+        return self._of_group(view, group, order="t.opened_at, t.code, t.subject, t.incident_id")
+
+    def transitions(self, incident_id: str) -> list[Row]:
+        """Return the timeline of one incident."""
+        return self.rows("SELECT * FROM anomalies a WHERE a.incident_id = ? ORDER BY a.time, a.seq", [incident_id])
+
+    def history(self, group: str, topic: str, broker: str, queue_id: int) -> list[Row]:
+        """Return the owners of one queue with their periods, oldest first; see `views/ownership_intervals.sql`."""
+        return self.rows(
+            "SELECT * FROM ownership_intervals i WHERE i.group = ? AND i.topic = ? AND i.broker = ? AND i.queue_id = ?"
+            " ORDER BY i.cluster, i.from_time, i.to_time NULLS LAST",
+            [group, topic, broker, queue_id],
+        )
+
+    def _of_group(self, relation: str, group: str | None, *, order: str) -> list[Row]:
+        query = f"SELECT * FROM {relation} t WHERE $wanted IS NULL OR t.group = $wanted"  # noqa: S608  a name of ours
+        return self.rows(f"{query} ORDER BY t.cluster, t.group, {order}", {"wanted": group})
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a connection for one query: a DuckDB connection runs only one query at a time."""
+        try:
+            with self._database.cursor() as cursor:
+                yield cursor
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error as error:
+            raise UserError(f"The query failed: {str(error).splitlines()[0]}") from None
+        except RuntimeError as error:
+            if str(error) != _CTRL_C:
+                raise
+            raise KeyboardInterrupt from None
+
+    def _show(self, views: Sequence[TableView], *, keep: bool) -> None:
+        """Replace the snapshots of all tables at once."""
+        with self._database.cursor() as cursor:
+            cursor.execute("BEGIN")
+            try:
+                for view in views:
+                    view.show(cursor, keep=keep)
+                cursor.execute("COMMIT")
+            except duckdb.Error:
+                for view in self._views:
+                    view.forget()
+                raise
+
+
+def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
+    relation = cursor.sql(query, params=parameters)
+    if relation is None:
+        raise UserError("Only a single SELECT is allowed.")
+    return relation
+
+
+def _stop(cursor: duckdb.DuckDBPyConnection, answer: Future[pa.Table]) -> None:
+    """Interrupt a query repeatedly until it has ended: a query that has not begun ignores an interrupt."""
+    while not answer.done():
+        cursor.interrupt()
+        wait([answer], _STOP_SECONDS)
+
+
+def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> pa.Table:
+    """Return the first rows of a result; the others are never computed."""
+    reader = _relation(cursor, query, parameters).to_arrow_reader(min(count, _BATCH_ROWS))
+    batches, left = [], count
+    for batch in reader:
+        batches.append(batch.slice(0, left))
+        left -= batches[-1].num_rows
+        if not left:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _open(tables: Path, table: str) -> DeltaTable:
+    try:
+        return DeltaTable(tables / table)
+    except TableNotFoundError:
+        if not any((tables / other).is_dir() for other in TABLES):
+            raise UserError(
+                f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or name "
+                "another root with --root."
+            ) from None
+        raise UserError(
+            f"The table {table} is missing in {tables}: start `rebalance-watch run`, which creates it or explains "
+            "the cause."
+        ) from None

@@ -1,0 +1,22 @@
+"""Define the tables with the same views and functions in a Spark session."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from schemas.tables import TABLES
+from streaming.tables import observations
+from streaming.tables.catalog import definitions
+
+
+def register(spark: SparkSession, tables: Path) -> None:
+    """Define tables, views and functions in the session by their names."""
+    for table in TABLES:
+        spark.read.format("delta").load(str(tables / table)).createOrReplaceTempView(table)
+    for name, parameters, text in definitions(observations.IN_SPARK):
+        sql = text.replace("unnest(", "explode(")  # DuckDB's name for it
+        if parameters is None:
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{sql}")
+        else:
+            declared = ", ".join(f"{parameter} BIGINT" for parameter in parameters)
+            spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({declared}) RETURNS TABLE RETURN\n{sql}")

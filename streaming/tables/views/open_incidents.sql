@@ -1,0 +1,2 @@
+-- The incidents that are open now.
+SELECT i.* FROM incidents i WHERE i.resolved_at IS NULL

@@ -1,0 +1,86 @@
+"""The settings: defaults, what overrides them, and one sentence where they can't be used."""
+
+import tomllib
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from streaming.base.errors import UserError
+from streaming.base.settings import CONFIG_VARIABLE, conf_file, load_policy, load_settings
+
+
+def test_every_default_is_in_the_file_and_has_a_use():
+    given = tomllib.loads(conf_file("default.toml").read_text())
+    read = load_settings().model_dump()
+    assert {section: set(names) for section, names in given.items()} == {
+        section: set(names) for section, names in read.items()
+    }
+
+
+def test_the_environment_goes_over_the_users_file_over_the_defaults(tmp_path, monkeypatch):
+    file = tmp_path / "mine.toml"
+    file.write_text('[source]\nkind = "kafka"\ntopic = "mine"\n')
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__TOPIC", "theirs")
+    source = load_settings().source
+    assert (source.kind, source.topic, source.partitions) == ("kafka", "theirs", 8)
+
+
+def test_everything_lives_under_the_root(tmp_path):
+    settings = load_settings(runtime={"root": tmp_path})
+    runtime = settings.runtime
+    for folder in (runtime.tables, runtime.checkpoints, runtime.jars, runtime.lab, settings.log_path):
+        assert folder.parent == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("SOURCE__KIND", "pulsar", r"Setting source\.kind: .*'files' or 'kafka' \(it is 'pulsar'\)\."),
+        ("SOURCE__PARTITION", "8", r"Setting source\.partition: .*not permitted \(it is '8'\)\."),
+        ("JOB__CORES", "0", r"Setting job\.cores: .*greater than or equal to 1 \(it is '0'\)\."),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(monkeypatch, variable, value, sentence):
+    monkeypatch.setenv(f"REBALANCE_WATCH_{variable}", value)
+    with pytest.raises(UserError, match=f"^{sentence}$"):
+        load_settings()
+
+
+def test_a_secret_is_never_shown(monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_ACL__SECRET_KEY", "hunter2")
+    assert "hunter2" not in repr(load_settings())
+    monkeypatch.setenv("REBALANCE_WATCH_ACL__SECRET_KYE", "hunter2")
+    with pytest.raises(UserError, match=r"acl\.secret_kye") as refused:
+        load_settings()
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("content", "sentence"), [(None, "does not exist"), ("[source\n", "is not valid TOML")])
+def test_a_settings_file_that_cant_be_read_is_named(tmp_path, monkeypatch, content, sentence):
+    file = tmp_path / "mine.toml"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    with pytest.raises(UserError, match=sentence) as refused:
+        load_settings()
+    assert str(file) in str(refused.value)
+
+
+def test_the_policy_file_has_every_threshold():
+    given = tomllib.loads(conf_file("policy.toml").read_text())
+    assert given | {"group": ()} == msgspec.structs.asdict(load_policy())
+    assert set(given) == {field.name for field in msgspec.structs.fields(Policy)} - {"group"}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(None, "does not exist"), ("a = \n", "TOML"), ("lock_age_ms_max = 'x'\n", "can't be used")],
+)
+def test_a_policy_that_cant_be_used_is_named(tmp_path, content, sentence):
+    file = tmp_path / "policy.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        load_policy(file)

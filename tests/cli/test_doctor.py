@@ -1,0 +1,138 @@
+"""The doctor: what it finds, how it says to mend it, and its exit code."""
+
+import json
+import shutil
+import socket
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+from schemas.arrow import arrow_schema
+from streaming.base import jars, java
+from streaming.base.errors import UserError
+from streaming.base.settings import load_settings
+from streaming.cli import checks as doctor
+from streaming.cli.main import app
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A runtime root with every jar set, on a machine with a Java."""
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
+    monkeypatch.setattr(jars, "state", lambda _conf, _root: "present")
+    monkeypatch.setattr(java, "find_java_home", lambda: Path("/opt/java/17"))
+    monkeypatch.setattr(java, "java_version", lambda _home: 17)
+    return tmp_path
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as bound:  # bound and not listening: nobody else gets it, and who connects is refused
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def examine(*, servers: bool = False) -> dict[str, doctor.Check]:
+    return {check.part: check for check in doctor.examine(load_settings(), servers=servers)}
+
+
+def test_all_is_well(root):
+    result = CliRunner().invoke(app, ["doctor", "--format", "json"])
+    assert result.exit_code == 0, result.output
+    checks = {check["part"]: check for check in json.loads(result.output)}
+    assert {check["state"] for check in checks.values()} == {"ok"}
+    assert {
+        "python",
+        "java",
+        "pyspark",
+        "delta-spark",
+        "pandas",
+        "protobuf",
+        "kafka-python",
+        "great-expectations",
+    } < set(checks)
+    assert {f"{conf} jars" for conf in jars.JAR_SETS} | {"disk", "memory", "checkpoints"} < set(checks)
+
+
+@pytest.mark.parametrize(("state", "word"), [("missing", "--fetch"), ("wrong", "delete")])
+def test_spark_jars_that_are_not_there_are_unhealthy(root, monkeypatch, state, word):
+    monkeypatch.setattr(jars, "state", lambda conf, _root: state if conf == "spark" else "present")
+    result = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "200"})
+    assert result.exit_code == 3
+    line = next(line for line in result.output.splitlines() if "spark jars" in line)
+    assert state in line
+    assert word in line
+
+
+def test_the_lab_is_not_needed_to_run(root, monkeypatch):
+    monkeypatch.setattr(jars, "state", lambda conf, _root: "present" if conf == "spark" else "missing")
+    assert CliRunner().invoke(app, ["doctor"]).exit_code == 0
+
+
+def test_a_package_may_be_of_a_wrong_version_or_missing(root, monkeypatch):
+    installed = metadata.version
+
+    def version(name: str) -> str:
+        if name == "duckdb":
+            raise metadata.PackageNotFoundError(name)
+        return "4.3.0" if name == "pyspark" else installed(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    checks = examine()
+    assert (checks["pyspark"].state, checks["pyspark"].found) == ("wrong", "4.3.0, not ==4.2.0")
+    assert checks["duckdb"].state == "missing"
+    assert not doctor.healthy(list(checks.values()))
+
+
+def test_no_java_is_missing(root, monkeypatch):
+    monkeypatch.setattr(java, "find_java_home", lambda: None)
+    assert examine()["java"].state == "missing"
+
+
+def test_a_full_disk_and_a_small_memory_are_wrong(root, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1 << 30))
+    monkeypatch.setenv("REBALANCE_WATCH_JOB__DRIVER_MEMORY", "900t")
+    checks = examine()
+    assert (checks["disk"].state, checks["memory"].state) == ("wrong", "wrong")
+
+
+def test_a_memory_size_that_is_none_is_refused(root, monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_JOB__DRIVER_MEMORY", "much")
+    with pytest.raises(UserError, match=r"job\.driver_memory"):
+        examine()
+
+
+def test_tables_without_their_checkpoints_are_wrong(root):
+    settings = load_settings()
+    DeltaTable.create(settings.runtime.tables / "anomalies", schema=arrow_schema("anomalies"))
+    check = examine()["checkpoints"]
+    assert check.state == "wrong"
+    assert "anomalies" in check.mend
+
+
+def test_servers_are_asked_only_on_request_and_named_when_unreachable(root, monkeypatch, unused_port):
+    def refuse(servers: str, _topic: str) -> int:
+        raise UserError(f"Kafka at {servers} can't be reached.")
+
+    monkeypatch.setattr(doctor, "partition_count", refuse)
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", f'["127.0.0.1:{unused_port}"]')
+    assert "kafka" not in examine()
+    checks = examine(servers=True)
+    assert checks["kafka"].state == "missing"
+    assert checks[f"name server 127.0.0.1:{unused_port}"].state == "missing"
+    assert not doctor.healthy(list(checks.values()))
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "files")
+    assert doctor.healthy(list(examine(servers=True).values()))
+
+
+@pytest.mark.parametrize(("partitions", "state"), [(8, "ok"), (4, "wrong"), (None, "missing")])
+def test_the_topic_must_have_the_partitions_of_the_settings(root, monkeypatch, partitions, state):
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "kafka")
+    monkeypatch.setattr(doctor, "partition_count", lambda _servers, _topic: partitions)
+    check = doctor._kafka(load_settings().source)
+    assert check.state == state
+    assert check.needed

@@ -1,0 +1,125 @@
+"""The hook in a JVM without a broker, told by lines of JSON on stdin what happens to it; answers each with one line.
+
+Started by the tests as ``python -m tests.collect.hook_jvm CLASS_PATH``: a JVM can't be left again, and this one has
+its hook's thread killed and its files cut short.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+
+import jpype
+
+NAME = "rebalance-watch-hook"
+
+
+class Driver:
+    """One hook at a time; those before go on ticking into their own folders."""
+
+    def __init__(self, class_path):
+        jpype.startJVM("-Xmx128m", "-XX:-UsePerfData", classpath=class_path.split(":"), convertStrings=True)
+        self._system = jpype.JClass("java.lang.System")
+        self._command = jpype.JClass("org.apache.rocketmq.remoting.protocol.RemotingCommand")
+        self._hook = None
+
+    def start(self, command="broker", **properties):
+        """A hook with these properties, in a JVM that was started by this command line."""
+        for name in [name for name in self._system.getProperties().stringPropertyNames() if "rebalance.watch" in name]:
+            self._system.clearProperty(name)
+        self._system.setProperty("sun.java.command", command)
+        for name, value in properties.items():
+            self._system.setProperty(f"rebalance.watch.{name}", str(value))
+        self._hook = jpype.JClass("rebalancewatch.RebalanceWatchHook")()
+
+    def call(self, code, fields=None, body=None, answer=None, answer_body=None, channel="192.0.2.1:7", times=1):
+        """RPCs, as the broker tells of them; `answer` is its code, None where it answers later."""
+        request = self._command.createRequestCommand(code, None)
+        for name, value in (fields or {}).items():
+            request.addExtField(name, str(value))
+        request.setBody(_bytes(body))
+        response = None if answer is None else self._command.createResponseCommand(answer, "")
+        if response is not None:
+            response.setBody(_bytes(answer_body))
+        for _ in range(times):
+            self._hook.doBeforeRequest(channel, request)
+            self._hook.doAfterResponse(channel, request, response)
+
+    def overtake(self, code, first, then, channel="192.0.2.1:7"):
+        """Two RPCs of a client; the broker calls the hook for the first when another thread is done with the second."""
+        request = self._command.createRequestCommand(code, None)
+        for name, value in first.items():
+            request.addExtField(name, str(value))
+        self._hook.doBeforeRequest(channel, request)
+        other = threading.Thread(target=self.call, args=(code, then))
+        other.start()
+        other.join()
+        self._hook.doAfterResponse(channel, request, None)
+
+    def send(self, code, fields, queue_id=0, offset=None, body=None, answer=0):
+        """A send whose answer says where the message was stored; without an offset the broker answers later."""
+        request = self._command.createRequestCommand(code, None)
+        for name, value in fields.items():
+            request.addExtField(name, str(value))
+        if body is not None:
+            request.setBody(bytes.fromhex(body))
+        response = None
+        if offset is not None:
+            response = self._command.createResponseCommand(answer, "")
+            header = jpype.JClass("org.apache.rocketmq.remoting.protocol.header.SendMessageResponseHeader")()
+            header.setQueueId(jpype.JClass("java.lang.Integer")(queue_id))
+            header.setQueueOffset(jpype.JClass("java.lang.Long")(offset))
+            response.writeCustomHeader(header)
+        self._hook.doBeforeRequest("192.0.2.1:7", request)
+        self._hook.doAfterResponse("192.0.2.1:7", request, response)
+
+    def nothing(self):
+        """What no broker passes."""
+        self._hook.doBeforeRequest(None, None)
+        self._hook.doAfterResponse(None, None, None)
+        send = self._command.createRequestCommand(10, None)
+        self._hook.doAfterResponse(None, send, self._command.createResponseCommand(0, ""))
+
+    def nonsense(self):
+        """What clients may send."""
+        self.call(15)
+        self.call(28, {"rebalanceWatchCollector": "c@1", "rebalanceWatchAsked": "noon"}, answer=0)
+        self.call(11, {"consumerGroup": "g", "topic": "t", "queueId": "many"})
+        self.call(34, body="no JSON", answer=0)
+        self.call(34, body='{"clientID":"c","consumerDataSet":[7]}', answer=0)
+        self.call(41, body='{"clientId":"c","consumerGroup":"g","mqSet":[{"topic":"t"}]}', answer=0)
+
+    def kill(self, how):
+        """End the writer's thread, or interrupt it."""
+        threads = jpype.JClass("java.lang.Thread").getAllStackTraces().keySet()
+        thread = [one for one in threads if one.getName() == NAME][-1]
+        getattr(thread, how)()
+        if how == "stop":
+            thread.join(2000)
+        return bool(thread.isAlive())
+
+    def exit(self):
+        """As SIGTERM does."""
+        self._system.exit(0)
+
+    def limit(self, size):
+        """Let no file of this process grow beyond, as a quota does: what is too much is written in part."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def _bytes(text):
+    return None if text is None else jpype.JString(text).getBytes("UTF-8")
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what RocketMQ's loggers print is no answer
+    driver = Driver(sys.argv[1])
+    for line in sys.stdin:
+        what, arguments = json.loads(line)
+        print(json.dumps(getattr(driver, what)(**arguments)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.events import (
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    TopicRoute,
+)
+from streaming.collect import responses
+from streaming.collect.emitter import Emitter
+
+WIRE = Path(__file__).parent / "wire"  # bodies as a real 5.4.0 broker and name server sent them
+
+
+def _body(name):
+    return (WIRE / f"{name}.body").read_bytes()
+
+
+def _event(kind, payload, **fields):
+    return Emitter("p").emit(kind, cluster="C", **{"group": "orders-group", "asked": 1, **fields}, **payload)
+
+
+def test_members_and_subscriptions_of_a_real_answer():
+    event = _event(ConsumerConnection, responses.connection(_body("consumer_connection_203")))
+    assert [(one.client_id, one.channel, one.version) for one in event.connections] == [
+        ("192.0.2.2@i1", "127.0.0.1:40452", 493),
+        ("192.0.2.2@i2", "127.0.0.1:40440", 493),
+        ("192.0.2.2@i3", "127.0.0.1:40464", 493),
+    ]
+    assert [one.topic for one in event.subscriptions] == ["%RETRY%orders-group", "Orders"]
+    assert event.subscriptions[1].sub_version == 1795255678607
+    assert (event.consume_type, event.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+
+
+def test_a_clients_state_of_a_real_answer():
+    event = _event(ConsumerRunningInfo, responses.running_info(_body("consumer_running_info_307")), client_id="c")
+    assert event.orderly
+    assert event.strategy == "AllocateMessageQueueAveragely"
+    assert event.start_time > 1795255000000
+    assert event.properties["pullThresholdForQueue"] == "1000"
+    assert set(event.properties) <= set(responses.PROPERTIES)
+    assert [str(queue.mq) for queue in event.queues] == [
+        "%RETRY%orders-group@broker-a:0",
+        "Orders@broker-a:0",
+        "Orders@broker-a:1",
+    ]
+    queue = event.queues[1]
+    assert (queue.commit_offset, queue.locked, queue.dropped) == (38, True, False)
+    assert (queue.lock_time, queue.pull_time, queue.consume_time) == (1795255695252, 1795255707623, 1795255707623)
+
+
+def test_offsets_of_a_real_answer():
+    event = _event(ConsumeStats, responses.consume_stats(_body("consume_stats_208")))
+    assert [str(row.mq) for row in event.queues] == [
+        "%RETRY%orders-group@broker-a:0",
+        *(f"Orders@broker-a:{number}" for number in range(4)),
+    ]
+    row = event.queues[1]
+    assert (row.broker_offset, row.consumer_offset, row.pull_offset) == (38, 37, 38)
+
+
+def test_the_read_queues_of_a_real_answer():
+    queues = [{"topic": "Orders", **queue} for queue in responses.route(_body("route_105"))["queues"]]
+    event = _event(TopicRoute, {"queues": queues}, topic="Orders")
+    assert [str(queue) for queue in event.queues] == [f"Orders@broker-a:{number}" for number in range(4)]
+
+
+def test_the_boot_time_of_a_real_answer():
+    event = _event(BrokerStatus, responses.broker_status(_body("broker_runtime_28")), group=None)
+    assert (event.boot_time, event.now) == (1795255650380, 1795255650380 + 57_000)
+
+
+def test_an_age_of_days_is_counted_and_one_in_other_words_is_not_known():
+    body = b'{"table":{"bootTimestamp":"5","runtime":"[ 2 days, 3 hours, 4 minutes, 5 seconds ]"}}'
+    assert responses.broker_status(body)["now"] == 5 + 183_845_000
+    for body in (b'{"table":{"bootTimestamp":"5","runtime":"2d"}}', b'{"table":{"bootTimestamp":"5"}}'):
+        assert responses.broker_status(body) == {"boot_time": 5, "now": 0}
+
+
+def test_a_wait_of_a_message_that_is_not_stored_is_left_out():
+    spans = [(0, 1_700_000_000_000, 0), (1, 1_700_000_000_000, 4_000), (2, 1_700_000_000_000, 1_700_000_009_001)]
+    spans += [(3, -1, 1_700_000_009_001), (4, -1, 0), (5, 1_700_000_000_000, -3)]
+    rows = [
+        {"messageQueue": {"topic": "T", "brokerName": "b", "queueId": number}, "maxTimeStamp": most, "delayTime": delay}
+        for number, most, delay in reversed(spans)
+    ]
+    body = msgspec.json.encode({"consumeTimeSpanSet": rows})
+    event = _event(ConsumeTimeSpan, responses.consume_time_span(body), topic="T")
+    assert [(row.mq.queue_id, row.delay_time) for row in event.queues] == [(0, 0), (1, 4_000), (4, 0), (5, -3)]
+
+
+def test_read_queues_count_where_reading_is_allowed():
+    queue_datas = [
+        {"brokerName": "b", "perm": 6, "readQueueNums": 2, "writeQueueNums": 8},
+        {"brokerName": "a", "perm": 4, "readQueueNums": 1, "writeQueueNums": 1},
+        {"brokerName": "c", "perm": 2, "readQueueNums": 4, "writeQueueNums": 4},
+    ]
+    queues = responses.route(msgspec.json.encode({"queueDatas": queue_datas}))["queues"]
+    assert [(queue["broker"], queue["queue_id"]) for queue in queues] == [("a", 0), ("b", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize("addresses", ['{0:"h:1",1:"h:2"}', '{"0":"h:1","1":"h:2"}'])
+def test_masters_are_found_in_every_form_of_the_answer(addresses):
+    master = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
+    slave = '"s":{"brokerName":"s","cluster":"C","brokerAddrs":{1:"h:3"}}'
+    body = ('{"brokerAddrTable":{' + master + "," + slave + '},"clusterAddrTable":{"C":["b","s"]}}').encode()
+    assert responses.masters(body) == [responses.Broker("C", "b", "h:1")]
+
+
+def test_groups_of_a_broker():
+    assert responses.groups(b'{"subscriptionGroupTable":{"g":{"groupName":"g"},"h":{}},"dataVersion":{}}') == {"g", "h"}
+
+
+def test_queues_may_be_keys_written_as_strings_and_numbers_may_be_quoted():
+    key = rb'"{\"brokerName\":\"b\",\"queueId\":\"3\",\"topic\":\"T\"}"'
+    body = b'{"offsetTable":{' + key + b':{"brokerOffset":"7","consumerOffset":5,"lastTimestamp":0}}}'
+    (row,) = _event(ConsumeStats, responses.consume_stats(body)).queues
+    assert (str(row.mq), row.broker_offset, row.consumer_offset, row.pull_offset) == ("T@b:3", 7, 5, -1)
+
+
+def test_an_answer_of_an_old_client_lacks_what_came_later():
+    queue = (
+        '{"commitOffset":-2,"locked":false,"lastLockTimestamp":0,"droped":true,"lastPullTimestamp":1,'
+        '"lastConsumeTimestamp":2}'
+    )
+    key = '{"brokerName":"b","queueId":0,"topic":"T"}'
+    body = ('{"properties":{},"subscriptionSet":[],"mqTable":{' + key + ":" + queue + "}}").encode()
+    event = _event(ConsumerRunningInfo, responses.running_info(body), client_id="c")
+    assert (event.orderly, event.strategy, event.pop_queues) == (False, "", ())
+    assert event.queues[0].commit_offset == -1  # -2 says that reading the offset failed
+    assert event.queues[0].dropped
+
+
+def test_pop_queues_are_kept():
+    key = '{"brokerName":"b","queueId":-1,"topic":"T"}'
+    row = '{"droped":false,"lastPopTimestamp":9,"waitAckCount":2}'
+    body = (
+        '{"properties":{"PROP_CONSUMEORDERLY":"false"},"mqTable":{},"mqPopTable":{' + key + ":" + row + "}}"
+    ).encode()
+    (pop,) = _event(ConsumerRunningInfo, responses.running_info(body), client_id="c").pop_queues
+    assert (pop.topic, pop.broker, pop.queue_id, pop.wait_ack_count, pop.pop_time) == ("T", "b", -1, 2, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby@1a2b", "AllocateMachineRoomNearby"),
+        ("com.example.Own$1@7", "Own$1"),
+        ("Plain", "Plain"),
+    ],
+)
+def test_a_strategy_is_its_simple_class_name(text, name):
+    body = msgspec.json.encode({"properties": {"allocateMessageQueueStrategy": text}, "mqTable": {}})
+    assert responses.running_info(body)["strategy"] == name

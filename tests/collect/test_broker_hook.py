@@ -1,0 +1,363 @@
+"""The hook without a broker: its jar, its settings, and what it makes of calls and of trouble."""
+
+import json
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rebalance_model.observe import events
+from streaming.base.errors import UserError
+from streaming.cli.main import app
+from streaming.collect.broker_hook import build as building
+from streaming.collect.broker_hook.build import broker_jars, build
+from tests.support import hooked
+
+JAVA_8 = 52  # the class file version
+LATER = 10.0
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory):
+    return hooked.hook_jar(tmp_path_factory.mktemp("jar"))
+
+
+class HookJvm:
+    """A JVM with the hook in a process of its own."""
+
+    def __init__(self, jar, log):
+        self._log = log
+        class_path = ":".join(map(str, [jar, *hooked.rocketmq_jars()]))
+        command = [sys.executable, "-W", "ignore", "-m", "tests.collect.hook_jvm", class_path]
+        root = Path(__file__).parents[2]
+        with log.open("wb") as stderr:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, stderr=stderr, text=True)
+
+    def __getattr__(self, what):
+        def do(**arguments):
+            self._process.stdin.write(json.dumps([what, arguments]) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+            assert answer, self.said()
+            return json.loads(answer)
+
+        return do
+
+    def leave(self):
+        """End as a broker does that is asked to."""
+        self._process.communicate('["exit", {}]\n', timeout=20)
+
+    def said(self):
+        return [line for line in self._log.read_text().splitlines() if "rebalance-watch hook: " in line]
+
+    def end(self):
+        if self._process.returncode is None:
+            self._process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def new_jvm(jar, tmp_path_factory):
+    """Starts JVMs; all of them are ended."""
+    started = []
+
+    def start():
+        started.append(HookJvm(jar, tmp_path_factory.mktemp("jvm") / "stderr"))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+@pytest.fixture(scope="module")
+def jvm(new_jvm):
+    """One that most share: what it does to one hook, the next doesn't feel."""
+    return new_jvm()
+
+
+def until(holds, seconds=LATER):
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return answer
+
+
+def after_a_tick(spool):
+    now = time.time_ns() // 1_000_000
+
+    def ticked():
+        found = hooked.told(spool)
+        return found if any(isinstance(event, events.Tick) and event.time > now for event in found) else None
+
+    return until(ticked)
+
+
+def of(found, kind):
+    return [event for event in found if isinstance(event, kind)]
+
+
+def commit(jvm, offset, group="g", **more):
+    jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(group, 0, offset), answer=0, **more)
+
+
+def test_the_jar_is_java_8_and_a_second_build_leaves_it_alone(jar):
+    made = jar.stat().st_mtime_ns
+    assert hooked.hook_jar(jar.parent) == jar
+    assert jar.stat().st_mtime_ns == made
+    with zipfile.ZipFile(jar) as content:
+        service = content.read("META-INF/service/org.apache.rocketmq.remoting.RPCHook").decode()
+        assert f"{service.strip().replace('.', '/')}.class" in content.namelist()
+        classes = [name for name in content.namelist() if name.endswith(".class")]
+        assert {content.read(name)[7] for name in classes} == {JAVA_8}
+        assert all(name.startswith("rebalancewatch/") for name in classes)
+
+
+def test_what_a_build_lacks_is_one_sentence(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="holds no rocketmq-remoting jar: name the broker's home"):
+        broker_jars(tmp_path)
+    with pytest.raises(UserError, match="does not compile against these jars"):
+        build([tmp_path / "no.jar"], tmp_path / "hook.jar")
+    monkeypatch.setattr(building, "find_java_home", lambda: tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="No javac was found: install a JDK 17"):
+        hooked.hook_jar(tmp_path)
+    assert not (tmp_path / "hook.jar").exists()
+
+
+def test_hook_build_prints_the_jar_and_how_to_install_it(jar, tmp_path):
+    (tmp_path / "lib").mkdir()
+    for one in hooked.rocketmq_jars():
+        (tmp_path / "lib" / one.name).symlink_to(one)
+    target = tmp_path / "out" / "hook.jar"
+    ran = CliRunner().invoke(app, ["hook", "build", "--broker-home", str(tmp_path), "--to", str(target)])
+    assert ran.exit_code == 0, ran.output
+    assert target.read_bytes() == jar.read_bytes()  # the same source makes the same bytes
+    lines = ran.output.splitlines()
+    assert lines[0] == str(target)
+    assert lines[1].startswith(f"cp {target} ")
+    assert "-Drebalance.watch.spool=" in lines[2]
+
+
+def test_without_a_spool_the_hook_is_off_and_says_so(jvm):
+    jvm.start()
+    commit(jvm, 1)
+    assert jvm.said()[-1].endswith("off: set -Drebalance.watch.spool=DIRECTORY to switch it on")
+
+
+def test_who_the_broker_is_is_in_its_own_configuration(jvm, tmp_path):
+    conf = tmp_path / "my broker.conf"
+    conf.write_text("brokerClusterName=east\nbrokerName=br\\u00fc/1\nbrokerId=3\nbrokerRole=SLAVE\n")
+    spool = tmp_path / "spool"
+    jvm.start(command=f"org.apache.rocketmq.broker.BrokerStartup -c {conf} -n 127.0.0.1:9876", spool=str(spool))
+    found = after_a_tick(spool)
+    (status,) = of(found, events.BrokerStatus)
+    assert (status.cluster, status.broker, status.broker_id) == ("east", "brü/1", 3)
+    assert status.source_id == f"hook-brü/1-3@{status.boot_time}"
+    assert [folder.name for folder in spool.iterdir()] == [f"hook-br%C3%BC%2F1-3@{status.boot_time}"]
+
+
+def test_a_property_goes_over_the_configuration_and_a_wrong_one_is_said(jvm, tmp_path):
+    spool = tmp_path / "spool"
+    jvm.start(spool=str(spool), cluster="west", broker="b", queueCapacity="plenty", fileSeconds=0)
+    (status,) = of(after_a_tick(spool), events.BrokerStatus)
+    assert (status.cluster, status.broker, status.broker_id) == ("west", "b", 0)
+    said = jvm.said()[-3:-1]
+    assert "rebalance.watch.queueCapacity must be a whole number" in said[0]
+    assert "it is plenty: 50000 is used" in said[0]
+    assert "rebalance.watch.fileSeconds must be a whole number from 1" in said[1]
+
+
+def test_names_come_through_whatever_is_in_them(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    odd = 'q"uote\\ back\nline\ttab\u2028 \U0001f600 \x01'
+    body = hooked.heartbeat(odd, f"{odd}-group", topic=odd)
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(body), answer=0)
+    jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(odd, 0, 1, topic=odd), answer=0, channel=odd)
+    found = after_a_tick(tmp_path)
+    (beat,) = of(found, events.HeartBeat)
+    (committed,) = of(found, events.UpdateConsumerOffset)
+    assert (beat.client_id, beat.group, beat.subscriptions[0].topic) == (odd, f"{odd}-group", odd)
+    assert (committed.group, committed.topic, committed.channel) == (odd, odd, odd)
+
+
+def test_what_no_event_can_be_made_of_is_counted_and_leaves_no_hole(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    commit(jvm, 1)
+    jvm.nonsense()
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c" * 1_000_001, "g")), answer=0)
+    commit(jvm, 2)
+    after_a_tick(tmp_path)
+    found = after_a_tick(tmp_path)
+    assert {(event.reason, event.count) for event in of(found, events.TelemetryLost)} == {
+        ("unreadable request", 6),
+        ("event too large", 1),
+    }
+    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
+    assert hooked.missing(found) == 1  # the one that was too large; of the others no group is known
+
+
+def test_a_call_that_is_none_fails_nobody(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.nothing()
+    commit(jvm, 1)
+    after_a_tick(tmp_path)
+    found = after_a_tick(tmp_path)
+    assert [event.count for event in of(found, events.TelemetryLost)] == [1]
+    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1]
+
+
+def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 5))
+    jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 6), answer=24)
+    jvm.call(code=hooked.PULL, fields=hooked.pull("other", 0, 7))
+    locks = json.dumps(hooked.locks("c", "g", 0))
+    jvm.call(code=hooked.LOCK, body=locks, answer=0, answer_body='{"lockOKMQSet":[]}')
+    found = after_a_tick(tmp_path)
+    assert hooked.is_whole(found)
+    mine = [(type(one).__name__, getattr(one, "code", "")) for one in found if getattr(one, "group", "") == "g"]
+    assert mine == [("PullMessage", None), ("PullMessage", 24), ("LockBatchMq", 0)]
+    for step in range(60):
+        jvm.call(code=hooked.PULL, fields=hooked.pull("long", 0, step))
+        time.sleep(0.05)
+    found = after_a_tick(tmp_path)
+    sums = [event for event in of(found, events.PullMessage) if event.group == "long"]
+    assert hooked.is_whole(found)  # it looks at the span of each
+    assert sum(event.count for event in sums) == 60
+    assert 3 <= len(sums) <= 6
+
+
+def test_a_sum_goes_from_the_first_begun_pull_to_the_last_begun(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.overtake(code=hooked.PULL, first=hooked.pull("g", 0, 5, commits=5), then=hooked.pull("g", 0, 6, commits=6))
+    found = after_a_tick(tmp_path)
+    (told,) = of(found, events.PullMessage)
+    assert (told.count, told.first_offset, told.last_offset, told.commit_offset) == (2, 5, 6, 6)
+
+
+def test_what_the_queue_has_no_room_for_is_a_gap_of_every_group(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path), queueBytes=70_000)
+    commit(jvm, 1)
+    commit(jvm, 1, group="bystander")
+    after_a_tick(tmp_path)
+    commit(jvm, 0, times=2_000)
+    time.sleep(0.2)
+    commit(jvm, 2)
+    commit(jvm, 2, group="bystander")
+    found = after_a_tick(tmp_path)
+    lost = of(found, events.TelemetryLost)
+    assert {event.reason for event in lost} == {"queue full"}
+    kept = [event for event in of(found, events.UpdateConsumerOffset) if event.group == "g" and event.offset == 0]
+    assert len(kept) + sum(event.count for event in lost) == 2_000
+    bystander = [event.seq for event in found if getattr(event, "group", "") == "bystander"]
+    assert bystander[0] == 1
+    assert bystander[1] > 2
+
+
+@pytest.mark.parametrize("how", ["stop", "interrupt"])
+def test_a_killed_writer_is_replaced(jvm, tmp_path, how):
+    jvm.start(spool=str(tmp_path))
+    commit(jvm, 1)
+    after_a_tick(tmp_path)
+    jvm.kill(how=how)
+    commit(jvm, 2)
+    found = after_a_tick(tmp_path)
+    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
+    assert hooked.missing(found) == 0
+
+
+def test_a_partly_written_line_is_cut_off_and_the_next_file_goes_on(new_jvm, tmp_path):
+    jvm = new_jvm()  # the limit stays
+    spool = tmp_path / "spool"
+    jvm.start(spool=str(spool), fileSeconds=60)
+    jvm.limit(size=10_000)
+    for offset in range(200):
+        commit(jvm, offset)
+        time.sleep(0.02)
+    found = after_a_tick(spool)
+    files = sorted(spool.glob("*/*.jsonl"))
+    assert len(files) > 1
+    assert all(file.read_bytes().endswith(b"\n") for file in files if file.stat().st_size)
+    lost = of(found, events.TelemetryLost)
+    assert {event.reason for event in lost} == {"spool can't be written"}
+    assert 0 < hooked.missing(found) <= sum(event.count for event in lost)
+
+
+def test_what_was_told_last_is_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
+    jvm = new_jvm()
+    spool = tmp_path / "spool"
+    jvm.start(spool=str(spool))
+    commit(jvm, 7)
+    jvm.leave()
+    found = hooked.told(spool)
+    assert [type(event) for event in found] == [events.UpdateConsumerOffset, events.BrokerStatus, events.Tick]
+    assert found[-1].end
+
+
+def test_a_hook_that_goes_on_ends_with_no_tick(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    assert {tick.end for tick in of(after_a_tick(tmp_path), events.Tick)} == {False}
+
+
+QUESTION = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": 1_234}
+
+
+def test_a_collectors_question_is_an_event_with_the_time_it_was_seen(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    before = time.time_ns() // 1_000_000
+    jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION, answer=0)
+    jvm.call(code=hooked.RUNTIME_INFO, answer=0)  # an administrator's
+    found = after_a_tick(tmp_path)
+    (seen,) = of(found, events.ClockSeen)
+    assert (seen.collector, seen.asked) == ("poll-1@5", 1_234)
+    assert before <= seen.seen <= seen.time
+    assert hooked.is_whole(found)
+    assert not of(found, events.TelemetryLost)
+
+
+def newest(jvm, spool, offset=0, topic="Orders"):
+    """The newest offset of queue 0 that the next commit comes with."""
+    jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit("g", 0, offset, topic=topic), answer=0)
+    return of(after_a_tick(spool), events.UpdateConsumerOffset)[-1].broker_offset
+
+
+def test_a_queues_newest_offset_is_that_of_the_last_send_that_was_answered(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0))
+    assert newest(jvm, tmp_path) == -1, "a broker that answers later shows nothing"
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=6)
+    assert newest(jvm, tmp_path) == 7
+    jvm.send(code=hooked.SEND_V2, fields=hooked.short(hooked.send(0)), offset=9)
+    jvm.send(code=hooked.SEND_V2, fields=hooked.short(hooked.send(0)), offset=8)  # answered by another thread
+    jvm.send(code=hooked.SEND, fields=hooked.send(1), offset=50, queue_id=1)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=60, answer=14)  # SERVICE_NOT_AVAILABLE
+    assert newest(jvm, tmp_path, offset=10) == 10
+    assert newest(jvm, tmp_path, offset=11) == -1, "somebody else stores there, too"
+    body = hooked.batch(b"one", b"two", b"three").hex()
+    jvm.send(code=hooked.SEND_BATCH, fields=hooked.short(hooked.send(0)), offset=10, body=body)
+    jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 12))
+    (pull,) = of(after_a_tick(tmp_path), events.PullMessage)
+    assert (pull.last_offset, pull.broker_offset) == (12, 13)
+
+
+@pytest.mark.parametrize(
+    "properties", ["KEYS\x01k\x02DELAY\x013\x02", "TRAN_MSG\x01true\x02", "TIMER_DELAY_MS\x019\x02"]
+)
+def test_a_topic_with_delayed_messages_has_no_known_newest_offset(jvm, tmp_path, properties):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=6)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0, properties=properties), offset=900)
+    jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=7)
+    assert newest(jvm, tmp_path) == -1
+
+
+def test_a_retry_topic_has_no_known_newest_offset(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    jvm.send(code=hooked.SEND, fields=hooked.send(0, topic="%RETRY%g"), offset=6)
+    assert newest(jvm, tmp_path, topic="%RETRY%g") == -1

@@ -1,0 +1,215 @@
+"""Against a small server of our own: only for faults that a real one can't be made to show."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+
+import pytest
+
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE
+from streaming.base.settings import Acl
+from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.remoting import Command, Serialize, decode, encode
+from streaming.collect.requests import ReadCode, Request
+
+ACL = Acl(access_key="", secret_key="", security_token="")
+
+
+def _question(name="g"):
+    return Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": name})
+
+
+def _answer(question, body=b"", **fields):
+    return encode(Command(code=0, opaque=question.opaque, flag=1, body=body, **fields))
+
+
+class _Server:
+    """Hands each question to ``respond(question, writer)``, or drops the connection where that raises."""
+
+    def __init__(self, respond):
+        self.respond = respond
+        self.questions = []
+        self.connections = 0
+        self.serving = []
+
+    async def __aenter__(self):
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        self.server.close()
+        await self.server.wait_closed()
+        await asyncio.gather(*self.serving)
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        self.serving.append(asyncio.current_task())
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                question = decode(await reader.readexactly(length))
+                self.questions.append(question)
+                await self.respond(question, writer)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def _run(respond, talk):
+    async def run():
+        async with _Server(respond) as server, RemotingClient(ACL) as client:
+            return await talk(server, client)
+
+    return asyncio.run(run())
+
+
+def _failure(respond, seconds=5.0):
+    async def talk(server, client):
+        with pytest.raises(RpcFailedError) as failed:
+            await client.ask(server.address, _question(), seconds=seconds)
+        return failed.value
+
+    return _run(respond, talk)
+
+
+def test_many_questions_share_a_connection_and_each_gets_its_own_answer():
+    held = []
+
+    async def respond(question, writer):
+        held.append(question)
+        if len(held) == 20:
+            for one in reversed(held):
+                writer.write(_answer(one, one.fields["consumerGroup"].encode()))
+
+    async def talk(server, client):
+        names = [f"g{number}" for number in range(20)]
+        answers = await asyncio.gather(*(client.ask(server.address, _question(name), seconds=5) for name in names))
+        assert [answer.body.decode() for answer in answers] == names
+        assert server.connections == 1
+
+    _run(respond, talk)
+
+
+def test_an_answer_is_read_by_its_own_form():
+    async def respond(question, writer):
+        writer.write(encode(Command(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
+
+    async def talk(server, client):
+        assert (await client.ask(server.address, _question(), seconds=5)).body == b"b"
+        assert server.questions[0].version >= 401  # so that the name server answers in standard JSON
+
+    _run(respond, talk)
+
+
+def test_what_a_server_pushes_is_no_answer():
+    async def respond(question, writer):
+        writer.write(encode(Command(code=40, opaque=question.opaque, flag=2, body=b"push")))
+        writer.write(_answer(question, b"answer"))
+
+    async def talk(server, client):
+        assert (await client.ask(server.address, _question(), seconds=5)).body == b"answer"
+
+    _run(respond, talk)
+
+
+def test_a_refusal_keeps_rocketmqs_code_and_remark():
+    async def respond(question, writer):
+        writer.write(encode(Command(code=17, opaque=question.opaque, flag=1, remark="no route")))
+
+    failure = _failure(respond)
+    assert (failure.code, failure.remark) == (17, "no route")
+
+
+def test_each_question_has_its_own_deadline_and_late_answers_are_dropped():
+    async def respond(question, writer):
+        name = question.fields["consumerGroup"]
+        if name == "slow":
+            asyncio.get_running_loop().call_later(0.2, writer.write, _answer(question, b"slow"))
+        else:
+            writer.write(_answer(question, name.encode()))
+
+    async def talk(server, client):
+        slow = asyncio.create_task(client.ask(server.address, _question("slow"), seconds=0.1))
+        assert (await client.ask(server.address, _question("quick"), seconds=5)).body == b"quick"
+        with pytest.raises(RpcFailedError) as failed:
+            await slow
+        assert failed.value.code == DEADLINE
+        await asyncio.sleep(0.2)
+        assert (await client.ask(server.address, _question("after"), seconds=5)).body == b"after"
+        assert server.connections == 1
+
+    _run(respond, talk)
+
+
+async def _torn(question, writer):
+    writer.write(_answer(question, b"x" * 100)[:50])
+    writer.close()
+
+
+async def _closed(_question, writer):
+    writer.close()
+
+
+async def _garbage(_question, writer):
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+async def _unknown_type(_question, writer):
+    writer.write(struct.pack(">II", 4, 7 << 24))
+
+
+@pytest.mark.parametrize(
+    ("respond", "why"),
+    [
+        (_torn, "within a frame"),
+        (_closed, "closed the connection"),
+        (_garbage, "not RocketMQ's protocol"),
+        (_unknown_type, "unknown serialize type 7"),
+    ],
+)
+def test_a_broken_answer_is_unreachable_at_once_and_says_why(respond, why):
+    failure = _failure(respond, seconds=60)
+    assert failure.code == UNREACHABLE
+    assert why in failure.remark
+
+
+def test_a_lost_connection_is_made_anew():
+    async def respond(question, writer):
+        if question.fields["consumerGroup"] == "drop":
+            writer.close()
+        else:
+            writer.write(_answer(question, b"ok"))
+
+    async def talk(server, client):
+        for _ in range(2):
+            with pytest.raises(RpcFailedError):
+                await client.ask(server.address, _question("drop"), seconds=5)
+            assert (await client.ask(server.address, _question(), seconds=5)).body == b"ok"
+        assert server.connections == 3  # the one that was made anew serves until it is dropped
+
+    _run(respond, talk)
+
+
+def _ask_nowhere(address, seconds):
+    async def ask():
+        async with RemotingClient(ACL) as client:
+            await client.ask(address, _question(), seconds=seconds)
+
+    with pytest.raises(RpcFailedError) as failed:
+        asyncio.run(ask())
+    return failed.value
+
+
+def test_a_refused_connection_is_unreachable():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and doesn't listen
+        assert _ask_nowhere(f"127.0.0.1:{bound.getsockname()[1]}", 5).code == UNREACHABLE
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:port", ""])
+def test_an_address_that_is_none_is_unreachable(address):
+    failure = _ask_nowhere(address, 5)
+    assert failure.code == UNREACHABLE
+    assert "is not host:port" in failure.remark

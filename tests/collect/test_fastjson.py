@@ -1,0 +1,88 @@
+import json
+import time
+
+import pytest
+
+from streaming.collect.fastjson import FastjsonError, Pairs, items, parse
+
+QUEUE = '{"brokerName":"b","queueId":0,"topic":"T"}'
+
+
+def test_standard_json_is_read_as_such():
+    value = {"a": [1, 2.5, None, True, {"b": "ü\\ \u2028"}], "": {}}
+    assert parse(json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{0:123,1:456}", [(0, 123), (1, 456)]),
+        ("{" + QUEUE + ":{}}", [({"brokerName": "b", "queueId": 0, "topic": "T"}, {})]),
+        ('{"t":{ ' + QUEUE + " : 1 , " + QUEUE + ":2 } }", {"t": [(json.loads(QUEUE), 1), (json.loads(QUEUE), 2)]}),
+        ('{"T@G":{0:12},"U@G":{"0":7}}', {"T@G": [(0, 12)], "U@G": {"0": 7}}),
+        ('[{0:"a"},{"x":{-1:[]}}]', [[(0, "a")], {"x": [(-1, [])]}]),
+        ('{{"k":{1:2}}:3}', [({"k": [(1, 2)]}, 3)]),
+    ],
+)
+def test_keys_may_be_objects_and_bare_numbers(text, value):
+    assert parse(text.encode()) == value
+
+
+def test_a_string_may_look_like_the_dialect():
+    assert parse(b'{"a":"{0:1}","b":"{{}:2}"}') == {"a": "{0:1}", "b": "{{}:2}"}
+
+
+def test_a_control_character_in_a_string_is_kept_as_fastjson_writes_it():
+    assert parse(b'{"remark":"a\tb"}') == {"remark": "a\tb"}
+
+
+def test_a_reference_is_what_it_refers_to():
+    body = b'{"a":[{"x":1},{"$ref":"$.a[0]"}],"b":{"%RETRY%G.1":{"y":2}},"c":{0:{"$ref":"$.b.\\\\%RETRY\\\\%G\\\\.1"}}}'
+    assert parse(body) == {"a": [{"x": 1}, {"x": 1}], "b": {"%RETRY%G.1": {"y": 2}}, "c": [(0, {"y": 2})]}
+
+
+def test_a_name_like_a_reference_beside_others_is_a_name():
+    assert parse(b'{"a":{"$ref":"$.b","c":1}}') == {"a": {"$ref": "$.b", "c": 1}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"{0:1",
+        b"{0 1}",
+        b"{0:1,,1:2}",
+        b"{a:1}",
+        b'{{"a":1}}',
+        b"{0:1}x",
+        b"\xff",
+        b'{"a":{"$ref":"$.b"}}',
+        b'{"a":{"$ref":".."}}',
+        b'{"a":{"$ref":"$.a"}}',
+        b"{" * 100_000,
+        b'{"a":' * 100_000,
+        b"[{" * 100_000,
+    ],
+)
+def test_what_is_not_of_the_dialect_is_refused(body):
+    with pytest.raises(FastjsonError):
+        parse(body)
+
+
+def test_the_pairs_of_an_object_come_in_either_form():
+    assert list(items({"a": 1})) == [("a", 1)]
+    assert list(items(Pairs([(0, 1)]))) == [(0, 1)]
+    assert list(items(None)) == []
+    with pytest.raises(FastjsonError, match="expected an object, got list"):
+        items([1])
+
+
+def test_an_answer_with_4096_queues_takes_well_under_a_second():
+    row = '{"brokerName":"broker-a","queueId":%d,"topic":"Orders"}:{"commitOffset":38,"droped":false,%s}'
+    rest = ",".join(f'"field{number}":1795255707834' for number in range(12))
+    body = ('{"mqTable":{' + ",".join(row % (number, rest) for number in range(4096)) + "}}").encode()
+    started = time.process_time()
+    table = parse(body)["mqTable"]
+    assert time.process_time() - started < 1
+    assert [key["queueId"] for key, _ in table] == list(range(4096))

@@ -1,0 +1,338 @@
+"""The order and the errors of a round, with a scripted cluster in the place of the questions' answers."""
+
+import asyncio
+from collections import defaultdict
+
+import pytest
+
+from rebalance_model.observe.events import (
+    DEADLINE,
+    UNREACHABLE,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    Tick,
+    TopicRoute,
+)
+from streaming.base.settings import Collector
+from streaming.collect.client import RpcFailedError
+from streaming.collect.emitter import Emitter
+from streaming.collect.poll import Poller
+from streaming.collect.responses import Broker
+
+SETTINGS = Collector(
+    name_servers=("ns:1",),
+    instance="poll-1",
+    interval_ms=1000,
+    deadline_ms=300,
+    client_deadline_ms=10_000,
+    parallelism=4,
+    consume_time_span=False,
+    groups=(),
+)
+A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
+
+
+class _Cluster:
+    """Answers as `Rpc` does; ``delays`` and ``failures`` are by (question, about whom)."""
+
+    def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
+        self.brokers = list(brokers)
+        self.members = list(members)
+        self.group_names = set(groups)
+        self.delays = {}
+        self.failures = {}
+        self.asked = []
+        self.under_way = defaultdict(int)
+        self.most_under_way = defaultdict(int)
+
+    async def _answer(self, question, about, seconds, payload):
+        self.asked.append((question, about))
+        self.under_way[about] += 1
+        self.most_under_way[about] = max(self.most_under_way[about], self.under_way[about])
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.sleep(self.delays.get((question, about), 0))
+        except TimeoutError:
+            raise RpcFailedError(DEADLINE, "late") from None
+        finally:
+            self.under_way[about] -= 1
+        if (question, about) in self.failures:
+            raise self.failures[question, about]
+        return payload
+
+    async def masters(self, seconds):
+        return await self._answer("masters", "", seconds, self.brokers)
+
+    async def groups(self, broker, seconds):
+        return await self._answer("groups", broker.name, seconds, self.group_names)
+
+    async def broker_status(self, broker, collector, seconds):
+        payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
+        return await self._answer("broker_status", broker.name, seconds, payload)
+
+    async def route(self, topic, seconds):
+        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.brokers]
+        return await self._answer("route", topic, seconds, {"queues": queues})
+
+    async def connection(self, broker, group, seconds):
+        connections = [{"client_id": member, "channel": "h:9"} for member in self.members]
+        subscriptions = [{"topic": topic, "sub_string": "*"} for topic in (f"%RETRY%{group}", "T")]
+        payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
+        return await self._answer("connection", broker.name, seconds, payload)
+
+    async def consume_stats(self, broker, group, seconds):
+        queues = [
+            {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "broker_offset": 1, "consumer_offset": 1}
+            for topic in (f"%RETRY%{group}", "T", "Old")
+        ]
+        return await self._answer("consume_stats", broker.name, seconds, {"queues": queues})
+
+    async def consume_time_span(self, broker, group, topic, seconds):
+        del group
+        queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
+        return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
+
+    async def running_info(self, broker, group, client_id, seconds):
+        del broker, group
+        return await self._answer("running_info", client_id, seconds, {"orderly": True, "queues": []})
+
+
+def _run(cluster, talk=None, **changes):
+    """What one round (or ``talk``) sends."""
+
+    async def run():
+        emitter = Emitter("poll-1")
+        poller = Poller(cluster, emitter, SETTINGS.model_copy(update=changes))
+        await poller.find_brokers()
+        if talk is None:
+            await poller.round()
+            await poller.drain()
+        else:
+            await talk(poller)
+        await poller.cancel()
+        emitter.finish()
+        batches = []
+        await emitter.send(batches.append)
+        return [event for batch in batches for event in batch]
+
+    return asyncio.run(run())
+
+
+def _kinds(events, *kinds):
+    return [type(event) for event in events if not kinds or isinstance(event, kinds)]
+
+
+def test_a_groups_order_is_routes_members_offsets_clients():
+    cluster = _Cluster()
+    cluster.delays = {("route", "T"): 0.05, ("connection", "broker-a"): 0.02, ("running_info", "c1"): 0.03}
+    events = [event for event in _run(cluster) if not isinstance(event, BrokerStatus)]
+    assert _kinds(events) == [
+        TopicRoute,
+        ConsumerConnection,
+        TopicRoute,  # of the topic that only the offsets name
+        ConsumeStats,
+        ConsumerRunningInfo,
+        ConsumerRunningInfo,
+    ]
+    assert [event.topic for event in events if isinstance(event, TopicRoute)] == ["T", "Old"]
+    assert [event.client_id for event in events[-2:]] == ["c2", "c1"]  # as they answered
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5, 6]
+    assert all(event.asked <= event.answered <= event.time for event in events)
+
+
+def test_an_answer_waits_for_a_route_only_until_the_group_has_had_it_once():
+    cluster = _Cluster()
+
+    async def talk(poller):
+        await poller.round()
+        poller.tick()
+        cluster.delays = {("route", "T"): 0.15, ("route", "Old"): 0.15}
+        await poller.round()
+        await poller.drain()
+
+    events = _run(cluster, talk)
+    first = next(number for number, event in enumerate(events) if isinstance(event, Tick))
+    answers = [event for event in events[first:] if isinstance(event, ConsumerConnection | ConsumeStats)]
+    routes = [event for event in events[first:] if isinstance(event, TopicRoute)]
+    assert [type(event) for event in answers] == [ConsumerConnection, ConsumeStats]
+    assert all(event.time - event.answered < 100 for event in answers)
+    assert max(event.time for event in answers) < min(event.time for event in routes)
+    assert all(event.answered - event.asked >= 150 for event in routes)
+
+
+def test_the_broker_status_has_the_time_that_its_question_carried():
+    (status,) = [event for event in _run(_Cluster()) if isinstance(event, BrokerStatus)]
+    assert (status.boot_time, status.now) == (7, 9_007)
+    assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
+
+
+def test_waiting_times_are_asked_of_each_topic_that_the_offsets_name():
+    cluster = _Cluster()
+    cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
+    events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
+    assert {event.topic: event.error and event.error.code for event in events} == {
+        "%RETRY%g": None,
+        "T": None,
+        "Old": 17,
+    }
+    assert [row.delay_time for event in events if event.topic == "T" for row in event.queues] == [5]
+    assert not [event for event in _run(_Cluster()) if isinstance(event, ConsumeTimeSpan)]
+
+
+def test_a_group_without_members_still_has_its_routes():
+    events = _run(_Cluster(members=()))
+    assert {event.topic for event in events if isinstance(event, TopicRoute)} == {"T", "Old"}
+    (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
+    assert connection.connections == ()
+    assert connection.error is None
+
+
+def test_a_route_is_asked_once_a_round_and_said_to_each_group():
+    cluster = _Cluster(brokers=(A, B), groups=("g", "h"))
+    events = _run(cluster)
+    assert sorted(about for question, about in cluster.asked if question == "route") == ["Old", "T"]
+    routes = sorted((event.group, event.topic) for event in events if isinstance(event, TopicRoute))
+    assert routes == [("g", "Old"), ("g", "T"), ("h", "Old"), ("h", "T")]
+
+
+def test_a_member_that_two_brokers_list_is_asked_once():
+    cluster = _Cluster(brokers=(A, B))
+    events = _run(cluster)
+    assert len(_kinds(events, ConsumerConnection)) == 2
+    assert sorted(about for question, about in cluster.asked if question == "running_info") == ["c1", "c2"]
+
+
+def test_a_frozen_client_delays_no_other_and_is_asked_one_question():
+    cluster = _Cluster()
+    cluster.delays = {("running_info", "c1"): 0.7}
+    cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
+
+    async def talk(poller):
+        summaries = [await poller.round(), await poller.round()]
+        assert [(summary.pending, summary.errors) for summary in summaries] == [(1, 0), (1, 0)]
+        assert [about for question, about in cluster.asked if question == "running_info"].count("c1") == 1
+        await poller.drain()
+        cluster.delays.clear()
+        cluster.failures.clear()
+        assert (await poller.round()).errors == 1  # what answered late counts in the round that sees it
+
+    events = _run(cluster, talk)
+    clients = [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert sorted(clients[-2:]) == ["c1", "c2"]  # asked again once it has answered
+    assert clients[:-2] == ["c2", "c2", "c1"]
+    late = next(event for event in events if isinstance(event, ConsumerRunningInfo) and event.error)
+    assert late.error.code == 207
+    assert late.queues is None
+    assert late.time - late.asked >= 700
+
+
+def test_clients_that_did_not_answer_leave_the_others_their_places():
+    frozen = [f"f{number}" for number in range(8)]
+    cluster = _Cluster(members=[*frozen, "z"])
+    cluster.delays = {("running_info", client): 0.15 for client in frozen}
+    cluster.failures = {("running_info", client): RpcFailedError(207, "timed out") for client in frozen}
+
+    async def talk(poller):
+        await poller.round()
+        await poller.drain()
+        poller.tick()
+        await poller.round()
+        await poller.drain()
+
+    events = _run(cluster, talk)
+    second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
+    clients = [event.client_id for event in second if isinstance(event, ConsumerRunningInfo)]
+    assert len(clients) == 9
+    assert clients[0] == "z"  # although eight frozen ones stand before it, and four may be asked at once
+
+
+def test_one_client_of_two_groups_gets_one_question_at_a_time():
+    cluster = _Cluster(members=("c1",), groups=("g", "h"))
+    cluster.delays = {("running_info", "c1"): 0.03}
+    events = _run(cluster)
+    assert sorted(event.group for event in events if isinstance(event, ConsumerRunningInfo)) == ["g", "h"]
+    assert cluster.most_under_way["c1"] == 1
+
+
+def test_a_broker_that_is_away_becomes_events_and_the_other_goes_on():
+    cluster = _Cluster(brokers=(A, B))
+
+    async def talk(poller):
+        await poller.round()
+        await poller.drain()
+        away = RpcFailedError(UNREACHABLE, "refused")
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
+            cluster.failures[question, "broker-b"] = away
+        await poller.round()
+        await poller.drain()
+
+    of_b = [event for event in _run(cluster, talk) if event.broker == "broker-b"][-3:]
+    assert {type(event) for event in of_b} == {BrokerStatus, ConsumerConnection, ConsumeStats}
+    assert {event.error.code for event in of_b} == {UNREACHABLE}
+
+
+def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
+    cluster = _Cluster(brokers=(A, B))
+
+    async def talk(poller):
+        await poller.round()
+        await poller.drain()
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
+            cluster.delays[question, "broker-a"] = 60
+        poller.tick()
+        assert (await poller.round()).ms < 1000
+
+    events = _run(cluster, talk)
+    second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
+    of_a = [event for event in second if event.broker == "broker-a"]
+    assert {type(event): event.error.code for event in of_a} == dict.fromkeys(
+        (BrokerStatus, ConsumerConnection, ConsumeStats), DEADLINE
+    )
+    of_b = [event for event in second if event.broker == "broker-b"]
+    assert len(_kinds(of_b, ConsumerRunningInfo)) == 2
+    assert max(event.time for event in of_b) < min(event.time for event in of_a)
+
+
+def test_a_name_server_that_is_away_leaves_the_brokers_asked():
+    cluster = _Cluster()
+
+    async def talk(poller):
+        cluster.failures = {("masters", ""): RpcFailedError(-1, "away"), ("route", "T"): RpcFailedError(-1, "away")}
+        await poller.round()
+
+    events = _run(cluster, talk)
+    assert [event.error.code for event in events if isinstance(event, TopicRoute) and event.topic == "T"] == [-1]
+    assert len(_kinds(events, ConsumerConnection, ConsumeStats)) == 2
+
+
+@pytest.mark.parametrize(
+    ("patterns", "asked"),
+    [((), {"g-1", "g-2", "h"}), (("g-*",), {"g-1", "g-2"}), (("h", "none"), {"h"})],
+)
+def test_groups_are_chosen_by_name_and_rocketmqs_own_left_out(patterns, asked):
+    cluster = _Cluster(groups=("g-1", "g-2", "h", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"))
+    events = _run(cluster, groups=patterns)
+    assert {event.group for event in events if isinstance(event, ConsumeStats)} == asked
+
+
+def test_an_answer_that_makes_no_event_is_an_error_not_a_hole():
+    cluster = _Cluster(members=("c1", ""))  # a client without an id
+    events = _run(cluster)
+    (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
+    assert connection.error.code == UNREACHABLE
+    assert "client_id" in connection.error.remark
+    assert len(_kinds(events, ConsumeStats)) == 1
+
+
+def test_ticks_name_every_cluster():
+    cluster = _Cluster(brokers=(A, Broker("D", "broker-d", "h:3")))
+
+    async def talk(poller):
+        poller.tick()
+        poller.tick(end=True)
+
+    ticks = [(event.cluster, event.end) for event in _run(cluster, talk)]
+    assert ticks == [("C", False), ("D", False), ("C", True), ("D", True)]

@@ -1,0 +1,84 @@
+import json
+import struct
+
+import pytest
+
+from streaming.collect.remoting import (
+    FRAME_BYTES_MAX,
+    Command,
+    FrameError,
+    Serialize,
+    decode,
+    encode,
+    frame_length,
+)
+
+# Written by RemotingCommand.encode of RocketMQ 5.3.3 for GET_CONSUMER_LIST_BY_GROUP, group G.
+JSON_HEADER = (
+    b'{"code":38,"extFields":{"consumerGroup":"G"},"flag":0,"language":"JAVA","opaque":1,'
+    b'"serializeTypeCurrentRPC":"JSON","version":477}'
+)
+JSON_FRAME = bytes.fromhex("0000008600000082") + JSON_HEADER
+BINARY_FRAME = bytes.fromhex(
+    "0000002d01000029002600 01dd00000001000000000000000000000014000d636f6e73756d657247726f75700000000147"
+)
+QUESTION = Command(code=38, language="JAVA", version=477, opaque=1, fields={"consumerGroup": "G"})
+
+
+@pytest.mark.parametrize("frame", [JSON_FRAME, BINARY_FRAME])
+def test_a_frame_that_java_wrote_is_read(frame):
+    assert frame_length(frame[:4]) == len(frame) - 4
+    assert decode(frame[4:]) == QUESTION
+
+
+@pytest.mark.parametrize(("serialize", "frame"), [(Serialize.JSON, JSON_FRAME), (Serialize.ROCKETMQ, BINARY_FRAME)])
+def test_a_question_is_the_bytes_that_java_would_write(serialize, frame):
+    assert encode(QUESTION, serialize) == frame
+
+
+@pytest.mark.parametrize("serialize", list(Serialize))
+def test_an_answer_keeps_everything_in_both_forms(serialize):
+    answer = Command(
+        code=206, language="GO", version=493, opaque=2**31 - 1, flag=1, remark="ü", fields={"k": "v"}, body=b"\0\xff"
+    )
+    read = decode(encode(answer, serialize)[4:])
+    assert read == answer
+    assert read.is_response
+
+
+def test_a_json_header_may_say_more_than_we_know_and_say_null():
+    header = json.dumps({"code": 0, "opaque": 3, "flag": 1, "remark": None, "extFields": None, "new": [1]}).encode()
+    read = decode(struct.pack(">I", len(header)) + header + b"body")
+    assert (read.code, read.opaque, read.remark, read.fields, read.body) == (0, 3, None, None, b"body")
+
+
+def test_a_language_that_is_newer_than_we_is_read():
+    frame = bytearray(BINARY_FRAME[4:])
+    frame[6] = 99
+    assert decode(bytes(frame)).language == "OTHER"
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (b"", "no header"),
+        (b"\0\0\0", "no header"),
+        (bytes.fromhex("00000005") + b"{}", "a header of 5 bytes"),
+        (bytes.fromhex("02000002") + b"{}", "unknown serialize type 2"),
+        (bytes.fromhex("00000002") + b"{}", "JSON header"),
+        (bytes.fromhex("00000002") + b"\xff\xff", "JSON header"),
+        (BINARY_FRAME[4:21] + b"\x7f" + BINARY_FRAME[22:], "a text of"),
+        (bytes.fromhex("01000003") + b"\0\0\0", "ends too early"),
+        (BINARY_FRAME[4:28] + b"\x7f" + BINARY_FRAME[29:], "127 bytes of header fields"),
+        (BINARY_FRAME[4:-1] + b"\xff", "not UTF-8"),
+    ],
+)
+def test_bytes_that_are_no_frame_are_refused_by_name(frame, why):
+    with pytest.raises(FrameError, match=why):
+        decode(frame)
+
+
+@pytest.mark.parametrize("length", [-1, 0, 3, FRAME_BYTES_MAX + 1])
+def test_a_length_that_no_frame_has_is_refused(length):
+    with pytest.raises(FrameError, match="expected 4 to"):
+        frame_length(struct.pack(">i", length))

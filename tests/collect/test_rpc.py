@@ -1,0 +1,81 @@
+import asyncio
+
+import pytest
+
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE
+from streaming.collect.client import RpcFailedError
+from streaming.collect.remoting import Command
+from streaming.collect.requests import ReadCode
+from streaming.collect.responses import Broker
+from streaming.collect.rpc import NAME_SERVER_SECONDS, Rpc
+
+BROKER = Broker("C", "broker-a", "broker:1")
+ROUTE = b'{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":1,"writeQueueNums":1}]}'
+
+
+class _Client:
+    """Answers by address: a body, or a failure."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.asked = []
+
+    async def ask(self, address, request, *, seconds):
+        self.asked.append((address, request, seconds))
+        answer = self.answers[address.partition(":")[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return Command(code=0, opaque=1, body=answer)
+
+
+def _ask(client, question, name_servers=("first:1", "second:1")):
+    rpc = Rpc(client, name_servers)
+    return asyncio.run(question(rpc))
+
+
+def test_nobody_online_is_a_fact_and_no_failure():
+    client = _Client(broker=RpcFailedError(206, "the consumer group not online"))
+    assert _ask(client, lambda rpc: rpc.connection(BROKER, "g", 9)) == {"connections": []}
+
+
+def test_another_refusal_stays_one():
+    client = _Client(broker=RpcFailedError(16, "no permission"))
+    with pytest.raises(RpcFailedError) as failed:
+        _ask(client, lambda rpc: rpc.connection(BROKER, "g", 9))
+    assert failed.value.code == 16
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"connectionSet":[{}]}', b'{"connectionSet":3}'])
+def test_an_unreadable_answer_is_a_failure_that_names_the_question(body):
+    with pytest.raises(RpcFailedError) as failed:
+        _ask(_Client(broker=body), lambda rpc: rpc.connection(BROKER, "g", 9))
+    assert failed.value.code == UNREACHABLE
+    assert "GET_CONSUMER_CONNECTION_LIST" in failed.value.remark
+
+
+@pytest.mark.parametrize("code", [UNREACHABLE, DEADLINE])
+def test_an_unreachable_name_server_is_skipped_and_then_asked_last(code):
+    client = _Client(first=RpcFailedError(code, "away"), second=ROUTE)
+
+    async def twice(rpc):
+        return [await rpc.route("T", 9), await rpc.route("T", 9)]
+
+    assert _ask(client, twice) == [{"queues": [{"topic": "T", "broker": "b", "queue_id": 0}]}] * 2
+    assert [address for address, _, _ in client.asked] == ["first:1", "second:1", "second:1"]
+    assert sum(seconds for _, _, seconds in client.asked[:2]) <= NAME_SERVER_SECONDS
+
+
+def test_a_topic_without_a_route_is_asked_of_one_name_server():
+    client = _Client(first=RpcFailedError(17, "no route"), second=ROUTE)
+    with pytest.raises(RpcFailedError) as failed:
+        _ask(client, lambda rpc: rpc.route("T", 9))
+    assert failed.value.code == 17
+    assert len(client.asked) == 1
+
+
+def test_a_clients_state_is_asked_of_its_broker_without_a_thread_dump():
+    client = _Client(broker=b'{"properties":{},"mqTable":{}}')
+    _ask(client, lambda rpc: rpc.running_info(BROKER, "g", "c", 12))
+    ((address, request, seconds),) = client.asked
+    assert (address, request.code, seconds) == ("broker:1", ReadCode.GET_CONSUMER_RUNNING_INFO, 12)
+    assert request.fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "false"}

@@ -1,0 +1,66 @@
+"""What a source's silence, and its return, changes; and what it leaves as it was."""
+
+from collections.abc import Iterable
+
+from rebalance_model.observe import group_observer
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition
+from rebalance_model.observe.events import ConsumerRunningInfo, RpcError, Tick
+from tests.support.folding import Fold, folded
+from tests.support.trace import START, Trace, holding
+
+TWO = {"a": holding(0, 1), "b": holding(2, 3)}
+
+
+def tick(name: str, second: int, *, end: bool = False, start: int = 1) -> Tick:
+    """A tick of a collector, or of the hook of a broker of that name."""
+    broker = "" if name.startswith("poll") else name
+    return Tick(
+        time=START + 1_000 * second, cluster="c", broker=broker, source="hook" if broker else "poll",
+        source_id=f"{name}@{start}", seq=second + 1, end=end,
+    )  # fmt: skip
+
+
+def gaps(log: Iterable[Tick]) -> list[str]:
+    rows: list[AnyEffect] = folded(log)
+    return [f"{row.transition} {row.sub_cause}" for row in rows if isinstance(row, IncidentTransition)]
+
+
+def test_a_collector_that_another_one_stands_in_for_may_be_silent():
+    both = [tick(name, n) for n in range(60) for name in ("poll-1", "poll-2")]
+    hook = [tick("broker-a", n) for n in range(180)]
+    rest = [tick("poll-2", n) for n in range(60, 180)]
+    assert gaps(sorted([*both, *rest, *hook], key=lambda one: one.time)) == []
+    alone = [one for one in both if one.source_id == "poll-1@1"]
+    assert gaps(sorted([*alone, *hook], key=lambda one: one.time)) == ["OPENED POLL_SILENT"]
+
+
+def silent_after_its_end(back: int) -> list[str]:
+    """Who is silent at 28 s, where a hook ends at 20 s and speaks again at ``back``."""
+    hook = [tick("broker-a", n, end=n == 20, start=1 if n <= 20 else 2) for n in [*range(21), *range(back, 29)]]
+    fold = Fold()
+    for event in sorted([*hook, *(tick("poll-1", n) for n in range(29))], key=lambda one: one.time):
+        fold.push(event)
+    return list(fold.shard.timeline.state.clusters["c"].silent)
+
+
+def test_a_hook_that_ends_and_is_back_within_5_s_was_not_silent():
+    assert silent_after_its_end(back=23) == []
+    assert silent_after_its_end(back=29) == ["c/broker-a"]
+
+
+def test_a_source_that_was_not_silent_is_not_back():
+    trace = Trace().poll(0, TWO)
+    assert group_observer.on_source_back(trace.state, trace.moment(), trace.policy, source="c/poll-1") == []
+
+
+def test_an_incident_of_a_broker_that_the_group_is_not_on_concerns_it_not():
+    trace = Trace().poll(0, TWO)
+    subjects = {"broker-z", "poll-2"}
+    assert group_observer.on_cluster_change(trace.state, trace.moment(), trace.policy, subjects=subjects) == []
+
+
+def test_an_error_in_the_place_of_an_answer_makes_no_member():
+    trace = Trace().poll(0, TWO)
+    event = ConsumerRunningInfo(client_id="x", error=RpcError(code=207), **trace._poll(trace.now))
+    assert group_observer.observe(trace.state, event, trace.moment(event), trace.policy) == []
+    assert set(trace.state.clients) == {"a", "b"}

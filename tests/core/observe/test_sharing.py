@@ -1,0 +1,171 @@
+"""Groups whose members do not divide the queues among them: nothing is said of owners, and coverage says so."""
+
+import json
+
+import pytest
+
+from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
+from rebalance_model.observe.policy import Policy
+from tests.support.hook_trace import HookTrace
+from tests.support.trace import Held, Member, Trace, holding
+
+NO_ANSWER = Member(error=207)
+POPS = Member(orderly=False, pops=True)
+
+
+def last(trace: Trace, kind: type = GroupSnapshot):
+    return [e for e in trace.effects if isinstance(e, kind)][-1]
+
+
+def coverage(trace: Trace) -> dict[str, object]:
+    return json.loads(last(trace).coverage)
+
+
+def growing(at: int) -> dict[int, tuple[int, int]]:
+    """Offsets of queue 0: one more message each second, and nothing is committed."""
+    return {0: (100 + at, 100)}
+
+
+def concurrent(*queues: int) -> Member:
+    return Member(tuple(Held(q, locked=False, cached=5) for q in queues), orderly=False)
+
+
+# BROADCASTING
+
+
+def test_a_broadcasting_group_with_old_clustering_offsets_opens_nothing():
+    """It consumed in CLUSTERING mode before: the broker keeps those offsets, and nobody commits there any more."""
+    trace = Trace(message_model="BROADCASTING")
+    for at in range(0, 700, 10):
+        trace.poll(at, {"a": concurrent(0, 1, 2, 3), "b": concurrent(0, 1, 2, 3)}, growing(at))
+    for at in range(700, 900, 10):  # and nobody is there for a while
+        trace.poll(at, {}, growing(at))
+    assert trace.incidents() == []
+    assert {"QUEUE_STALLED", "LAG_GROWTH", "QUEUE_UNASSIGNED"} <= set(coverage(trace)["silent_rules"])
+    assert (last(trace).health, last(trace, QueueSnapshot).status_reason) == ("OK", "every client reads it")
+
+
+# POP
+
+
+def test_queues_of_popping_clients_are_shared_and_not_unassigned():
+    trace = Trace()
+    for at in range(0, 400, 10):
+        trace.poll(at, {"a": POPS, "b": POPS}, growing(at))
+    assert {what for _, _, what in trace.incidents()} <= {"LAG_GROWTH CONSUMED_SLOWER"}
+    row = [e for e in trace.effects if isinstance(e, QueueSnapshot) and e.queue_id][-1]  # 0 has its incident
+    assert (row.owner, row.expected_owner, row.status_reason) == (None, None, "shared: its clients pop it")
+    assert coverage(trace)["sharing"] == "POPPED"
+    assert {"QUEUE_STALLED", "QUEUE_UNASSIGNED", "ASSIGNMENT_SKEW"} <= set(coverage(trace)["silent_rules"])
+
+
+# CONSUME_ACTIVELY
+
+
+def test_active_pullers_have_no_expected_owner():
+    trace = Trace(consume_type="CONSUME_ACTIVELY", policy=Policy(allocate_strategy="AVG"))
+    for at in range(0, 200, 10):
+        trace.poll(at, {"a": concurrent(2, 3), "b": concurrent(0, 1)})
+    assert trace.incidents() == []
+    assert trace.owners() == {0: "b", 1: "b", 2: "a", 3: "a"}
+    assert {queue.expected for queue in trace.state.queues.values()} == {None}
+    assert "ASSIGNMENT_MISMATCH" in coverage(trace)["silent_rules"]
+
+
+def test_a_stalled_queue_of_active_pullers_is_not_called_unassigned():
+    trace = Trace(consume_type="CONSUME_ACTIVELY")
+    for at in range(0, 150, 10):
+        trace.poll(at, {"a": Member(orderly=False)}, growing(at))
+    assert [what for _, how, what in trace.incidents("QUEUE_STALLED") if how == "OPENED"] == [
+        "QUEUE_STALLED UNDETERMINED"
+    ]
+
+
+# Nobody is listed
+
+
+def test_lag_that_stands_in_a_group_without_listed_clients_is_not_ok():
+    trace = Trace()
+    for at in range(0, 60, 10):
+        trace.poll(at, {}, {0: (100, 40)})
+    assert trace.incidents() == []  # it never had a client
+    assert (last(trace).health, last(trace).health_reason) == (
+        "UNKNOWN",
+        "no client is listed, and messages wait since 2027-01-15 08:00:00 UTC or longer",
+    )
+    assert len([e for e in trace.effects if isinstance(e, GroupSnapshot)]) <= 3  # not a row a poll
+
+
+def test_a_group_without_clients_and_without_lag_is_well():
+    trace = Trace().poll(0, {}, {0: (100, 100)}).poll(10, {}, {0: (100, 100)})
+    assert last(trace).health == "OK"
+
+
+# Clients behind a proxy
+
+
+def test_a_group_that_moved_behind_a_proxy_of_its_own_is_consumed():
+    """CLUSTER mode: no broker lists its clients; they commit, so messages that wait are on their way."""
+    trace = Trace()
+    for at in range(0, 30, 10):
+        trace.poll(at, {"a": holding(0, 1, 2, 3)}, {0: (100 + at, 95 + at)})
+    for at in range(30, 300, 10):
+        trace.poll(at, {}, {0: (100 + at, 95 + at)})
+    assert trace.incidents() == []
+    assert last(trace).health_reason == "commits advance, but no client is listed: they are behind a proxy"
+    assert coverage(trace)["sharing"] == "UNLISTED"
+    assert "NO_ACTIVE_CLIENTS_WITH_LAG" in coverage(trace)["silent_rules"]
+
+
+def test_the_last_commits_of_clients_that_have_gone_are_no_sign_of_others():
+    trace = Trace()
+    for at in range(0, 30, 10):
+        trace.poll(at, {"a": holding(0, 1, 2, 3)}, {0: (100 + at, 95 + at)})
+    for at in range(30, 150, 10):
+        trace.poll(at, {}, {0: (100 + at, 120 if at == 30 else 124)})
+    assert len(trace.incidents("NO_ACTIVE_CLIENTS_WITH_LAG")) == 1
+
+
+def test_clients_that_a_brokers_own_proxy_lists_answer_nothing_by_design():
+    """LOCAL mode: the broker lists the gRPC clients, and a question to them is answered 207 after 10 s, always."""
+    trace = Trace()
+    for at in range(0, 200, 10):
+        trace.poll(at, {"a": NO_ANSWER, "b": NO_ANSWER}, {0: (100 + at, 99 + at)})
+    assert trace.incidents() == []
+    assert last(trace).health_reason == "its clients are behind a proxy and answer no question"
+    assert {"CLIENT_UNRESPONSIVE", "QUEUE_UNASSIGNED"} <= set(coverage(trace)["silent_rules"])
+
+
+# A client that does not answer
+
+
+def test_what_a_client_said_before_it_fell_silent_is_not_shown_as_present():
+    trace = Trace(route=1).poll(0, {"a": holding(0, cached=7)}).poll(10, {"a": holding(0, cached=7)})
+    row = last(trace, QueueSnapshot)
+    assert (row.locked, row.status) == (True, "OK")
+    for at in range(20, 320, 10):  # to the next whole state
+        trace.poll(at, {"a": NO_ANSWER})
+    row = last(trace, QueueSnapshot)
+    assert (row.owner, row.status) == ("a", "BAD")
+    assert (row.locked, row.lock_at, row.pull_at, row.consume_at) == (None,) * 4
+
+
+def test_of_a_silent_client_the_hook_still_knows_lock_and_pulls():
+    trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0)
+    trace.route = 1
+    trace.poll(5, {"a": holding(0, cached=7)})
+    for at in range(10, 330, 10):
+        trace.heart_beat(at, "a").locks(at + 1, "a", 0).pulls(at + 2, "a", 0)
+        trace.poll(at + 5, {"a": NO_ANSWER})
+    row = last(trace, QueueSnapshot)
+    assert (row.locked, row.consume_at) == (True, None)
+    assert 0 <= row.time - row.lock_at < 10_000
+    assert 0 <= row.time - row.pull_at < 10_000
+
+
+@pytest.mark.parametrize("error", [1, 207])
+def test_a_push_group_of_which_one_has_answered_is_behind_no_proxy(error):
+    trace = Trace().poll(0, {"a": holding(0, 1), "b": holding(2, 3)})
+    for at in range(10, 60, 10):
+        trace.poll(at, {"a": holding(0, 1), "b": Member(error=error, remark="no answer")})
+    assert len(trace.incidents("CLIENT_UNRESPONSIVE")) == 1

@@ -1,0 +1,319 @@
+"""The generated parts of the READMEs: each function returns the lines of one, made from the code that it describes."""
+
+import ast
+import importlib
+import inspect
+import itertools
+from pathlib import Path
+
+import msgspec
+import typer
+from fastapi import FastAPI
+
+from conf import __file__ as conf_init
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import events
+from rebalance_model.observe.effects import QueueMove, QueueProgress
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules import rule as rule_module
+from rebalance_model.observe.rules.registry import RULES
+from schemas.columns import ListOf, StructOf
+from schemas.tables import PARTITIONED_BY, ROWS, columns
+from streaming.base.settings import Settings
+from streaming.cli.main import app
+from streaming.serve.web import api
+from streaming.tables.catalog import FUNCTIONS, VIEWS
+from tests.docs.source import ROOT, attribute_docs, prose, table, toml_entries
+
+CONF = Path(conf_init).parent
+
+
+def codes():
+    """Return the codes of all rules, by what they are about."""
+    about = {}
+    for rule in RULES:
+        about.setdefault(rule.about, {}).setdefault(rule.code)
+    return table(
+        ["subject", "incidents"], [[kind, ", ".join(f"`{code}`" for code in of)] for kind, of in about.items()]
+    )
+
+
+def rules():
+    """Return what each rule says of itself: a section a code, in alphabetical order."""
+    lines = []
+    by_code = {}
+    for rule in RULES:
+        by_code.setdefault(rule.code, []).append(rule)
+    for code, of in sorted(by_code.items()):
+        module = importlib.import_module(f"{rule_module.__package__}.{code.lower()}")
+        lines += [f"### {code}", "", _first_paragraph(module), "", *_facts(of, Path(module.__file__).name), ""]
+        advice = {}
+        for rule in of:
+            advice |= {sub: rule.advise(sub) for sub in rule.sub_causes}
+        rows = [[f"`{sub}`" if sub else "none", prose(one.what), prose(one.first_step)] for sub, one in advice.items()]
+        lines += [*table(["sub-cause", "what it means", "first step"], rows), ""]
+    return lines[:-1]
+
+
+def _first_paragraph(module):
+    text = prose(module.__doc__.split("\n\n")[0]).partition(": ")[2]
+    return text[:1].upper() + text[1:]
+
+
+def _facts(of, file):
+    first = of[0]
+    about = ", ".join(dict.fromkeys(rule.about for rule in of))
+    facts = [f"About a {about}; decided in [{file}]({file})."]
+    if first.needs:
+        facts.append(f"Needs {', '.join(first.needs)}.")
+    if first.absorbed_by:
+        facts.append(f"Explained by {', '.join(f'`{code}`' for code in first.absorbed_by)} where one of them is open.")
+    return [" ".join(facts)]
+
+
+def commands():
+    """Return every command with its arguments and the first line of its help."""
+    return table(["command", "does"], list(_commands(typer.main.get_command(app), "rebalance-watch")))
+
+
+def _commands(command, path):
+    for name, sub in sorted(getattr(command, "commands", {}).items()):
+        if getattr(sub, "commands", None):
+            yield from _commands(sub, f"{path} {name}")
+            continue
+        said = " ".join([path, name, *map(_argument, filter(_is_argument, sub.params))])
+        yield [f"`{said}`", prose((sub.help or "").split("\n\n")[0])]
+
+
+def _is_argument(parameter):
+    return parameter.param_type_name == "argument"
+
+
+def _argument(parameter):
+    if parameter.metavar:
+        return parameter.metavar
+    return parameter.name.upper() if parameter.required else f"[{parameter.name.upper()}]"
+
+
+def routes():
+    """Return the routes of the REST API."""
+    application = FastAPI()
+    application.include_router(api.router)
+    found = application.openapi()["paths"].items()
+    return table(
+        ["route", "parameters", "answer"],
+        [
+            [f"`{method.upper()} {path}`", _parameters(route), prose(route.get("description", ""))]
+            for path, methods in sorted(found)
+            for method, route in methods.items()
+        ],
+    )
+
+
+def _parameters(route):
+    return ", ".join(f"`{one['name']}`" for one in route.get("parameters", ()) if one["in"] == "query")
+
+
+def metrics():
+    """Return every metric family that the collector may give, with its labels."""
+    package = importlib.import_module("streaming.serve.metrics")
+    rows = []
+    for file in sorted(Path(package.__path__[0]).glob("*.py")):
+        module = importlib.import_module(f"{package.__name__}.{file.stem}")
+        for function in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                rows += _families(function, vars(module))
+    return table(["metric", "labels", "meaning"], sorted({tuple(row) for row in rows}))
+
+
+def _families(function, names):
+    names = dict(names)
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "labels"
+            and isinstance(node.value, ast.Tuple)
+        ):
+            names["labels"] = eval(ast.unparse(node.value), names)  # a tuple of names that the module knows
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "family":
+            name, meaning, labels, *_ = node.args
+            known = eval(ast.unparse(labels), names)
+            yield [f"`{_text(name)}`", ", ".join(f"`{one}`" for one in known), prose(_text(meaning))]
+
+
+def _text(node):
+    """Return a string of the source; what is worked out at run time as an ellipsis."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return node.value
+
+
+def settings():
+    """Return every setting with its default, what it may be, and its meaning."""
+    lines = []
+    for section, about, entries in toml_entries(CONF / "default.toml"):
+        if entries:
+            lines += [f"### [{section}]", "", *([prose(about), ""] if about else [])]
+            model = _model(section)
+            rows = [
+                [f"`{key}`", f"`{value}`", _allowed(model.model_fields[key]), prose(meaning)]
+                for key, value, meaning in entries
+            ]
+            lines += [*table(["setting", "default", "allowed", "meaning"], rows), ""]
+    return lines[:-1]
+
+
+def _model(section):
+    name, *rest = section.split(".")
+    model = Settings.model_fields[name].annotation
+    return model.model_fields["groups"].annotation.__args__[1] if rest else model
+
+
+def _allowed(field):
+    values = getattr(field.annotation, "__args__", ())
+    if values and all(isinstance(value, str) for value in values):
+        return ", ".join(f"`{value}`" for value in values)
+    limits = {name: getattr(one, name) for one in field.metadata for name in ("ge", "gt", "le") if hasattr(one, name)}
+    low = f"{limits['ge']:,} or more" if "ge" in limits else f"above {limits['gt']:,}" if "gt" in limits else ""
+    return f"{limits.get('ge', 'above 0')} to {limits['le']:,}" if "le" in limits else low
+
+
+def policy():
+    """Return every threshold with its default and meaning."""
+    meanings = attribute_docs(Policy)
+    defaults = {key: value for _, _, entries in toml_entries(CONF / "policy.toml") for key, value, _ in entries}
+    names = [field.name for field in msgspec.structs.fields(Policy) if field.name != "group"]
+    return table(
+        ["threshold", "default", "meaning"], [[f"`{one}`", f"`{defaults[one]}`", meanings[one]] for one in names]
+    )
+
+
+def alerts():
+    """Return every setting of an alerts file that has a default."""
+    rows = [
+        [f"`{section}.{key}`" if section else f"`{key}`", f"`{value}`", prose(meaning)]
+        for section, _, entries in toml_entries(CONF / "alerts.toml")
+        for key, value, meaning in entries
+    ]
+    return table(["setting", "default", "meaning"], rows)
+
+
+def tables():
+    """Return every table with its columns."""
+    lines = []
+    for name, row in ROWS.items():
+        lines += [f"### {name}", "", _whole(row), ""]
+        if by := PARTITIONED_BY.get(name):
+            lines += [f"Partitioned by {', '.join(f'`{one}`' for one in by)}.", ""]
+        docs = attribute_docs(row)
+        lines += [*table(["column", "type", "meaning"], list(_columns(columns(name), docs))), ""]
+    lines += ["### Elements of `rebalances.moves`", ""]
+    moves = next(one for one in columns("rebalances") if one.name == "moves").type.element.columns
+    docs = attribute_docs(QueueMove)
+    return [*lines, *table(["field", "type", "meaning"], list(_columns(moves, docs)))]
+
+
+def _whole(row):
+    """Return what is said of a row; of one that adds columns to another, first what is said of that."""
+    bases = [row.__base__] if row.__base__ in ROWS.values() or row.__base__ is QueueProgress else []
+    return " ".join(prose(inspect.getdoc(one)) for one in [*bases, row])
+
+
+def _columns(found, docs):
+    for column in found:
+        null = ", may be null" if column.nullable else ""
+        yield [f"`{column.name}`", f"{_type(column.type)}{null}", docs.get(column.name, "")]
+
+
+def _type(kind):
+    if isinstance(kind, ListOf):
+        return f"list of {_type(kind.element)}"
+    if isinstance(kind, StructOf):
+        return f"struct ({', '.join(column.name for column in kind.columns)})"
+    return kind
+
+
+def views():
+    """Return the views and functions over the tables, with the comment that each begins with."""
+    rows = [[f"`{name}`", _about(name)] for name in VIEWS]
+    rows += [[f"`{name}({', '.join(parameters)})`", _about(name)] for name, parameters in FUNCTIONS.items()]
+    return table(["view, or function of times in epoch milliseconds", "a row is"], sorted(rows))
+
+
+_MADE = {
+    "queue_observations": "Quantities with a row a queue, over `queue_progress` and its sums.",
+    "seen_at": "What was last observed of each queue's quantities by an instant.",
+}
+"""Those that are made for each engine, and have no file (`streaming.tables.observations`)."""
+
+
+def _about(name):
+    files = [*(ROOT / "streaming/tables").glob(f"*/{name}.sql")]
+    if not files:
+        return _MADE[name]
+    lines = itertools.takewhile(lambda line: line.startswith("--"), files[0].read_text("utf-8").splitlines())
+    return prose(" ".join(line.removeprefix("--").strip() for line in lines))
+
+
+def event_types():
+    """Return every event with its fields."""
+    base = {field.name for field in msgspec.structs.fields(events.GroupEvent)}
+    docs = attribute_docs(events.GroupEvent)
+    lines = ["### Every event", "", _whole(events.Event), ""]
+    lines += [*table(["field", "type", "meaning"], list(_fields(events.GroupEvent, docs, set()))), ""]
+    for title, kinds in (("hook", events.HookEvent), ("poll", events.PollEvent), ("every source", events.Broadcast)):
+        for kind in kinds.__args__:
+            tag = kind.__struct_config__.tag
+            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_whole(kind)}", ""]
+            rows = list(_fields(kind, attribute_docs(kind), base))
+            lines += [*table(["field", "type", "meaning"], rows), ""] if rows else []
+    for part in _PARTS_OF_EVENTS:
+        rows = list(_fields(part, attribute_docs(part), set()))
+        lines += [f"### {part.__name__}", "", _whole(part), "", *table(["field", "type", "meaning"], rows), ""]
+    return lines[:-1]
+
+
+_PARTS_OF_EVENTS = (
+    MessageQueue,
+    events.RpcError,
+    events.Subscription,
+    events.Connection,
+    events.ProcessQueueInfo,
+    events.PopProcessQueueInfo,
+    events.OffsetInfo,
+    events.TimeSpanInfo,
+)
+
+
+def _fields(kind, docs, left_out):
+    for field in msgspec.structs.fields(kind):
+        if field.name not in left_out:
+            needed = "" if field.required else ", optional"
+            yield [f"`{field.encode_name}`", _declared(field.type) + needed, docs.get(field.name, "")]
+
+
+def _declared(kind):
+    """Return a field's declared type as people write it."""
+    kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
+    arguments = getattr(kind, "__args__", ())
+    if type(None) in arguments:
+        return _declared(next(one for one in arguments if one is not type(None)))
+    if getattr(kind, "__origin__", None) is tuple:
+        return f"list of {_declared(arguments[0])}"
+    if arguments and all(isinstance(one, str) for one in arguments):
+        return ", ".join(f"`{one}`" for one in arguments)
+    return {"str": "string", "int": "integer", "bool": "boolean"}.get(getattr(kind, "__name__", ""), _name(kind))
+
+
+def _name(kind):
+    return "object of strings" if getattr(kind, "__origin__", None) is dict else kind.__name__
+
+
+PARTS = {
+    ROOT / "README.md": {"codes": codes},
+    ROOT / "rebalance_model/observe/rules/README.md": {"rules": rules},
+    ROOT / "streaming/README.md": {"commands": commands, "routes": routes, "metrics": metrics},
+    ROOT / "schemas/README.md": {"views": views, "tables": tables, "events": event_types},
+    ROOT / "conf/README.md": {"settings": settings, "policy": policy, "alerts": alerts},
+}

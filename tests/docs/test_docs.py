@@ -1,0 +1,87 @@
+"""The documents: generated parts are current, the first page stays short, and references are to what is there."""
+
+import pytest
+
+from tests.docs.examples import answered
+from tests.docs.parts import PARTS
+from tests.docs.readmes import current
+from tests.docs.references import checked, unresolved
+from tests.docs.source import ROOT, prose, toml_entries
+
+WORDS_MAX = 1_500
+BYTES_MAX = 200_000
+
+
+@pytest.mark.parametrize("readme", PARTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_generated_parts_are_current(readme):
+    assert readme.read_text("utf-8") == current(readme), "run python -m tests.docs"
+
+
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= WORDS_MAX
+
+
+def test_the_first_page_has_the_two_commands():
+    lines = [line.partition("#")[0].strip() for line in (ROOT / "README.md").read_text("utf-8").splitlines()]
+    assert {"make demo", "make test"} <= set(lines)
+    assert "make test" in (ROOT / ".ci/run").read_text("utf-8").splitlines()
+
+
+def test_pictures_are_small():
+    assert [file.name for file in (ROOT / ".readme").iterdir() if file.stat().st_size > BYTES_MAX] == []
+
+
+def test_every_reference_is_to_something_of_the_repository():
+    found = [one for file in checked() for one in unresolved(file)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see missing.md",
+        "`observe.nothing`",
+        "`rules.stall.nothing`",
+        "tests/core/missing.py",
+        "[a](b.md)",
+        "[a](#missing)",
+    ],
+)
+def test_a_wrong_reference_is_found(line, monkeypatch):
+    assert _found(line, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "README.md", "`rules.stall.by_hook`", "`web.url`", "`turn.state`", "[a](LICENSE)", "[a](https://b.md)",
+        "rules/stall.py", "rules/<rule>.py", "FOLDER/*.py", "my.toml", "[a](#two-commands)",
+    ],
+)  # fmt: skip
+def test_a_right_reference_passes(line, monkeypatch):
+    assert not _found(line, monkeypatch)
+
+
+def _found(line, monkeypatch):
+    monkeypatch.setattr("tests.docs.references.texts", lambda file: [(1, line)])
+    return unresolved("README.md")
+
+
+def test_markup_in_a_description_is_shown_as_it_is():
+    assert prose("a\n  <root> of ``a|b``, *") == "a &lt;root> of `a\\|b`, \\*"
+
+
+def test_settings_of_a_file_are_read_with_their_comments(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('[one]   # first\na = 1_000  # so many\nb = [  # several\n    "x",\n    "y",\n]\nc = "#"\n')
+    assert list(toml_entries(file))[1:] == [
+        ("one", "first", [("a", "1_000", "so many"), ("b", '["x", "y"]', "several"), ("c", '"#"', "")])
+    ]
+
+
+def test_examples_get_the_answers_of_today(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.docs.examples._answer", lambda question, root: f"{root}: {question[2:]}\n")
+    readme = tmp_path / "README.md"
+    readme.write_text("```\n$ rebalance-watch a b\nold\n\n$ rebalance-watch c\nold\n```\n```\nmake demo\n```\n")
+    asked = "```\n$ rebalance-watch a b\nx: rebalance-watch a b\n\n$ rebalance-watch c\nx: rebalance-watch c\n```\n"
+    assert answered(readme, "x") == asked + "```\nmake demo\n```\n"

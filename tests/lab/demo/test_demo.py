@@ -1,0 +1,94 @@
+"""The demo's result is the golden file's, and each of its lines is explained by a line of the fault log."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from itertools import chain
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.effects import TABLE_OF
+from schemas.tables import TABLES, stored
+from streaming.base.settings import load_settings
+from streaming.tables.reader import ReadModel
+from tests.support.findings import CAPTURE, Line, begun, effects, events, faults, findings, golden
+from tests.support.folding import Fold
+
+POLLED_S = 10
+"""What happens is seen at the next poll."""
+
+
+@pytest.fixture(scope="module")
+def told():
+    return effects()
+
+
+@pytest.fixture(scope="module")
+def explained() -> list[Line]:
+    return golden()
+
+
+def test_the_capture_leads_to_the_golden_findings(told, explained):
+    assert list(findings(told, begun())) == [(line.at, line.what) for line in explained]
+
+
+def test_every_finding_follows_the_fault_that_explains_it(explained):
+    log = faults()
+    for line in explained:
+        at = begun() + 1000 * float(line.at.removesuffix(" s"))
+        if line.fault:
+            assert log[line.fault - 1].time <= at + 1000 * POLLED_S, line
+        elif not line.what.startswith("RESOLVED"):  # the lab's own start; what it opened ends later
+            assert at <= log[0].time, line
+        assert len(line.why) > 10, line
+
+
+def test_every_fault_shows(explained):
+    assert {line.fault for line in explained} == set(range(len(faults()) + 1))
+
+
+def test_the_capture_is_what_the_issue_asks_for():
+    kinds = {fault.kind for fault in faults()}
+    assert kinds >= {"join", "leave", "kill", "freeze", "hang", "poison", "slow-pull", "broker-restart"}
+    assert CAPTURE.stat().st_size < 3_000_000
+
+
+@pytest.mark.spark
+def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(tmp_path):
+    jars = load_settings().runtime.jars
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(tmp_path), "demo"]
+    environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(jars), "COLUMNS": "200"}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for shown in (
+        "ORDERED_QUEUE_STUCK SUSPEND_LOOP",
+        "PULL_EXPIRED",
+        "127.0.0.1@orders-3",
+        "poison message",
+        " incident list --all\n",
+        " who-owned orders-group Orders broker-a:",
+    ):
+        assert shown in ran.stdout
+    assert "Traceback" not in ran.stdout + ran.stderr
+    rows = defaultdict(list)
+    loop = Fold()
+    for effect in chain.from_iterable(map(loop.push, events())):  # not to an end of all sources: a job knows none
+        table = TABLE_OF[type(effect)]
+        rows[table].append(stored(table, msgspec.to_builtins(effect)))
+    with ReadModel(tmp_path / "demo" / "tables") as model:
+        for table in TABLE_OF.values():
+            assert _plain(model.rows(f"SELECT * FROM {table}")) == _plain(rows[table])
+        [read] = model.rows(
+            "SELECT (SELECT count(*) FROM telemetry) AS kept, (SELECT count(*) FROM telemetry_rejected) AS no"
+        )
+    assert re.search(rf"\b{read['kept'] + read['no']} telemetry rows", ran.stderr)
+    assert set(TABLES) >= set(TABLE_OF.values())
+
+
+def _plain(rows: list[dict[str, object]]) -> list[bytes]:
+    """Rows without the log's stamps, which are the files' own."""
+    kept = ({name: value for name, value in row.items() if name != "known_at"} for row in rows)
+    return sorted(msgspec.json.encode(row, order="sorted") for row in kept)

@@ -1,0 +1,73 @@
+"""`rebalance-watch rebuild` beside a running job, as processes: it is swapped in, and the job goes on from it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebalance_model.observe.effects import QueueProgress
+from streaming.base.settings import Settings
+from streaming.log.files import FilePublisher
+from streaming.log.rows import encode, rows_of
+from streaming.tables import ReadModel
+from tests.pipeline.rebuild.late import PARTITIONS, Stamped, compared, compared_tables, events, fold, log
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+CUT = events()[0].time + 6 * 60_000 + 300
+
+
+def process(settings: Settings, *command: str) -> subprocess.Popen[str]:
+    given = {
+        "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "JOB__TRIGGER_SECONDS": 0.5,
+        "JOB__ARCHIVE_TRIGGER_SECONDS": 0.5,
+    }  # fmt: skip
+    environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}
+    arguments = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), *command]
+    return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True, text=True)
+
+
+def append(settings: Settings, rows: list[Stamped]) -> None:
+    with FilePublisher(settings.log_path, PARTITIONS, roll_seconds=1e9) as publisher:
+        for event, _ in rows:
+            publisher.write(rows_of(event, encode(event), PARTITIONS))
+
+
+def wait_for(job: subprocess.Popen[str], *beginnings: str) -> str:
+    """Read what the job says until each of these was the beginning of a line."""
+    said, left = [], set(beginnings)
+    for line in job.stderr:
+        said.append(line)
+        left -= {beginning for beginning in left if line.startswith(beginning)}
+        if not left:
+            return "".join(said)
+    raise AssertionError("".join(said))
+
+
+def test_the_job_goes_on_as_if_no_source_had_been_late(settings_in, tmp_path: Path):
+    """The hook is 90 s late, and has caught up soon after the rebuild."""
+    settings = settings_in(tmp_path, partitions=PARTITIONS)
+    rows = log(lambda event: event.source == "hook", 90_000, until=CUT)
+    append(settings, [row for row in rows if row.stamp < CUT])
+    job = process(settings, "run")
+    try:
+        wait_for(job, "operator batch 0", "archive batch 0")
+        rebuild = process(settings, "rebuild")
+        said = rebuild.communicate(timeout=400)[1]
+        assert rebuild.returncode == 0, said
+        append(settings, [row for row in rows if row.stamp >= CUT])
+        wait_for(job, "swapping in the rebuild", "operator batch 1", "archive batch 1")
+        job.send_signal(signal.SIGINT)
+        said = job.communicate(timeout=400)[1]
+        assert job.returncode == 0, said
+        assert said.endswith("stopped\n")
+    finally:
+        job.kill()
+    expected = compared(fold(log(lambda _: False, 0)))
+    with ReadModel(settings.runtime.tables) as model:
+        assert compared_tables(model) == expected
+        told = model.rows("SELECT count(*) AS rows FROM queue_progress")[0]["rows"]
+    assert told == sum(isinstance(row, QueueProgress) for row in fold(rows))

@@ -1,0 +1,287 @@
+"""Rows and states are made beside the job and swapped in, whole or not at all; undone, what was is there again."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from checkpoints.generation import claimed
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.state import STATE_VERSION
+from schemas.arrow import arrow_schema
+from streaming.base.errors import UserError
+from streaming.pipeline.rebuild.build import build
+from streaming.pipeline.rebuild.folder import Folder
+from streaming.pipeline.rebuild.take_over import take_over, undo
+from streaming.tables import ReadModel
+from streaming.tables.maintenance import Limits, maintain
+from tests.pipeline.rebuild.late import (
+    PARTITIONS,
+    POLICY,
+    archived,
+    compared,
+    compared_tables,
+    events,
+    fold,
+    log,
+    partitions,
+)
+from tests.support.tables import append
+
+BASIS = Basis(
+    source="kafka topic telemetry", partitions=PARTITIONS, state_partitions=2, code_version="1", policy=POLICY,
+    state_version=STATE_VERSION,
+)  # fmt: skip
+ROWS = log(lambda event: event.source == "hook", 90_000)
+CUT = events()[0].time + 9 * 60_000
+BEFORE = [row for row in ROWS if row.stamp < CUT]
+
+
+def is_at(root: Path, query: str, rows: list) -> None:
+    """Leave what Spark leaves of a query that has read so many rows of Kafka's topic."""
+    for name in ("offsets", "commits"):
+        (root / "checkpoints" / query / name).mkdir(parents=True, exist_ok=True)
+    ends = {str(number): len(partition) for number, partition in enumerate(partitions(rows))}
+    (root / "checkpoints" / query / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps({'telemetry': ends})}")
+    (root / "checkpoints" / query / "commits" / "0").write_text("v1\n{}")
+
+
+def make_root(root: Path) -> Path:
+    """What a job leaves whose hook was late: its tables, its archive, and how far it has read."""
+    with claimed(root / "checkpoints", root / "tables", BASIS):
+        pass
+    append(root / "tables", fold(BEFORE))
+    archived(root / "tables", BEFORE)
+    for query in (OPERATOR, ARCHIVE):
+        is_at(root, query, BEFORE)
+    return root
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return make_root(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def root(made, tmp_path) -> Path:
+    shutil.copytree(made, tmp_path / "root")
+    return tmp_path / "root"
+
+
+def never() -> None:
+    raise AssertionError("the archive has all")
+
+
+def rebuild(root: Path) -> str:
+    ready = build(root / "checkpoints", root / "tables")
+    Folder(root / "checkpoints").announce(ready)
+    start(root)
+    return ready.rebuild_id
+
+
+def start(root: Path) -> None:
+    """What a job does before its queries."""
+    with claimed(root / "checkpoints", root / "tables", BASIS):
+        take_over(root / "checkpoints", root / "tables", never)
+
+
+def rows(root: Path) -> Counter[str]:
+    with ReadModel(root / "tables") as model:
+        return compared_tables(model)
+
+
+def progress(root: Path) -> int:
+    with ReadModel(root / "tables") as model:
+        return model.rows("SELECT count(*) AS rows FROM queue_progress")[0]["rows"]
+
+
+def test_the_swap_replaces_the_rows_and_keeps_the_rest(root):
+    before, kept = rows(root), progress(root)
+    rebuild(root)
+    after = rows(root)
+    expected = compared(fold([row for row in log(lambda _: False, 0) if row.stamp < CUT]))
+    assert after != before
+    assert not after - expected
+    assert progress(root) == kept
+    late = list(expected - after)
+    last = max(msgspec.json.decode(row)[1]["time"] for row in after)
+    assert all(msgspec.json.decode(row)[1]["time"] > last - 1_000 for row in late), "only what waits in the buffer"
+
+
+def test_seq_goes_on_so_that_no_new_row_is_taken_for_an_old_one(root):
+    with ReadModel(root / "tables") as model:
+        old = model.rows('SELECT "group", max(seq) AS seq FROM queue_state GROUP BY ALL')
+    rebuild(root)
+    with ReadModel(root / "tables") as model:
+        new = {
+            row["group"]: row["seq"]
+            for row in model.rows('SELECT "group", min(seq) AS seq FROM queue_state GROUP BY ALL')
+        }
+    assert all(new[row["group"]] > row["seq"] for row in old)
+
+
+def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(root):
+    """The operator has read all, and so has the archive once it is asked to."""
+    checkpoints, tables = root / "checkpoints", root / "tables"
+    ready = build(checkpoints, tables)
+    Folder(checkpoints).announce(ready)
+    is_at(root, OPERATOR, ROWS)
+
+    def archive_to_end() -> None:
+        write_deltalake(tables / "telemetry", pa.Table.from_pylist([], arrow_schema("telemetry")), mode="overwrite")
+        archived(tables, ROWS)
+        is_at(root, ARCHIVE, ROWS)
+
+    with claimed(checkpoints, tables, BASIS):
+        take_over(checkpoints, tables, archive_to_end)
+    with ReadModel(tables) as model:
+        last = model.rows("SELECT max(time) AS time FROM queue_state")[0]["time"]
+    assert last > CUT
+    assert read_manifest(checkpoints).seed == ready.rebuild_id
+
+
+def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(root):
+    before = rows(root)
+    ready = build(root / "checkpoints", root / "tables")
+    Folder(root / "checkpoints").announce(ready)
+    is_at(root, OPERATOR, ROWS)
+    with claimed(root / "checkpoints", root / "tables", BASIS):
+        take_over(root / "checkpoints", root / "tables", lambda: None)
+    assert "The archive does not have all" in Folder(root / "checkpoints").failure(ready.rebuild_id)
+    assert rows(root) == before
+    assert Folder(root / "checkpoints").ready() is None
+
+
+def test_a_reader_that_lives_on_sees_it_after_a_look(root):
+    with ReadModel(root / "tables") as model:
+        model.refresh()
+        before = compared_tables(model)
+        rebuild(root)
+        assert compared_tables(model) == before
+        assert model.refresh()
+        assert compared_tables(model) == rows(root) != before
+        maintain(root / "tables", "queue_state", Limits())
+        model.refresh()
+        assert compared_tables(model) == rows(root)
+
+
+def test_undone_what_was_is_there_again(root):
+    before, kept = rows(root), progress(root)
+    state = root / "checkpoints" / OPERATOR / "commits" / "0"
+    rebuild(root)
+    state.write_text("the job has gone on")
+    with claimed(root / "checkpoints", root / "tables", BASIS):
+        undo(root / "checkpoints", root / "tables")
+    assert (rows(root), progress(root)) == (before, kept)
+    assert state.read_text() == "v1\n{}"
+    start(root)
+    with claimed(root / "checkpoints", root / "tables", BASIS), pytest.raises(UserError, match="nothing to undo"):
+        undo(root / "checkpoints", root / "tables")
+
+
+def test_a_second_rebuild_changes_nothing(root):
+    rebuild(root)
+    first = rows(root)
+    rebuild(root)
+    assert rows(root) == first
+
+
+def test_rows_of_before_the_archive_are_kept_and_what_was_open_then_ends(root):
+    first = min(event.time for event in events())
+    with ReadModel(root / "tables") as model:
+        one = model.rows("SELECT * FROM anomalies ORDER BY time LIMIT 1")[0]
+    older = msgspec.convert(one, IncidentTransition)
+    older = msgspec.structs.replace(older, incident_id="older", transition="OPENED", time=first - 1, seq=0)
+    append(root / "tables", [older])
+    rebuild(root)
+    with ReadModel(root / "tables") as model:
+        told = model.rows("SELECT transition, time FROM anomalies WHERE incident_id = 'older' ORDER BY time")
+    assert [(row["transition"], row["time"]) for row in told] == [("OPENED", first - 1), ("RESOLVED", first)]
+
+
+class CrashError(BaseException):
+    pass
+
+
+def test_a_crash_at_any_step_leaves_the_old_or_the_new(root, monkeypatch, tmp_path):
+    """Each link, each commit and each replaced file is a step; the next start finds one or the other, whole."""
+    old = rows(root)
+    ready = build(root / "checkpoints", root / "tables")
+    Folder(root / "checkpoints").announce(ready)
+    shutil.copytree(root, tmp_path / "ready")
+    start(tmp_path / "ready")
+    new = rows(tmp_path / "ready")
+    crashed, step, found = True, 0, Counter()
+    pristine = tmp_path / "pristine"
+    shutil.copytree(root, pristine)
+    while crashed:
+        step = step + 1 if step < 4 else int(step * 1.5)
+        shutil.rmtree(root)
+        shutil.copytree(pristine, root)
+        left = [step]
+
+        def counted(original, left=left):
+            def call(*arguments, **named):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise CrashError
+                return original(*arguments, **named)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", counted(os.link))
+            patch.setattr(Path, "replace", counted(Path.replace))
+            patch.setattr(DeltaTable, "create_write_transaction", counted(DeltaTable.create_write_transaction))
+            try:
+                start(root)
+                crashed = False
+            except CrashError:
+                pass
+        Folder(root / "checkpoints").withdraw()  # or the next start would swap it in after all
+        with claimed(root / "checkpoints", root / "tables", BASIS):
+            pass
+        manifest = read_manifest(root / "checkpoints")
+        assert rows(root) == (new if manifest.seed else old)
+        found[manifest.seed] += 1
+    assert len(found) == 2, "no crash before the decision, or none after it"
+
+
+KILLED = """
+import sys
+from tests.pipeline.rebuild.test_swap import Path, start
+print("ready", flush=True)
+start(Path(sys.argv[1]))
+"""
+
+
+def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
+    """As above, but the process is gone: nothing of it can tidy up."""
+    old, rng = rows(root), random.Random(1)
+    Folder(root / "checkpoints").announce(build(root / "checkpoints", root / "tables"))
+    shutil.copytree(root, tmp_path / "pristine")
+    began = time.monotonic()
+    start(root)
+    lasts, new = time.monotonic() - began, rows(root)
+    for _ in range(5):
+        shutil.rmtree(root)
+        shutil.copytree(tmp_path / "pristine", root)
+        with subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0, lasts))
+            process.kill()
+        Folder(root / "checkpoints").withdraw()
+        with claimed(root / "checkpoints", root / "tables", BASIS):
+            pass
+        assert rows(root) == (new if read_manifest(root / "checkpoints").seed else old)

@@ -1,0 +1,193 @@
+"""Backtests over small tables that were written without Spark: what another policy would have told."""
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.events import AnyEvent, GroupEvent
+from rebalance_model.observe.policy import Policy
+from streaming.base.errors import UserError
+from streaming.base.times import duration_ms, instant_ms
+from streaming.cli import main
+from streaming.log.rows import encode
+from streaming.pipeline.archive_rows import LogRow
+from streaming.pipeline.backtest import IncidentPeriod, Result, Span, backtest, last_time
+from streaming.tables import ReadModel
+from tests.core.test_shard import LOG
+from tests.support.folding import folded
+from tests.support.tables import append, archive, make_tables
+from tests.support.trace import START
+
+END = START + 700_000
+STUCK = "ORDERED_QUEUE_STUCK"
+
+
+def partitions() -> list[list[AnyEvent]]:
+    """The log of the shard's tests in two partitions: group g, group h, and a copy of every broadcast in each."""
+    return [[e for e in LOG if not isinstance(e, GroupEvent) or e.group == group] for group in "gh"]
+
+
+def effects(policy: Policy) -> list[AnyEffect]:
+    return [effect for log in partitions() for effect in folded(log, policy)]
+
+
+def write(tables: Path, policy: Policy) -> None:
+    """What a job under the policy leaves; the archive's rows in no order."""
+    append(make_tables(tables), effects(policy))
+    log = [
+        LogRow(partition, offset, None, encode(event), END + 86_400_000)
+        for partition, events in enumerate(partitions())
+        for offset, event in enumerate(events)
+    ]
+    random.Random(1).shuffle(log)
+    archive(tables, log)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("backtest") / "tables"
+    write(folder, Policy())
+    return folder
+
+
+def run(tables: Path, since: float = 0, until: float = 700, warm_up: float = 0, groups: str = "*", **changed: object):
+    with ReadModel(tables) as model:
+        span = Span(START + round(since * 1000), START + round(until * 1000), round(warm_up * 1000), groups)
+        return backtest(model, Policy(**changed), span)
+
+
+def changes(result: Result) -> list[tuple[str, str, str]]:
+    return [(one.change, one.group, one.code) for one in result.differences]
+
+
+def seconds(life: IncidentPeriod | None) -> tuple[float, float | None]:
+    assert life is not None
+    return (life.opened_at - START) / 1000, None if life.resolved_at is None else (life.resolved_at - START) / 1000
+
+
+def test_under_the_same_policy_everything_is_the_same(tables):
+    result = run(tables)
+
+    assert changes(result) == []
+    assert result.same == len({e.incident_id for e in effects(Policy()) if hasattr(e, "incident_id")}) > 4
+    assert result.rows == sum(map(len, partitions()))
+    assert result.warnings == ()
+
+
+def test_less_patience_moves_the_opening(tables):
+    g, h = [one for one in run(tables, stuck_after=20_000).differences if one.subject == "Orders@broker-a:0"]
+
+    assert [one.change for one in (g, h)] == ["MOVED", "MOVED"]
+    assert seconds(g.was)[0] - seconds(g.would_be)[0] == 40
+    assert seconds(g.was)[1] == seconds(g.would_be)[1]
+
+
+def test_higher_thresholds_open_nothing_and_only_the_given_groups_are_read(tables):
+    assert changes(run(tables, stuck_after=3_000_000)) == [("NOT_OPENED", group, STUCK) for group in "ghgh"]
+    result = run(tables, stuck_after=3_000_000, groups="[h]*")
+    assert changes(result) == [("NOT_OPENED", "h", STUCK)] * 2
+    assert result.rows < sum(map(len, partitions()))
+
+
+def test_a_policy_for_one_group_changes_that_group_only(tables):
+    result = run(tables, group=({"pattern": "h", "stuck_after": 3_000_000},))
+
+    assert changes(result) == [("NOT_OPENED", "h", STUCK)] * 2
+
+
+def test_what_was_not_told_would_have_opened(tmp_path):
+    write(tmp_path, Policy(stuck_after=3_000_000))
+
+    result = run(tmp_path)
+    assert changes(result) == [("OPENED", group, STUCK) for group in "ghgh"]
+    assert result.differences[0].was is None
+
+
+def test_a_span_ends_lives_at_its_ends(tables):
+    """Opened before the span is opened at its begin, to both; resolved after it is open, to both."""
+    opened, resolved = seconds(run(tables, stuck_after=3_000_000).differences[0].was)
+    middle = (opened + resolved) / 2
+
+    within = run(tables, since=middle, until=middle + 4, warm_up=middle, stuck_after=3_000_000)
+    assert seconds(within.differences[0].was) == (middle, None)
+    assert run(tables, since=middle, until=middle + 4, warm_up=middle).differences == ()
+    later = run(tables, since=resolved + 6, warm_up=resolved + 6, stuck_after=3_000_000)
+    assert {one.subject for one in later.differences} == {"Orders@broker-b:3"}
+
+
+def test_an_archive_that_does_not_reach_back_is_warned_of(tables):
+    (warning,) = run(tables, since=60, warm_up=120).warnings
+
+    assert "begins only 1.0 minutes before --since, the warm-up wants 2.0" in warning
+    assert run(tables, since=60, warm_up=60).warnings == ()
+
+
+@pytest.mark.parametrize(("since", "until"), [(10_000, 20_000), (-20_000, -10_000)])
+def test_a_span_without_telemetry_is_refused(tables, since, until):
+    with pytest.raises(UserError, match="no telemetry of that time"):
+        run(tables, since=since, until=until)
+
+
+def test_nothing_of_the_tables_is_touched(tables):
+    before = {file: file.stat().st_mtime_ns for file in tables.rglob("*")}
+    run(tables, stuck_after=1)
+
+    assert {file: file.stat().st_mtime_ns for file in tables.rglob("*")} == before
+
+
+def test_the_end_is_that_of_the_archive_by_the_clock_of_its_collectors(tables):
+    with ReadModel(tables) as model:
+        assert last_time(model) == max(e.time for e in LOG if e.source == "poll")
+
+
+def ask(tables: Path, monkeypatch, *arguments: str) -> str:
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tables.parent))
+    answer = CliRunner().invoke(main.app, ["backtest", *arguments])
+    if answer.exception is not None:
+        raise answer.exception
+    return answer.stdout
+
+
+@pytest.fixture
+def patient(tmp_path) -> str:
+    file = tmp_path / "policy.toml"
+    file.write_text("stuck_after = 3_000_000\n")
+    return str(file)
+
+
+def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
+    arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient, "--group", "g")
+
+    table = ask(tables, monkeypatch, *arguments)
+    assert "missing" in table
+    assert "2 incidents differ" in table
+    told = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
+    assert [one["change"] for one in told["differences"]] == ["NOT_OPENED"] * 2
+    row, _ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
+    assert (row["code"], row["was_severity"], row["would_be_severity"]) == (STUCK, "critical", "")
+    same = ask(tables, monkeypatch, "--since", "2027-01-15T08:00", "--until", "2027-01-15T08:11:39Z")
+    assert "0 incidents differ" in same
+
+
+@pytest.mark.parametrize("times", [("--since", "1d", "--until", "2d"), ("--since", str(END + 1))])
+def test_a_span_that_ends_before_it_begins_is_refused(tables, monkeypatch, times):
+    with pytest.raises(UserError, match="between --since and --until"):
+        ask(tables, monkeypatch, *times)
+
+
+def test_times_are_read_as_people_write_them():
+    assert instant_ms("1800000000000", 0) == 1_800_000_000_000
+    assert instant_ms(" 2h", 10_000_000) == 2_800_000
+    assert instant_ms("2027-01-15T08:00", 0) == instant_ms("2027-01-15T09:00+01:00", 0) == 1_800_000_000_000
+    assert [duration_ms(text) for text in ("90s", "30m", "1d")] == [90_000, 1_800_000, 86_400_000]
+    for wrong in ("yesterday", "2x", ""):
+        with pytest.raises(UserError, match="Invalid time"):
+            instant_ms(wrong, 0)
+    with pytest.raises(UserError, match=r"Invalid duration .* Use 90s"):
+        duration_ms("soon")

@@ -1,0 +1,206 @@
+"""The job as a whole, over file logs, against the same core in a plain loop."""
+
+import gzip
+import os
+import random
+import threading
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from checkpoints.generation import claimed
+from checkpoints.manifest import Basis
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.base.errors import UserError
+from streaming.base.settings import Settings
+from streaming.log.files import FilePublisher, files_of
+from streaming.log.rows import publish
+from streaming.pipeline import job
+from tests.support.plain import as_json, derived_rows
+from tests.support.telemetry import telemetry
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = 3
+POLICY = Policy()
+
+
+def write_log(root: Path, *, groups: int = 12, rounds: int = 40, file_bytes: int = 300_000) -> None:
+    with FilePublisher(root, PARTITIONS, file_bytes_max=file_bytes, roll_seconds=1e9) as publisher:
+        publish(publisher, telemetry(groups, rounds))
+
+
+def tables_of(settings: Settings) -> dict[str, list[str]]:
+    """The rows of every derived table that has any, in the form of `derived_rows`."""
+    rows = {table: pa.table(DeltaTable(settings.runtime.tables / table).scan()).to_pylist() for table in DERIVED}
+    return {table: sorted(map(as_json, found)) for table, found in rows.items() if found}
+
+
+def run_operator(spark, settings: Settings, *, policy: Policy = POLICY) -> int:
+    """Run the stateful query alone over the log; returns how many batches it took."""
+    basis = Basis(
+        source="test", partitions=PARTITIONS, state_partitions=settings.job.state_partitions, code_version="1",
+        policy=policy,
+    )  # fmt: skip
+    with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
+        start = partial(job.start_operator, spark, settings, policy, generation, available_now=True)
+        with job.Running([start], settings.runtime.root) as running:
+            return len(list(running.batches(threading.Event())))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("telemetry") / "log"
+    write_log(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(log: Path) -> dict[str, list[str]]:
+    rows = derived_rows(log, PARTITIONS, POLICY)
+    assert set(rows) == set(DERIVED), "a log that leads to nothing proves nothing"
+    return rows
+
+
+@pytest.mark.parametrize("files_per_batch", [1, 2, 3, 5, 1000])
+def test_the_rows_do_not_depend_on_where_the_log_is_cut(spark, settings_in, tmp_path, log, expected, files_per_batch):
+    files = sum(len(files_of(log, partition)) for partition in range(PARTITIONS))
+    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS, files_per_batch=files_per_batch)
+    batches = run_operator(spark, settings)
+    assert batches == -(-files // files_per_batch)
+    assert tables_of(settings) == expected
+
+
+@pytest.mark.parametrize(("files_per_batch", "shift_ms"), [(1000, 0), (1, -5)], ids=["equal", "reversed"])
+def test_files_of_equal_or_reversed_mtimes_stop_the_job_with_a_sentence(
+    spark, settings_in, tmp_path, files_per_batch, shift_ms
+):
+    write_log(tmp_path / "log", rounds=20, file_bytes=100_000)
+    first, second = files_of(tmp_path / "log", 1)[:2]
+    mtime = first.stat().st_mtime_ns + shift_ms * 1_000_000
+    os.utime(second, ns=(mtime, mtime))
+    settings = settings_in(tmp_path, partitions=PARTITIONS, files_per_batch=files_per_batch)
+    with pytest.raises(UserError) as caught:
+        run_operator(spark, settings)
+    assert "artition 1 of the log" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_row_beyond_the_partition_count_stops_the_job_with_a_sentence(spark, settings_in, tmp_path):
+    write_log(tmp_path / "log", rounds=2)
+    (tmp_path / "log/partition=3").mkdir()
+    (tmp_path / "log/partition=3/00000000000000000000.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(UserError, match=r"^The log has a row in partition 3, but this job was made for 3 partitions"):
+        run_operator(spark, settings_in(tmp_path, partitions=PARTITIONS))
+
+
+def test_another_failure_is_one_sentence_too_and_a_new_start_goes_on(
+    spark, settings_in, tmp_path, log, expected, monkeypatch
+):
+    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "write_effects", lambda *_: 1 / 0)
+        with pytest.raises(UserError, match=r"^The operator query failed: ZeroDivisionError: division by zero \(all"):
+            run_operator(spark, settings)
+    run_operator(spark, settings)
+    assert tables_of(settings) == expected
+
+
+def test_the_workers_judge_by_the_policy_of_the_run(spark, settings_in, tmp_path, log, expected):
+    policy = Policy(stuck_after=25_000)
+    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS)
+    run_operator(spark, settings, policy=policy)
+    assert tables_of(settings) == derived_rows(log, PARTITIONS, policy) != expected
+
+
+BAD_LINES = {
+    b"": "empty",
+    b"no json": "malformed",
+    b'{"type":"TICK"}\r{"type":"TICK"}': "bare_cr",
+    b'{"type":"TICK","cluster":"\xff"}': "invalid_utf8",
+    b'{"type":"NEVER_SEEN","time":1}': "unknown_type",
+    b'{"type":"TICK","time":"noon","cluster":"c","source":"poll","source_id":"p@1","seq":1}': "invalid",
+    b'{"type":"TICK","time":' + b"9" * 26 + b',"cluster":"c","source":"poll","source_id":"p@1","seq":1}': "invalid",
+    b'{"type":"TICK","time":9000000000000,"cluster":"c","source":"poll","source_id":"p@1","seq":1}': "future_time",
+    b'"' + b"x" * 1_000_001 + b'"': "too_large",
+}
+
+
+def test_bad_input_is_rejected_whole_with_a_reason_and_the_job_goes_on(spark, settings_in, tmp_path):
+    del spark  # the job takes the session that is there
+    write_log(tmp_path / "log", rounds=20)
+    expected = derived_rows(tmp_path / "log", PARTITIONS, POLICY)
+    good = sum(len(gzip.decompress(file.read_bytes()).splitlines()) for file in (tmp_path / "log").glob("*/*.gz"))
+    torn = gzip.compress(b"one\ntwo\nx" + random.Random(0).randbytes(1000).hex().encode())[:-100]
+    add_file(tmp_path / "log", 0, b"".join(line + b"\n" for line in BAD_LINES))
+    add_file(tmp_path / "log", 1, b'{"type":"TICK","time":1', suffix=".jsonl")
+    add_file(tmp_path / "log", 2, torn)
+    settings = settings_in(tmp_path, partitions=PARTITIONS)
+    batches = job.run_available_now(settings, POLICY)
+    rejected = pa.table(DeltaTable(settings.runtime.tables / "telemetry_rejected").scan()).to_pylist()
+    reasons = {row["value"]: row["reason"] for row in rejected if row["partition"] == 0}
+    assert reasons == BAD_LINES
+    assert [row["reason"] for row in rejected if row["partition"] != 0] == ["malformed"] * 4
+    accepted = pa.table(DeltaTable(settings.runtime.tables / "telemetry").scan()).num_rows
+    assert accepted == good
+    assert sum(batch.rows for batch in batches if batch.query == "archive") == accepted + len(rejected)
+    assert tables_of(settings) == expected
+
+
+def add_file(log: Path, partition: int, content: bytes, *, suffix: str = ".jsonl.gz") -> None:
+    """A file after the others, as no publisher would write it."""
+    last = files_of(log, partition)[-1]
+    number = int(last.name.split(".")[0]) + 1
+    file = last.with_name(f"{number:020d}{suffix}")
+    file.write_bytes(content)
+    mtime = last.stat().st_mtime_ns + 60 * 10**9
+    os.utime(file, ns=(mtime, mtime))
+
+
+def test_as_json_sees_every_difference():
+    assert as_json({"a": 1, "b": None}) == as_json({"b": None, "a": 1})
+    assert as_json({"a": 1}) != as_json({"a": 1, "b": None})
+    assert msgspec.json.decode(as_json({"a": [1]})) == {"a": [1]}
+
+
+class _Query(SimpleNamespace):
+    """A query that ended; Spark can't be made to show at will a worker that comes too late."""
+
+    def exception(self) -> str | None:
+        return self.failure
+
+    def stop(self) -> None:
+        self.failure = None
+
+
+def ended(failure: str | None) -> _Query:
+    return _Query(
+        name="operator", isActive=False, recentProgress=(), lastProgress=None, status={"isTriggerActive": False},
+        failure=failure,
+    )  # fmt: skip
+
+
+def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
+    queries = [ended("Python worker failed to connect back."), ended(None)]
+    started = list(queries)
+    with job.Running([lambda: queries.pop(0)], tmp_path) as running:
+        assert list(running.batches(threading.Event())) == []
+    assert len(started) - len(queries) == 2
+
+
+def test_a_query_is_not_started_again_for_ever(tmp_path):
+    starts = []
+
+    def start() -> _Query:
+        starts.append(1)
+        return ended("Python worker failed to connect back.")
+
+    with pytest.raises(UserError, match="connect back"), job.Running([start], tmp_path) as running:
+        list(running.batches(threading.Event()))
+    assert len(starts) == 3

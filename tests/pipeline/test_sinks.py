@@ -1,0 +1,80 @@
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from checkpoints.generation import claimed
+from schemas.arrow import arrow_schema
+from schemas.spark import spark_schema
+from streaming.pipeline.sinks import TableSink, write_effects
+from tests.support.basis import BASIS
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def sink(tmp_path):
+    with claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS) as generation:
+        yield TableSink(tmp_path / "tables", "operator", generation)
+
+
+def row_of(table: str, **fields: object) -> dict[str, object]:
+    columns = arrow_schema(table)
+    return {column.name: 1 if pa.types.is_integer(column.type) else "x" for column in columns} | fields
+
+
+def change(queue: int) -> dict[str, object]:
+    return row_of("assignment_history", queue_id=queue)
+
+
+def batch_of(spark, *effects: tuple[str, dict[str, object]]):
+    rows = [(kind, json.dumps(row)) for kind, row in effects]
+    return spark.createDataFrame(rows, "kind string, payload string")
+
+
+def rows_in(sink: TableSink, table: str) -> list[dict[str, object]]:
+    return pa.table(DeltaTable(sink.tables / table).scan()).to_pylist()
+
+
+def test_a_batch_that_is_done_again_is_written_once(spark, sink):
+    batch = batch_of(spark, ("assignment_history", change(1)), ("assignment_history", change(2)))
+    write_effects(batch, sink, 0)
+    write_effects(batch, sink, 0)
+    assert sorted(row["queue_id"] for row in rows_in(sink, "assignment_history")) == [1, 2]
+    write_effects(batch, sink, 1)
+    assert len(rows_in(sink, "assignment_history")) == 4
+
+
+def test_spark_s_append_too_is_written_once(spark, sink):
+    archive = TableSink(sink.tables, "archive", sink.generation)
+    row = (0, 5, None, b"\xff", "invalid_utf8", "byte 0", "topic t", 7)
+    rows = spark.createDataFrame([row], spark_schema("telemetry_rejected"))
+    archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
+    archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
+    assert len(rows_in(sink, "telemetry_rejected")) == 1
+
+
+def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sink, monkeypatch):
+    """The batch ends after its first table, as with kill -9; done again, each table has each row once."""
+    batch = batch_of(spark, ("assignment_history", change(1)), ("anomalies", row_of("anomalies")))
+    whole = TableSink.append_arrow
+
+    def crash_at_anomalies(self, rows, table, *, batch_id):
+        if table == "anomalies":
+            raise KeyboardInterrupt
+        whole(self, rows, table, batch_id=batch_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableSink, "append_arrow", crash_at_anomalies)
+        with pytest.raises(KeyboardInterrupt):
+            write_effects(batch, sink, 0)
+    assert len(rows_in(sink, "assignment_history")) == 1, "evidence is visible before what rests on it"
+    assert rows_in(sink, "anomalies") == []
+    write_effects(batch, sink, 0)
+    assert len(rows_in(sink, "assignment_history")) == len(rows_in(sink, "anomalies")) == 1
+
+
+def test_a_table_without_rows_gets_no_commit(spark, sink):
+    write_effects(batch_of(spark, ("assignment_history", change(1))), sink, 0)
+    assert DeltaTable(sink.tables / "rebalances").version() == 0

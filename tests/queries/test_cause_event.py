@@ -1,0 +1,33 @@
+"""The event that opened an incident is found in the archive, whichever clock it was stamped by."""
+
+import json
+
+import pytest
+
+from streaming.queries.incident_detail import incident
+from streaming.tables import ReadModel
+from tests.support.tables import accepted, append, archive, make_tables
+from tests.tables.test_read_model import Story, log
+
+EVENT = accepted(log())[3]
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("apart", [0, 5_000, -5_000, 7 * HOUR, -30 * HOUR])
+def test_the_cause_is_found_near_its_incident_or_anywhere(tmp_path, apart):
+    story = Story(cause=f"{EVENT['source_id']}|{EVENT['key']}|{EVENT['seq']}")
+    story.incident(EVENT["time"] + apart, "one", "OPENED")
+    append(make_tables(tmp_path), story.rows)
+    archive(tmp_path, log())
+
+    with ReadModel(tmp_path) as model:
+        assert incident(model, "one").cause_event == json.loads(EVENT["value"])
+
+
+def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
+    story = Story()
+    story.incident(500, "one", "OPENED")
+    append(make_tables(tmp_path), story.rows)
+
+    with ReadModel(tmp_path) as model:
+        assert incident(model, "one").cause_event is None

@@ -1,0 +1,32 @@
+"""Evidence on a screen: by the units that the rules declare."""
+
+from streaming.queries.evidence import evidence_items
+
+NOW = 1_795_275_817_168
+
+
+def test_each_field_of_evidence_is_shown_by_its_unit():
+    evidence = {"source": "hook-1", "limit_ms": 15_000, "lost": 7, "lost_from": NOW - 60_000, "lost_to": NOW - 1_000}
+    assert evidence_items("TELEMETRY_GAP", evidence, NOW) == [
+        ("source", "hook-1"),
+        ("limit", "15 s"),
+        ("lost", "7"),
+        ("lost from", "15:42:37"),
+        ("lost to", "15:43:36"),
+    ]
+    skew = {"ahead_ms_min": -8_000, "ahead_ms_max": -7_500, "limit_ms": 5_000}
+    assert [value for _, value in evidence_items("CLOCK_SKEW", skew, NOW)] == ["-8 s", "-7.5 s", "5 s"]
+
+
+def test_unknown_values_are_left_out_and_an_absent_time_is_no_date():
+    evidence = {"member": False, "answered": 0, "queues": None, "unanswered": 2}
+    assert evidence_items("CLIENT_UNRESPONSIVE", evidence, NOW) == [
+        ("member", "no"),
+        ("answered", "-"),
+        ("unanswered", "2"),
+    ]
+
+
+def test_a_field_that_no_rule_declares_is_shown_by_its_name():
+    evidence = {"held_ms": 2_000, "former": "a"}
+    assert evidence_items("A_FORMER_RULE", evidence, NOW) == [("held", "2 s"), ("former", "a")]

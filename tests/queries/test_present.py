@@ -1,0 +1,82 @@
+"""Where history ends: by the Delta log's statistics or, where these are missing, by the rows."""
+
+import pytest
+from deltalake import DeltaTable
+
+from rebalance_model.observe.effects import QueueProgress
+from streaming.queries.present import known_ends
+from streaming.tables import ReadModel, table
+from streaming.tables.files import File, files_of
+from tests.support.tables import append, make_tables
+from tests.tables.test_read_model import COMMON, Story
+
+
+def progress(time: int, source: str) -> QueueProgress:
+    return QueueProgress(
+        time=time, asked=time, source=source, kind="CONSUME_STATS", cluster=COMMON["cluster"], group=COMMON["group"],
+        broker="b", interval_ms=1_000, topic=("Orders",), queue_id=(0,), lag=(1,),
+    )  # fmt: skip
+
+
+def without_statistics(name: str, delta: DeltaTable) -> list[File]:
+    return [file._replace(begins=0, ends=0) for file in files_of(name, delta)]
+
+
+@pytest.fixture(params=[True, False], ids=["statistics", "no statistics"])
+def folder(tmp_path, request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(table, "files_of", without_statistics)
+    return make_tables(tmp_path)
+
+
+def test_empty_tables_have_no_span_and_no_ends(folder):
+    with ReadModel(folder) as model:
+        assert model.span("group_state") is None
+        assert known_ends(model) is None
+
+
+def test_the_span_of_a_table_is_that_of_all_its_files(folder):
+    for time in (700, 300, 500):
+        story = Story()
+        story.group(time, "OK")
+        append(folder, story.rows)
+
+    with ReadModel(folder) as model:
+        assert model.span("group_state") == (300, 700)
+        assert model.span("queue_state") is None
+
+
+@pytest.mark.parametrize(
+    ("observed", "last"),
+    [
+        ([], 800),
+        ([progress(900, "POLL")], 900),
+        ([progress(900, "HOOK")], 800),
+        ([progress(900, "POLL"), progress(950, "HOOK")], 900),
+        ([progress(600, "POLL"), progress(950, "HOOK")], 800),
+    ],
+)
+def test_the_last_row_is_of_any_table_but_a_hook_s_observation(folder, observed, last):
+    story = Story()
+    story.group(500, "OK")
+    story.queue(800)
+    append(folder, [*story.rows, *observed])
+
+    with ReadModel(folder) as model:
+        found = known_ends(model)
+        assert found is not None
+        assert (found.first, found.last) == (500, last)
+
+
+def test_the_span_follows_what_refresh_shows(folder):
+    story = Story()
+    story.group(500, "OK")
+    append(folder, story.rows)
+    with ReadModel(folder) as model:
+        story.rows.clear()
+        story.group(900, "OK")
+        append(folder, story.rows)
+
+        assert model.span("group_state") == (500, 500)
+        assert model.refresh()
+        assert model.span("group_state") == (500, 900)

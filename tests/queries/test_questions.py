@@ -1,0 +1,326 @@
+"""Each question beside an oracle that folds the same effects one by one, amid and after a group's troubles."""
+
+import msgspec
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import AssignmentChange
+from streaming.base.errors import NotFoundError, UserError
+from streaming.queries.group_at import find_group
+from streaming.queries.groups import LAST_REBALANCES, group_of, groups, overview
+from streaming.queries.incident_detail import incident
+from streaming.queries.incidents import incidents
+from streaming.queries.ownership import diff, intervals, last_owner, queues, who_owned
+from streaming.queries.rebalances import rebalance, rebalances
+from streaming.queries.results import as_json
+from streaming.queries.sql import sql
+from streaming.tables import ReadModel
+from tests.support.asked import END, INSTANTS, Told
+from tests.support.trace import START
+
+RANK = ["BAD", "WARN", "UNKNOWN", "OK"]
+NAMED = [("g", "c"), ("h", "c"), ("twin", "d")]
+
+
+@pytest.fixture(scope="module")
+def model(asked):
+    with ReadModel(asked) as opened:
+        yield opened
+
+
+def place(row) -> tuple[str, str, int]:
+    return row.topic, row.broker, row.queue_id
+
+
+@pytest.mark.parametrize("instant", INSTANTS)
+def test_groups_are_as_they_were_last_told(model, instant):
+    found = groups(model, instant)
+
+    assert {(one.group, one.cluster) for one in found} == {
+        *NAMED,
+        ("twin", "c"),
+        ("everyone", "c"),
+        ("pullers", "c"),
+        ("calm", "c"),
+    }
+    assert [RANK.index(one.health) for one in found] == sorted(RANK.index(one.health) for one in found)
+    for one in found:
+        told = Told(one.group, instant, one.cluster)
+        state, states, opened = told.state(), told.queues(), told.open().values()
+        assert (one.time, one.health, one.health_reason, one.members) == (
+            state.time, state.health, state.health_reason, state.members,
+        )  # fmt: skip
+        assert one.coverage.members == len(state.members)
+        known = told.lags()
+        lags = [known[queue][0] for queue in states if queue in known and not known[queue][1]]
+        assert (one.queues, one.lag_unknown) == (len(states), len(states) - len(lags))
+        assert one.lag == (sum(lags) if lags else None)
+        own = [incident.severity for incident in opened if incident.parent is None and incident.group]
+        assert one.incidents.model_dump() == {name: own.count(name) for name in ("critical", "warning", "info")}
+        assert one.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
+        if one.group in {"everyone", "pullers"}:
+            assert one.unowned is None
+        else:
+            assert one.unowned == sum(queue.owner is None for queue in states.values())
+
+
+@pytest.mark.parametrize("instant", INSTANTS)
+@pytest.mark.parametrize(("name", "cluster"), NAMED)
+def test_queues_have_the_owners_of_then(model, name, cluster, instant):
+    told = Told(name, instant, cluster)
+    owners, states = told.owners(), told.queues()
+
+    found = queues(model, name, cluster=cluster, at=instant)
+    assert {place(one): one.owner for one in found} == {queue: owners.get(queue) for queue in states}
+    assert {place(one): (one.status, one.time) for one in found} == {
+        queue: (state.status, state.time) for queue, state in states.items()
+    }
+    lags = told.lags()
+    assert {place(one): (one.lag, one.lag_is_stale) for one in found} == {
+        queue: lags.get(queue, (None, False)) for queue in states
+    }
+    assert [place(one) for one in found] == sorted(map(place, found))
+
+
+@pytest.mark.parametrize("instant", INSTANTS)
+def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
+    owners = Told("g", instant).owners()
+
+    for topic, broker, queue_id in [("Orders", "broker-a", 0), ("Orders", "broker-b", 3)]:
+        found = who_owned(model, "g", topic, broker, queue_id, at=instant)
+        assert (found.client_id if found else None) == owners.get((topic, broker, queue_id))
+        if found is not None:
+            assert found.from_time <= instant
+            assert found.to_time is None or instant < found.to_time
+
+
+def test_an_unowned_queue_had_somebody_before(model):
+    of = find_group(model, "g")
+    released = [one for one in Told("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)][-1]
+
+    assert who_owned(model, "g", "Orders", "broker-a", 0) is None
+    before = last_owner(model, of, MessageQueue("Orders", "broker-a", 0))
+    assert (before.client_id, before.to_time) == (released.client_id, released.time)
+    early = find_group(model, "g", at=INSTANTS[0])
+    assert last_owner(model, early, MessageQueue("Orders", "broker-a", 0)) is None
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(0, 3), (3, 0), (2, 4), (4, 8), (8, None), (10, 10)])
+def test_a_difference_is_that_of_two_times(model, earlier, later):
+    begin, end = INSTANTS[earlier], None if later is None else INSTANTS[later]
+    if later is not None and later < earlier:
+        with pytest.raises(UserError, match="--from must be before --to"):
+            diff(model, "g", begin, end)
+        return
+    before, after = Told("g", begin).owners(), (Told("g", end) if end else Told("g")).owners()
+
+    assert {place(one): (one.from_client, one.to_client) for one in diff(model, "g", begin, end)} == {
+        queue: (before.get(queue), after.get(queue))
+        for queue in before | after
+        if before.get(queue) != after.get(queue)
+    }
+
+
+def test_intervals_are_those_that_touch_the_span(model):
+    of = find_group(model, "g")
+    since, until = START + 80_000, START + 120_000
+
+    found = intervals(model, of, since, until)
+    assert found
+    assert all(one.from_time <= until and (one.to_time is None or one.to_time >= since) for one in found)
+    for instant in range(since, until, 5_000):
+        at = {place(one): one.client_id for one in found
+              if one.from_time <= instant and (one.to_time is None or instant < one.to_time)}  # fmt: skip
+        assert at == Told("g", instant).owners()
+
+
+def test_retry_topics_are_told_only_when_asked_for(model):
+    plain, every = queues(model, "g"), queues(model, "g", retry=True)
+
+    assert {one.topic for one in plain} == {"Orders"}
+    assert {one.topic for one in every} == {"Orders", "%RETRY%g"}
+    assert len(every) == 2 * len(plain)
+    span = (INSTANTS[0], INSTANTS[-1])
+    assert len(diff(model, "g", *span, retry=True)) == 2 * len(diff(model, "g", *span)) > 0
+    of = find_group(model, "g")
+    assert len(intervals(model, of, *span, retry=True)) == 2 * len(intervals(model, of, *span)) > 0
+    assert queues(model, "g", topic="Orders") == plain
+
+
+@pytest.mark.parametrize("instant", [*INSTANTS, None])
+def test_an_overview_has_members_open_incidents_and_last_rebalances(model, instant):
+    told = Told("g") if instant is None else Told("g", instant)
+    found = overview(model, "g", at=instant)
+
+    owned = [queue.owner for queue in told.queues().values()]
+    assert {one.client_id: one.queues for one in found.members} == {
+        client: owned.count(client) for client in {*told.state().members, *owned} - {None}
+    }
+    assert {one.client_id for one in found.members if one.is_member} == set(told.state().members)
+    assert {one.incident_id for one in found.incidents} == set(told.open())
+    assert found.group == group_of(model, find_group(model, "g", at=instant))
+    assert len(found.rebalances) <= LAST_REBALANCES
+    assert all(one.moves == () for one in found.rebalances)
+
+
+def test_rebalances_are_newest_first_and_within_the_span(model):
+    told = Told("g").rebalances()
+
+    found = rebalances(model, "g")
+    assert [one.rebalance_id for one in found] == [one.rebalance_id for one in told]
+    assert [len(one.moves) for one in found] == [len(one.moves) for one in told]
+    assert rebalances(model, "g", last=2) == found[:2]
+    since, until = found[5].start_time, found[2].start_time
+    assert rebalances(model, "g", since=since, until=until) == found[2:6]
+
+
+def test_a_rebalance_is_found_by_how_its_id_begins(model):
+    newest = rebalances(model, "g", last=1)[0]
+
+    assert rebalance(model, "g", newest.rebalance_id[:8]) == newest
+    with pytest.raises(UserError, match=r"\d+ rebalances of g have ids beginning with ''"):
+        rebalance(model, "g", "")
+    with pytest.raises(NotFoundError, match="No rebalance of g has an id beginning with 'zz'"):
+        rebalance(model, "g", "zz")
+
+
+@pytest.mark.parametrize("instant", [*INSTANTS, None])
+def test_incidents_are_as_their_last_transition_left_them(model, instant):
+    told = Told("g") if instant is None else Told("g", instant)
+
+    found = {one.incident_id: one for one in incidents(model, group="g", at=instant)}
+    assert {name: (one.severity, one.changed_at, one.parent) for name, one in found.items()} == {
+        name: (one.severity, one.time, one.parent) for name, one in told.incidents().items()
+    }
+    assert {name for name, one in found.items() if one.resolved_at is None} == set(told.open())
+    only_open = incidents(model, group="g", at=instant, only_open=True)
+    assert {one.incident_id for one in only_open} == set(told.open())
+
+
+def test_incidents_are_filtered_and_the_open_ones_come_first(model):
+    found = incidents(model)
+    assert [one.resolved_at is not None for one in found] == sorted(one.resolved_at is not None for one in found)
+
+    of_h = incidents(model, group="h")
+    assert [one for one in of_h if one.group] == [one for one in found if one.group == "h"] != []
+    assert [one.code for one in of_h if not one.group], "its broker's, too"
+    for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}):
+        [(name, value)] = wanted.items()
+        assert incidents(model, **wanted) == [one for one in found if getattr(one, name) == value] != []
+    late = START + 200_000
+    assert incidents(model, since=late) == [one for one in found if one.resolved_at is None or one.resolved_at >= late]
+
+
+def test_an_incident_has_its_life_what_it_explains_and_the_event_behind_it(model):
+    told = Told("twin", cluster="d").incidents()
+
+    story = incident(model, "twin-d-st")
+    assert story.incident.incident_id == "twin-d-storm"
+    assert {one.incident_id for one in story.absorbed} == {
+        name for name, one in told.items() if one.code == "STALE_HEARTBEAT"
+    }
+    assert {one.parent for one in story.absorbed} == {"twin-d-storm"}
+    assert story.life[0].transition == "OPENED"
+    assert len(story.life) == story.incident.transitions
+    source_id, _, seq = story.life[0].cause.split("|")
+    assert story.cause_event is not None
+    assert (story.cause_event["source_id"], story.cause_event["seq"]) == (source_id, int(seq))
+
+
+def test_incident_ids_that_fit_none_or_several_are_refused(model):
+    with pytest.raises(NotFoundError, match="No incident has an id beginning with 'zz'"):
+        incident(model, "zz")
+    with pytest.raises(UserError, match=r"\d+ incidents have ids beginning with ''"):
+        incident(model, "")
+
+
+def test_a_name_in_two_clusters_wants_the_cluster(model):
+    with pytest.raises(UserError, match="Group twin exists in the clusters c, d: select one with --cluster"):
+        find_group(model, "twin")
+    assert find_group(model, "twin", "d").cluster == "d"
+
+
+ASKED_OF_A_GROUP = {
+    "group": find_group,
+    "overview": overview,
+    "queues": queues,
+    "who_owned": lambda model, name, at=None: who_owned(model, name, "Orders", "broker-a", 0, at=at),
+    "diff": lambda model, name, at=None: diff(model, name, at or END, END),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED_OF_A_GROUP.values(), ids=ASKED_OF_A_GROUP)
+def test_an_unknown_group_or_a_time_before_history_is_a_sentence(model, ask):
+    with pytest.raises(NotFoundError, match="Unknown consumer group twins: did you mean twin"):
+        ask(model, "twins")
+    with pytest.raises(NotFoundError, match="`rebalance-watch group list` lists all groups"):
+        ask(model, "payments-of-last-year")
+    with pytest.raises(UserError, match="The history of g begins at 2027-01-15T08:00:"):
+        ask(model, "g", at=START - 1)
+
+
+def test_what_is_not_known_is_not_told_as_nothing(model):
+    with pytest.raises(NotFoundError, match=r"Unknown cluster e\. Known clusters: c, d"):
+        groups(model, cluster="e")
+    with pytest.raises(NotFoundError, match="Unknown consumer group x: "):
+        incidents(model, group="x")
+    with pytest.raises(NotFoundError, match="Unknown consumer group g in cluster d"):
+        find_group(model, "g", "d")
+    with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
+        groups(model, START - 1)
+    with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
+        incidents(model, at=START - 1)
+    with pytest.raises(NotFoundError, match=r"Unknown topic Order of g\. Known topics: %RETRY%g, Orders"):
+        queues(model, "g", topic="Order")
+    with pytest.raises(NotFoundError, match="Unknown topic Order of g"):
+        diff(model, "g", START + 20_000, topic="Order")
+    with pytest.raises(NotFoundError, match="Unknown queue Orders@broker-a:9 of g: Orders has queues 0 to 3"):
+        who_owned(model, "g", "Orders", "broker-a", 9)
+    assert incidents(model, group="g", code="NO_SUCH") == []
+
+
+def test_who_broadcasts_owns_nothing(model):
+    assert all(one.owner is None for one in queues(model, "everyone"))
+    for ask in (ASKED_OF_A_GROUP["who_owned"], ASKED_OF_A_GROUP["diff"]):
+        with pytest.raises(UserError, match="everyone is broadcasting: every client reads every queue"):
+            ask(model, "everyone")
+
+
+def test_an_owner_is_none_where_history_says_so_despite_an_older_state(model):
+    [before], [after] = queues(model, "calm", at=END - 2_500), queues(model, "calm")
+    assert (before.owner, before.since) == ("a", END - 3_000)
+    assert (after.owner, after.since) == (None, END - 2_000)
+
+
+def test_a_queue_that_did_not_exist_yet_was_not_unassigned(model):
+    with pytest.raises(NotFoundError, match="had no queue Late@b:0 at that time: it was first seen at 2027-01-15"):
+        who_owned(model, "calm", "Late", "b", 0, at=END - 4_000)
+    [change] = diff(model, "calm", END - 4_000, END - 2_500)
+    assert (change.from_client, change.to_client, change.is_new) == (None, "a", True)
+    [later] = diff(model, "calm", END - 2_500, END)
+    assert (later.from_client, later.to_client, later.is_new) == ("a", None, False)
+
+
+def test_sql_gives_what_json_has(model):
+    answer = sql(
+        model,
+        "SELECT sum(s.lag) AS lag, NULL AS nothing, CAST('nan' AS DOUBLE) AS odd, {'a': [1, 2]} AS parts,"
+        " CAST('2027-01-15' AS DATE) AS day, CAST('x' AS BLOB) AS raw, 1.5::DECIMAL(3, 1) AS half"
+        f" FROM progress_at({INSTANTS[3]}) s WHERE s.group = 'g'",
+    )
+
+    total = sum(queue.lag for queue in queues(model, "g", at=INSTANTS[3], retry=True) if queue.lag is not None)
+    assert answer.rows == ((total, None, None, {"a": [1, 2]}, "2027-01-15", "78", 1.5),)
+    assert answer.columns == ("lag", "nothing", "odd", "parts", "day", "raw", "half")
+    assert not answer.cut
+    few = sql(model, "SELECT 1 AS a, 2 AS a FROM range(5)", limit=3)
+    assert (few.columns, few.rows, few.cut) == (("a", "a"), ((1, 2),) * 3, True)
+
+
+def test_an_answer_is_json_that_says_null_for_what_is_not_known(model):
+    one = group_of(model, find_group(model, "everyone"))
+    told = msgspec.json.decode(as_json(one))
+    assert told["unowned"] is None
+    assert told["coverage"]["brokers"] == one.coverage.brokers
+    assert as_json(None) == b"null"
+    assert as_json([]) == b"[]"

@@ -1,0 +1,91 @@
+"""The scenario table of a source that stands: what did not come while nobody ticked proves nothing.
+
+Through a shard, which has the sources' ticks: every second, but for the time in which the broker stands.
+"""
+
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import AnyEvent, Tick
+from rebalance_model.observe.state import Pending
+from tests.support.folding import folded
+from tests.support.hook_trace import A, B, HookTrace
+from tests.support.incident_rows import told_once
+
+
+class Standing(HookTrace):
+    """A hook's calls, and what a shard makes of them."""
+
+    def told(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
+        """(seconds, transition, incident) of every transition; the broker ``stands`` from and to."""
+        told = [*(e for e in self.events if e.time <= self.clock(until)), *self.ticks(stands, until)]
+        found, log = Standing(), sorted(told, key=lambda event: event.time)
+        found.effects = [e for e in folded(log) if isinstance(e, IncidentTransition)]
+        return told_once(found)
+
+    def ticks(self, stands: tuple[tuple[float, float], ...], until: float) -> list[AnyEvent]:
+        seconds = [n + 0.5 for n in range(round(until)) if not any(a <= n + 0.5 <= b for a, b in stands)]
+        return [Tick(seq=round(1000 * at), **self._common(self.clock(at))) for at in seconds]
+
+
+def working(trace: Standing, *spans: tuple[int, int], without: str = "") -> Standing:
+    """a has 0 and b 1: they heartbeat, renew, pull and commit every 10 s, from and to."""
+    for begin, end in spans:
+        for at in range(begin, end, 10):
+            for n, client in enumerate("ab"):
+                if client != without:
+                    trace.heart_beat(at + n, client).locks(at + n + 0.1, client, n)
+                    trace.pulls(at + n + 0.2, client, n, offset=2 * at + 20).commits(at + n + 0.3, client, n, 2 * at)
+    return trace
+
+
+def test_a_broker_that_stands_for_90_s_makes_no_client_stale():
+    """The lab's broker-freeze: its hook told of stale heartbeats, expired locks and stuck queues in the first tick."""
+    assert working(Standing(), (0, 50), (140, 200)).told((45, 139.9), until=200) == []
+
+
+def test_a_broker_whose_ticks_go_on_and_that_hears_nobody_is_not_away():
+    told = working(Standing(), (0, 50), (140, 200)).told(until=200)
+    assert {name for _, _, name in told} >= {"LOCK_EXPIRED", "STALE_HEARTBEAT"}
+
+
+def test_who_does_not_come_back_is_told_as_long_after_as_it_takes():
+    """The broker is back, and ticks, at 80.5: a's lock may be 30 s old then, its heartbeat and its commit 60."""
+    trace = working(working(Standing(), (0, 50)), (80, 160), without="a")
+    assert trace.told((45, 79.9), until=150) == [
+        (110.501, "OPENED", "LOCK_EXPIRED"),
+        (140.501, "OPENED", "STALE_HEARTBEAT"),
+        (140.501, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
+    ]
+
+
+def test_what_was_open_stays_open_until_it_is_known_to_be_over():
+    """a is frozen at 35: LOCK_EXPIRED at 60, STALE_HEARTBEAT at 90; the broker stands from 100 to 130."""
+    trace = working(Standing(), (0, 40))
+    working(working(trace, (40, 100), without="a"), (130, 150), without="a")
+    trace.heart_beat(150, "a").locks(150.5, "a", 0)
+    codes = ("LOCK_EXPIRED", "STALE_HEARTBEAT")
+    assert [t for t in trace.told((100, 129.9), until=155) if t[2] in codes] == [
+        (60.101, "OPENED", "LOCK_EXPIRED"),
+        (90.001, "OPENED", "STALE_HEARTBEAT"),
+        (90.101, "ESCALATED", "LOCK_EXPIRED"),
+        (150, "RESOLVED", "STALE_HEARTBEAT"),
+        (150.5, "RESOLVED", "LOCK_EXPIRED"),
+    ]
+
+
+def test_what_was_pending_has_waited_for_so_much_less_and_no_age_counts():
+    """Nobody has spoken for 50 s, of neither broker."""
+    trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
+    state = trace.state
+    state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}
+    state.unsettled = {"": 2}
+    trace.stands(10, 60)
+    assert [(one.since, one.frozen_at) for one in state.pending.values()] == [(51_000, None), (1_000, 2_000)]
+    assert (trace.view().covered_since, trace.of(B).view().covered_since) == (trace.clock(60), trace.clock(60))
+
+
+def test_a_pull_that_expired_while_the_broker_stood_may_have_been_missed():
+    trace = Standing().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0, offset=7).commits(2, "a", 0, 7)
+    for at in (*range(20, 90, 10), *range(170, 330, 10)):
+        trace.heart_beat(at, "a").commits(at + 1, "a", 0, 7)
+    assert trace.told((90, 169.9), until=289) == []
+    assert trace.told((90, 169.9), until=300) == [(290.001, "OPENED", "PULL_EXPIRED")]

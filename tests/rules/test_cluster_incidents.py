@@ -1,0 +1,154 @@
+"""What is about the cluster: one incident for a fault, the same in every shard, with its consequences under it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.cluster import START
+from streaming.log.rows import partition_of
+from tests.support.simulated import tell
+
+
+def brokers_and_groups(groups: int, *steps: dict[str, object], minutes: float, ahead_ms: int = 0) -> scenario.Scenario:
+    """Make a cluster of three brokers; every second group is ordered; each has two consumers."""
+    made = scenario.read({
+        "title": "three brokers",
+        "minutes": minutes,
+        "brokers": [
+            {"name": "broker-a"}, {"name": "broker-b"}, {"name": "broker-c", "clock_offset_ms": ahead_ms},
+        ],
+        "topics": [{"name": f"Topic-{n}", "queues": 2, "messages_per_second": 3} for n in range(min(groups, 10))],
+        "groups": [
+            {"name": f"group-{n}", "topics": [f"Topic-{n % 10}"], "ordered": n % 2 == 0, "consumers": 2}
+            for n in range(groups)
+        ],
+        "story": steps,
+    })  # fmt: skip
+    story.check(made)
+    return made
+
+
+KILLED = {"at": 120, "do": "stop-broker", "broker": "broker-b", "lasts": 45}
+
+
+class Shards:
+    """A log with a shard for each partition: a group's events are in one, broadcasts in all."""
+
+    def __init__(self, events: Iterable[AnyEvent], count: int) -> None:
+        self.effects: list[AnyEffect] = []
+        self.known: list[set[tuple[str, str, str]]] = [set() for _ in range(count)]
+        """By shard, the code, subject and id of every incident of the cluster that it knew."""
+        self._shards = [Shard(None, GroupsInMemory(), Policy(), n) for n in range(count)]
+        stamp = 0
+        for event in events:
+            stamp = max(stamp, event.time)
+            of_all = not isinstance(event, GroupEvent)
+            for n in range(count) if of_all else (partition_of(key_of(event), count),):
+                self.effects += self._shards[n].push(event, stamp)
+                self._note(n)
+        for shard in self._shards:
+            self.effects += shard.finish()
+
+    def _note(self, shard: int) -> None:
+        for cluster in self._shards[shard].timeline.state.clusters.values():
+            self.known[shard] |= {(one.code, one.subject, one.incident_id) for one in cluster.incidents.values()}
+
+    def transitions(self, *codes: str) -> list[IncidentTransition]:
+        found = [effect for effect in self.effects if isinstance(effect, IncidentTransition)]
+        return [one for one in found if not codes or one.code in codes]
+
+
+def life(rows: Iterable[IncidentTransition]) -> list[tuple[int, str, str, str, str]]:
+    return [(round((one.time - START) / 1000), one.group, one.transition, one.subject, one.sub_cause) for one in rows]
+
+
+def check_one_critical_message(groups: int, shards: int, minutes: float) -> None:
+    told = Shards(tell(brokers_and_groups(groups, KILLED, minutes=minutes), hook=True, poll=True).events, shards)
+    rows = told.transitions()
+    alerted = [one for one in rows if one.parent is None and one.transition in {"OPENED", "ESCALATED"}]
+    critical = [one for one in alerted if one.severity == "critical"]
+    assert [(one.transition, one.code, one.subject, one.group) for one in critical] == [
+        ("OPENED", "BROKER_UNREACHABLE", "broker-b", "")
+    ]
+    others = {one.code for one in alerted if one not in critical}
+    assert others <= {"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"}, "what was committed twice is a fact of its own"
+    children = {one.group for one in rows if one.parent == critical[0].incident_id}
+    assert len(children) >= groups // 2, "every ordered group has lost its locks at the broker"
+    assert all(known == told.known[0] for known in told.known)
+
+
+def test_a_broker_killed_and_back_is_one_critical_message():
+    check_one_critical_message(groups=6, shards=3, minutes=6)
+
+
+@pytest.mark.prove
+def test_a_broker_of_300_groups_killed_and_back_is_one_critical_message():
+    check_one_critical_message(groups=300, shards=8, minutes=6)
+
+
+def test_a_broker_is_unreachable_at_the_first_question_after_its_hook_ends():
+    told = Shards(tell(brokers_and_groups(2, KILLED, minutes=5), hook=True, poll=True).events, 2)
+    assert life(told.transitions("BROKER_UNREACHABLE")) == [
+        (122, "", "OPENED", "broker-b", "HOOK_SILENT"),
+        (165, "", "RECLASSIFIED", "broker-b", ""),
+        (232, "", "RESOLVED", "broker-b", ""),
+    ]
+    last = told.transitions("BROKER_UNREACHABLE")[-1]
+    assert (last.main_cause, "hook" in last.main_explanation) == ("HOOK_SILENT", True)
+    assert json.loads(last.evidence)["clear_since"] == START + 172_002
+
+
+def test_a_broker_that_comes_and_goes_within_a_minute_is_one_incident():
+    flaps = [{**KILLED, "at": at, "lasts": 15} for at in (120, 150, 180)]
+    told = Shards(tell(brokers_and_groups(2, *flaps, minutes=6), hook=True, poll=True).events, 2)
+    found = told.transitions("BROKER_UNREACHABLE", "BROKER_LOCKS_LOST")
+    assert Counter((one.code, one.transition) for one in found if one.transition in {"OPENED", "RESOLVED"}) == {
+        ("BROKER_UNREACHABLE", "OPENED"): 1,
+        ("BROKER_UNREACHABLE", "RESOLVED"): 1,
+        ("BROKER_LOCKS_LOST", "OPENED"): 1,
+        ("BROKER_LOCKS_LOST", "RESOLVED"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("step", "sub_cause", "subject"),
+    [
+        ({"at": 90, "do": "hook-full", "broker": "broker-c", "lasts": 60}, "HOOK_SILENT", "broker-c"),
+        ({"at": 90, "do": "collector-away", "lasts": 60}, "POLL_SILENT", "poll"),
+    ],
+)
+def test_a_source_that_is_silent_is_one_incident_of_the_cluster(step, sub_cause, subject):
+    told = Shards(tell(brokers_and_groups(4, step, minutes=5), hook=True, poll=True).events, 3)
+    found = [one for one in told.transitions("TELEMETRY_GAP") if not one.group]
+    assert [(one.transition, one.sub_cause, one.severity) for one in found] == [
+        ("OPENED", sub_cause, "warning"),
+        ("RESOLVED", sub_cause, "warning"),
+    ]
+    assert found[0].subject.startswith(subject)
+    assert all(known == told.known[0] and known for known in told.known)
+
+
+def test_a_brokers_clock_that_is_off_is_one_incident_of_the_cluster():
+    told = Shards(tell(brokers_and_groups(3, minutes=4, ahead_ms=8_000), hook=True, poll=True).events, 3)
+    [opened] = told.transitions("CLOCK_SKEW")
+    assert (opened.group, opened.subject, opened.sub_cause) == ("", "broker-c", "BROKER_AHEAD")
+    bounds = json.loads(opened.evidence)
+    assert bounds["ahead_ms_min"] <= 8_000 <= bounds["ahead_ms_max"]
+    assert all(known == told.known[0] and known for known in told.known)
+
+
+def test_an_ordinary_start_opens_nothing_and_no_rebalance_without_a_move():
+    told = Shards(tell(brokers_and_groups(6, minutes=3), hook=True, poll=True).events, 2)
+    assert told.transitions() == []
+    rebalances = [one for one in told.effects if isinstance(one, RebalanceSettled)]
+    assert rebalances
+    assert all(one.moves for one in rebalances)
+    assert all(one.trigger != "UNEXPLAINED" for one in rebalances)

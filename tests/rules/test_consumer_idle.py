@@ -1,0 +1,34 @@
+"""CONSUMER_IDLE: more members than queues."""
+
+import msgspec
+
+from rebalance_model.observe.events import Subscription
+from tests.support.rounds import MINE, evidence, rounds
+from tests.support.trace import Trace, holding
+
+
+def test_more_members_than_queues_are_idle_after_60_s():
+    four = {"a": holding(0), "b": holding(1)}
+    trace = Trace(route=2)
+    rounds(trace, 0, 20, four)
+    rounds(trace, 20, 100, four | {"c": holding(), "d": holding()})
+    rounds(trace, 100, 120, four)
+    assert trace.incidents(*MINE) == [(80, "OPENED", "CONSUMER_IDLE"), (100, "RESOLVED", "CONSUMER_IDLE")]
+    assert evidence(trace, "CONSUMER_IDLE") == {"members": 4, "queues": 2, "idle": 2, "who": "c, d"}
+
+
+def test_as_many_members_as_queues_are_a_near_miss():
+    trace = rounds(Trace(route=2), 0, 120, {"a": holding(0), "b": holding(1)})
+    assert trace.incidents(*MINE) == []
+
+
+def test_as_long_as_a_topics_route_is_not_known_nobody_is_called_idle():
+    trace = Trace(route=1)
+    listed = trace._connections
+    both = (Subscription(topic="Orders", sub_string="*"), Subscription(topic="Other", sub_string="*"))
+    retry = Subscription(topic="%RETRY%g", sub_string="*")
+    trace._connections = lambda members, now: msgspec.structs.replace(
+        listed(members, now), subscriptions=(retry, *both)
+    )
+    rounds(trace, 0, 120, {"a": holding(0), "b": holding()})
+    assert trace.incidents(*MINE) == []

@@ -1,0 +1,41 @@
+"""STRATEGY_MISMATCH and MIXED_CONSUME_MODE: what members must declare alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.rounds import CIRCLE, FOUR, MINE, evidence, rounds
+from tests.support.trace import SILENT, Trace, holding
+
+
+@pytest.mark.parametrize(
+    ("odd", "code", "said"),
+    [
+        (
+            replace(holding(3), strategy=CIRCLE),
+            "STRATEGY_MISMATCH",
+            f"AllocateMessageQueueAveragely by 2, {CIRCLE} by 1",
+        ),
+        (replace(holding(3), orderly=False), "MIXED_CONSUME_MODE", "ordered by 2, concurrent by 1"),  # issue 6164
+    ],
+)
+def test_what_members_must_declare_alike(odd, code, said):
+    """c comes at 20 and says so at 20 and at 30; it leaves at 60."""
+    trace = rounds(Trace(), 0, 20, FOUR)
+    rounds(trace, 20, 60, {"a": holding(0, 1), "b": holding(2), "c": odd})
+    rounds(trace, 60, 80, FOUR)
+    assert trace.incidents(code) == [(30, "OPENED", code), (60, "RESOLVED", code)]
+    assert evidence(trace, code) == {"declared": said, "members": "c"}
+
+
+@pytest.mark.parametrize("odd", [replace(holding(3), strategy=CIRCLE), replace(holding(3), orderly=False)])
+def test_said_once_it_is_a_near_miss(odd):
+    trace = rounds(Trace(), 0, 20, FOUR)
+    trace.poll(20, {"a": holding(0, 1), "b": holding(2), "c": odd})
+    rounds(trace, 30, 60, FOUR)
+    assert trace.incidents(*MINE) == []
+
+
+def test_a_member_that_has_never_answered_declares_nothing():
+    trace = rounds(Trace(), 0, 40, {"a": holding(0, 1), "b": holding(2, 3), "c": SILENT})
+    assert trace.incidents("STRATEGY_MISMATCH", "MIXED_CONSUME_MODE") == []

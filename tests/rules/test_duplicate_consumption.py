@@ -1,0 +1,96 @@
+"""DUPLICATE_CONSUMPTION by the hook: what is read twice after a move (#4215, #1825, #2181)."""
+
+import pytest
+
+from tests.support.commit_traces import concurrent, thawed
+from tests.support.incident_rows import evidence, told
+
+
+def test_and_when_it_gets_the_queue_back_it_reads_197_messages_again():
+    trace = thawed().unlocks(466, "b", 0).locks(466.5, "a", 0, channel="a:1").asks(466.6, "a", 0, number=1)
+    trace.pulls(467, "a", 0, number=1, offset=361).commits(470, "a", 0, 500, number=1)
+    rebalance_id = trace.state.episode.rebalance_id
+    trace.commits(475, "a", 0, 558, number=1).passes(536)
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (472, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (535, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+    found = evidence(trace, "DUPLICATE_CONSUMPTION")[0]
+    assert (found["messages"], found["offsets"], found["worth_ms"]) == (197, "Orders@broker-a:0 361..558", 41_000)
+    assert found["rebalance_id"] == rebalance_id
+    # passed at 475, and no other commit fell within a persist interval
+    assert told(trace, "OFFSET_REGRESSION")[-1] == (480, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")
+
+
+def test_what_a_former_owner_commits_after_its_heir_began_is_read_twice():
+    """b asks where to begin at 20 and is told 100; a, that learns of it later, commits 130 at 24."""
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.pulls(22, "b", 0, offset=110)
+    assert trace.incidents() == []
+    trace.commits(24, "a", 0, 130).commits(25, "b", 0, 110).commits(30, "b", 0, 140).passes(91)
+    assert told(trace, "OFFSET_REGRESSION") == [
+        (25, "OPENED", "OFFSET_REGRESSION REREAD"),
+        (35, "RESOLVED", "OFFSET_REGRESSION REREAD"),
+    ]
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (29, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (90, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+    assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
+
+
+def test_the_more_its_former_owner_commits_the_more_is_read_twice():
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.pulls(22, "b", 0, offset=110)
+    trace.commits(24, "a", 0, 130).commits(29, "a", 0, 150).commits(34, "b", 0, 149).commits(39, "b", 0, 151).passes(
+        100
+    )
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (29, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (99, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+
+
+def test_an_heir_that_returns_the_queue_before_a_message_is_a_near_miss():
+    """Of the simulation, seed 116: b's pull waits at 5, it gives the queue back, which no call tells, and a goes on."""
+    trace = concurrent(pulled=5).commits(15, "a", 0, 5).asks(20, "b", 0).pulls(20.5, "b", 0, offset=5)
+    trace.commits(21, "b", 0, 5).pulls(21.4, "a", 0, offset=6).commits(22, "a", 0, 6).pulls(23, "a", 0, offset=7)
+    trace.commits(27, "a", 0, 7).passes(60)
+    assert trace.incidents() == []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda t: t.pulls(24.9, "b", 0, offset=110),  # the sum of its pulls comes after the commit
+        lambda t: t.commits(24.9, "b", 0, 110),
+    ],
+)
+def test_that_an_heir_had_messages_may_show_after_its_former_owners_commit(shown):
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.commits(24, "a", 0, 130)
+    assert trace.incidents("DUPLICATE_CONSUMPTION") == []
+    shown(trace)
+    trace.passes(30)
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [(29.9, "OPENED", "DUPLICATE_CONSUMPTION")]
+    assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
+
+
+def test_a_second_in_which_the_heir_reads_again_and_commits_beyond_is_told():
+    """Of the simulation, seed 119: a sum of pulls begins below the former owner's commit, and carries that one."""
+    trace = concurrent(pulled=40).commits(15, "a", 0, 43).asks(20, "b", 0).commits(20, "a", 0, 44)
+    trace.pulls(21, "b", 0, first_offset=43, last_offset=45, count=3, commit=44).commits(22, "b", 0, 45).passes(90)
+    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+        (26, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (86.001, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]
+
+
+def test_what_two_owners_read_after_each_other_is_one_incident():
+    """a has not learnt yet that the queue is b's: both consume everything, and commit in turn."""
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.2, "b", 0, offset=100)
+    for second in range(12):
+        at, offset = 21 + second, 110 + 10 * second
+        trace.pulls(at, "b", 0, offset=offset).commits(at + 0.1, "a", 0, offset).commits(at + 0.6, "b", 0, offset + 2)
+    trace.passes(120)
+    assert [what for _, what, _ in told(trace, "DUPLICATE_CONSUMPTION")] == ["OPENED", "RESOLVED"]

@@ -1,0 +1,173 @@
+"""OFFSET_REGRESSION: a commit that goes back (#2837, #7182)."""
+
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.state import HookQueueView
+from tests.support.commit_traces import concurrent, thawed
+from tests.support.hook_trace import A, HookTrace
+from tests.support.incident_rows import evidence, told
+from tests.support.trace import TOPIC, Trace, holding
+
+
+def queue(trace: Trace) -> HookQueueView:
+    told = trace.state.queues[MessageQueue(TOPIC, A, 0)].hook_view
+    assert told is not None
+    return told
+
+
+def ordered() -> HookTrace:
+    """a has queue 0, b is a member."""
+    return HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).pulls(2, "a", 0, offset=100)
+
+
+# OFFSET_REGRESSION, DUPLICATE_CONSUMPTION (apache/rocketmq issues #2837, #7182; #4215, #1825, #2181)
+
+
+def test_a_thawed_client_commits_its_old_position_over_its_heirs():
+    trace = thawed()
+    assert told(trace, "OFFSET_REGRESSION") == [(465.01, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    [found] = evidence(trace, "OFFSET_REGRESSION")
+    assert (found["fell_from"], found["fell_to"], found["messages"], found["worth_ms"]) == (558, 361, 197, 41_000)
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "OFFSET_REGRESSION"]
+    assert (opened.client_id, opened.severity) == ("a", "warning")
+    assert trace.incidents("DUPLICATE_CONSUMPTION") == []  # b goes on where it is
+
+
+def test_a_regression_whose_mark_the_owners_next_commit_passes_is_forgiven():
+    trace = thawed().commits(469.4, "b", 0, 570).passes(475)
+    assert told(trace, "OFFSET_REGRESSION")[1:] == [(474.4, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert trace.incidents("DUPLICATE_CONSUMPTION") == []
+
+
+def test_an_old_position_on_an_unidentified_channel_is_a_stale_owners():
+    trace = ordered().commits(5, "a", 0, 100).commits(10, "x", 0, 40)
+    assert told(trace) == [(10, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert evidence(trace, "OFFSET_REGRESSION")[0]["channel"] == "x:0"
+
+
+def test_an_owner_that_has_its_queue_again_goes_on_where_it_was():
+    trace = ordered().commits(5, "a", 0, 40).unlocks(10, "a", 0).locks(11, "b", 0).asks(11, "b", 0)
+    trace.commits(20, "b", 0, 90).unlocks(21, "b", 0).locks(22, "a", 0).commits(23, "a", 0, 40)
+    assert told(trace) == [(23, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+
+
+def test_a_former_owner_that_commits_long_after_the_move_is_stale():
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.commits(46, "a", 0, 130).commits(47, "b", 0, 110)
+    assert told(trace) == [(47, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+
+
+@pytest.mark.parametrize(
+    ("to", "cause", "severity"),
+    [
+        (0, "RESET_TO_MIN", "critical"),  # #4215: an overflow resets to 0
+        (9_000, "OPERATOR_RESET", "critical"),
+        (10_000, "OPERATOR_RESET", "warning"),  # 10,000 messages are not more than 10,000
+        (19_899, "OPERATOR_RESET", "warning"),
+        (19_900, "OPERATOR_RESET", "info"),
+    ],
+)
+def test_an_owner_that_goes_back_itself_was_reset(to, cause, severity):
+    trace = ordered().commits(5, "a", 0, 20_000).commits(20, "a", 0, to)
+    assert trace.incidents() == []  # it may have been overtaken by another of its own
+    trace.commits(25, "a", 0, to)
+    assert told(trace) == [(25, "OPENED", f"OFFSET_REGRESSION {cause}")]
+    [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition)]
+    assert opened.severity == severity
+
+
+def test_two_commits_of_a_client_that_overtake_each_other_are_a_near_miss():
+    trace = ordered().commits(5, "a", 0, 100).commits(5.001, "a", 0, 98).commits(6, "a", 0, 99).commits(10, "a", 0, 101)
+    assert trace.incidents() == []
+
+
+def test_an_offset_reset_while_nobody_had_the_queue():
+    """b asks where to begin after a's last commit, and is told less: somebody has changed what is stored."""
+    trace = ordered().commits(5, "a", 0, 100).unlocks(10, "a", 0).locks(20, "b", 0).asks(20.1, "b", 0)
+    trace.commits(25, "b", 0, 10).commits(30, "b", 0, 12)
+    assert told(trace) == [(30, "OPENED", "OFFSET_REGRESSION OPERATOR_RESET")]
+
+
+def test_a_broker_that_comes_back_with_older_offsets():
+    trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0).pulls(3, "a", 0, offset=50).commits(5, "a", 0, 50)
+    trace.boots(20).heart_beat(21, "a").locks(22, "a", 0).pulls(23, "a", 0, offset=30).commits(25, "a", 0, 31)
+    trace.commits(30, "a", 0, 51).passes(36)
+    assert told(trace, "OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION")[:2] == [
+        (25, "OPENED", "OFFSET_REGRESSION FAILOVER"),
+        (28, "OPENED", "DUPLICATE_CONSUMPTION"),
+    ]
+    assert [t for t in told(trace) if t[1] == "RESOLVED" and "OFF" in t[2]] == [
+        (35, "RESOLVED", "OFFSET_REGRESSION FAILOVER")
+    ]
+
+
+def test_a_broker_restart_after_which_the_owner_goes_on_is_a_near_miss():
+    trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0).pulls(3, "a", 0, offset=50).commits(5, "a", 0, 50)
+    trace.boots(20).heart_beat(21, "a").locks(22, "a", 0).pulls(23, "a", 0, offset=60).commits(25, "a", 0, 55)
+    assert trace.incidents("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION") == []
+
+
+def test_a_commit_that_a_pull_carried_is_told_late_and_says_nothing_of_now():
+    trace = ordered().commits(10, "a", 0, 100)
+    trace.pulls(10.9, "a", 0, offset=101, commit=90, first_time=trace.clock(9), last_time=trace.clock(9.5))
+    assert (queue(trace).commit_offset, trace.incidents()) == (100, [])
+
+
+def test_a_seconds_sum_of_pulls_begins_before_the_commit_of_its_last():
+    trace = ordered().commits(5, "a", 0, 90).unlocks(6, "a", 0).locks(7, "b", 0)
+    trace.pulls(8, "b", 0, first_offset=90, last_offset=130, count=9, commit=120)
+    assert trace.incidents() == []
+
+
+def test_a_regression_freezes_while_the_hook_is_silent():
+    trace = HookTrace().poll(0, {"a": holding(0), "b": holding(1, 2, 3)})
+    trace.heart_beat(0.5, "a", "b").locks(1, "a", 0).commits(5, "a", 0, 100).commits(6, "b", 0, 40)
+    hook = trace.view().source
+    trace.falls_silent(10, hook)
+    for at in range(10, 100, 10):
+        trace.poll(at, {"a": holding(0), "b": holding(1, 2, 3)}, {0: (1_000, 200)})
+    assert [t[1] for t in trace.incidents("OFFSET_REGRESSION")] == ["OPENED"]
+    trace.is_back(100, hook).heart_beat(101, "a", "b").commits(102, "a", 0, 200).passes(108)
+    assert [t[1] for t in trace.incidents("OFFSET_REGRESSION")] == ["OPENED", "RESOLVED"]
+
+
+def polled(*commits: int) -> Trace:
+    """One answer every 10 s, from 0 on, with 1000 messages there."""
+    trace = Trace()
+    for n, commit in enumerate(commits):
+        trace.poll(10 * n, {"a": holding(0)}, {0: (1_000, commit)})
+    return trace
+
+
+# OFFSET_REGRESSION by polls alone
+
+
+def test_by_polls_an_offset_that_stays_below_the_commit_has_fallen_back():
+    trace = polled(90, 300, 100, 120, 290, 300)
+    assert trace.incidents("OFFSET_REGRESSION") == [(30, "OPENED", "OFFSET_REGRESSION POLLED")]
+    assert [e.severity for e in trace.effects if isinstance(e, IncidentTransition)] == ["warning"]
+    found = evidence(trace, "OFFSET_REGRESSION")[0]
+    assert (found["fell_from"], found["fell_to"], found["messages"]) == (300, 100, 200)
+    assert trace.tick(56).incidents("OFFSET_REGRESSION")[-1] == (55, "RESOLVED", "OFFSET_REGRESSION POLLED")
+
+
+@pytest.mark.parametrize(
+    ("commits", "why"),
+    [
+        ((90, 300, 100, 300, 310), "one answer: a hand-over, or a client that thaws, and its heir goes on"),
+        ((90, 300, 0, 0, 0, 0, 310), "the offset may be gone: 0 is what the broker shows for none"),
+        ((0, 0, 5, 9, 9), "it has not been committed before"),
+    ],
+)
+def test_by_polls_it_is_a_near_miss(commits, why):
+    assert polled(*commits).incidents("OFFSET_REGRESSION") == [], why
+
+
+def test_by_both_the_hook_reports_a_commit_that_fell_back_once():
+    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).commits(2, "a", 0, 300)
+    for n, commit in enumerate((300, 100, 100, 100)):
+        trace.passes(4 + 10 * n).heart_beat(4 + 10 * n, "a").commits(4 + 10 * n, "a", 0, commit)
+        trace.poll(5 + 10 * n, {"a": holding(0)}, {0: (1_000, commit)})
+    assert {t[1:] for t in trace.incidents("OFFSET_REGRESSION")} == {("OPENED", "OFFSET_REGRESSION OPERATOR_RESET")}

@@ -1,0 +1,102 @@
+"""ORDERED_QUEUE_STUCK by the hook alone (hung client; 7.9: ali#459)."""
+
+import pytest
+
+from rebalance_model.observe.effects import IncidentTransition
+from tests.support.hook_trace import HookTrace
+from tests.support.incident_rows import evidence, told
+
+
+def working(until: int) -> HookTrace:
+    """a commits 7 at 5 with 9 pulled, then heartbeats and renews, and commits the same again."""
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).pulls(2, "a", 0, offset=7)
+    trace.commits(5, "a", 0, 7).pulls(6, "a", 0, offset=9)
+    for at in range(20, until, 20):
+        trace.passes(at).heart_beat(at, "a", "b").locks(at, "a", 0).commits(at, "a", 0, 7)
+    return trace
+
+
+def test_a_blocked_listener_is_stuck_past_60_s_until_a_commit():
+    trace = working(80).passes(66)
+    assert trace.incidents() == []  # what waits was pulled at 6
+    trace.passes(70).commits(80, "a", 0, 8)
+    assert told(trace, "ORDERED_QUEUE_STUCK") == [
+        (66.001, "OPENED", "ORDERED_QUEUE_STUCK LISTENER_BLOCKED"),
+        (80, "RESOLVED", "ORDERED_QUEUE_STUCK LISTENER_BLOCKED"),
+    ]
+    assert evidence(trace, "ORDERED_QUEUE_STUCK")[0]["lag_at_least"] == 2
+
+
+def test_a_commit_in_time_is_a_near_miss():
+    trace = working(60).commits(65, "a", 0, 8).passes(125)
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []
+
+
+def test_a_queue_pulled_again_at_its_commit_has_nothing_waiting():
+    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).commits(5, "a", 0, 9)
+    for at in range(6, 200, 14):
+        trace.passes(at).heart_beat(at, "a").locks(at, "a", 0).pulls(at, "a", 0, offset=9)
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []
+
+
+def test_an_heirs_first_pull_is_no_proof_that_nothing_waits():
+    trace = working(60).unlocks(61, "a", 0).locks(62, "b", 0).asks(62, "b", 0).pulls(63, "b", 0, offset=7).passes(67)
+    assert told(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
+    trace.heart_beat(67, "b").locks(67, "b", 0).pulls(78, "b", 0, offset=7)  # a second one is
+    assert told(trace, "ORDERED_QUEUE_STUCK")[1:] == [(78, "RESOLVED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
+
+
+def frozen() -> HookTrace:
+    """As on a real cluster: SIGSTOP of a at 305."""
+    trace = HookTrace().heart_beat(277.1, "a", "b").locks(287.1, "a", 0).pulls(304, "a", 0, offset=361)
+    trace.commits(304.9, "a", 0, 361)
+    for at in range(306, 424, 10):
+        trace.passes(at).heart_beat(at, "b")
+    return trace
+
+
+def test_a_frozen_owner_from_its_lock_to_its_heir():
+    trace = frozen().lists(423.3, "b").locks(423.4, "b", 0).asks(423.4, "b", 0).pulls(424, "b", 0, offset=361)
+    trace.commits(426, "b", 0, 380)
+    assert told(trace) == [
+        (317.101, "OPENED", "LOCK_EXPIRED"),
+        (337.101, "OPENED", "STALE_HEARTBEAT"),
+        (347.101, "ESCALATED", "LOCK_EXPIRED"),
+        (364.901, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
+        (407.101, "RESOLVED", "STALE_HEARTBEAT"),  # dropped by the broker's scan, 120 to 130 s after its heartbeat
+        (407.101, "RESOLVED", "LOCK_EXPIRED"),
+        (407.101, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
+        (426, "RESOLVED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
+    ]
+    [stuck, *_] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    assert stuck.severity == "warning"  # nobody is there to pull: whether anything waits is not known
+    assert evidence(trace, "ORDERED_QUEUE_STUCK")[0]["lag_at_least"] is None
+
+
+def test_a_queue_idle_for_5_minutes_raises_nothing_when_its_owner_goes():
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).commits(2, "a", 0, 7)
+    for at in range(10, 320, 10):
+        trace.passes(at).heart_beat(at, "a", "b").locks(at, "a", 0).pulls(at, "a", 0, offset=7)
+    trace.leaves(321, "a").passes(400)
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []
+
+
+def test_a_client_that_renews_and_never_pulls_opens_nothing():
+    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).pulls(2, "a", 0, offset=7).commits(5, "a", 0, 9)
+    for at in range(20, 110, 20):
+        trace.passes(at).heart_beat(at, "a").locks(at, "a", 0)
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []
+
+
+@pytest.mark.parametrize(
+    ("how", "sub_cause"),
+    [
+        (lambda t: t.locks(61, "a", 0, granted=()), "NOT_LOCKED"),
+        (lambda t: t, "LOCK_EXPIRED"),
+    ],
+)
+def test_a_stuck_queues_lock_is_named_before_its_listener(how, sub_cause):
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).pulls(2, "a", 0, offset=7).commits(5, "a", 0, 7)
+    trace.pulls(6, "a", 0, offset=9).locks(20, "a", 0).heart_beat(50, "a", "b")
+    how(trace).passes(67)
+    assert told(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", f"ORDERED_QUEUE_STUCK {sub_cause}")]

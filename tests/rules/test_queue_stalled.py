@@ -1,0 +1,54 @@
+"""QUEUE_STALLED by polls: a concurrent queue whose commit stands."""
+
+import msgspec
+
+from rebalance_model.observe.events import RpcError
+from tests.support.rounds import FOUR, MINE, concurrent, evidence, rounds
+from tests.support.trace import SILENT, START, Member, Trace
+
+
+def stalled(trace: Trace, member: Member, start: float, stop: float) -> Trace:
+    at = start
+    while at < stop:
+        trace.poll(at, {"a": member}, {0: (200 + round(at), 100)})
+        at += 10
+    return trace
+
+
+def test_a_concurrent_queue_whose_commit_stands_is_told_after_90_s():
+    """Lag and a standing commit from 0 on. One listener thread hangs; the others go on, so the client is at work."""
+    trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 130)
+    trace.poll(130, {"a": concurrent(0)}, {0: (400, 300)})
+    assert trace.incidents(*MINE) == [
+        (100, "OPENED", "QUEUE_STALLED LISTENER_HUNG"),
+        (130, "RESOLVED", "QUEUE_STALLED LISTENER_HUNG"),
+    ]
+    found = evidence(trace, "QUEUE_STALLED")
+    assert (found["stalled_ms"], found["limit_ms"], found["cached_count"]) == (100_000, 90_000, 7)
+
+
+def test_a_commit_that_advances_within_90_s_is_a_near_miss():
+    trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 100)
+    trace.poll(100, {"a": concurrent(0)}, {0: (400, 101)})
+    assert trace.incidents(*MINE) == []
+
+
+def test_a_client_with_nothing_cached_waits_for_no_listener():
+    trace = stalled(Trace(route=1), concurrent(0, cached=0), 0, 130)
+    assert trace.incidents(*MINE) == []
+
+
+def test_a_concurrent_queue_with_no_owner_or_a_silent_one_is_stalled():
+    trace = stalled(Trace(route=1), concurrent(), 0, 110)
+    assert trace.incidents(*MINE) == [(100, "OPENED", "QUEUE_STALLED UNASSIGNED")]
+    trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 20)
+    stalled(trace, SILENT, 20, 110)
+    assert trace.incidents("QUEUE_STALLED") == [(100, "OPENED", "QUEUE_STALLED OWNER_UNRESPONSIVE")]
+
+
+def test_an_error_of_the_broker_is_no_news_of_anybody():
+    trace = rounds(Trace(), 0, 20, FOUR)
+    for at in range(20, 300, 10):
+        trace.poll(at, None)
+        trace._fold(msgspec.structs.replace(trace._answer("a", SILENT, START + at * 1000), error=RpcError(code=-1)))
+    assert trace.incidents(*MINE) == []

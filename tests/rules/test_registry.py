@@ -1,0 +1,107 @@
+"""What the registry of rules refuses, and what rests on it."""
+
+import pkgutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rebalance_model.observe import rules
+from rebalance_model.observe.rules import lifecycle, registry
+from rebalance_model.observe.rules.lock_contended import RULE
+from rebalance_model.observe.rules.registry import RULES, check, codes_needing, unit_of
+from rebalance_model.observe.rules.rule import Advice, GroupRule, Rule
+
+STORM = next(rule for rule in RULES if rule.code == "REBALANCE_STORM")
+UNADVISED = {"REFUSED": RULE.advice["REFUSED"]}
+WRONG = {
+    "LOCK_CONTENDED: two rules about a queue have this code": [RULE, RULE],
+    "LOCK_CONTENDED: rules of one code must declare the same needs": [
+        RULE,
+        GroupRule("LOCK_CONTENDED", STORM.judge, STORM.evidence, STORM.units, STORM.advice),
+    ],
+    "LOCK_CONTENDED: its rules declare different units for the evidence field holder": [
+        RULE,
+        GroupRule("LOCK_CONTENDED", STORM.judge, STORM.evidence, {"holder": "count"}, {}, needs=("HOOKS",)),
+    ],
+    "LOCK_CONTENDED: absorbed_by names REBALANCE_STORM, which is no rule": [RULE],
+    "LOCK_CONTENDED: sub-cause 'TO_AND_FRO' must be both in sub_causes and in advice": [
+        replace(RULE, advice=UNADVISED, absorbed_by=()),
+    ],
+    "LOCK_CONTENDED: sub-cause '' must be both in sub_causes and in advice": [
+        replace(RULE, sub_causes=(), advice={}, absorbed_by=())
+    ],
+    "LOCK_CONTENDED: the advice for sub-cause 'REFUSED' is empty": [
+        replace(RULE, advice={**RULE.advice, "REFUSED": Advice("", "")}, absorbed_by=())
+    ],
+    "LOCK_CONTENDED: units declares no evidence field": [replace(RULE, units={}, absorbed_by=())],
+    "LOCK_CONTENDED: evidence field asking_ms is declared as count, but its name says ms": [
+        replace(RULE, units={"asking_ms": "count"}, absorbed_by=())
+    ],
+}
+
+
+@pytest.mark.parametrize("error", WRONG)
+def test_rules_that_do_not_agree_are_refused(error):
+    with pytest.raises(ValueError, match=f"^{error}$"):
+        check(WRONG[error])
+
+
+def test_every_rule_of_the_folder_is_registered():
+    modules = (module.name for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."))
+    found = [
+        value
+        for module in modules
+        for value in vars(__import__(module, fromlist=["RULE"])).values()
+        if isinstance(value, Rule)
+    ]
+    assert {id(rule) for rule in found} == {id(rule) for rule in RULES}
+    assert len(RULES) == sum(len(kind) for kind in _kinds())
+
+
+def _kinds():
+    return (
+        registry.QUEUE_RULES,
+        registry.CLIENT_RULES,
+        registry.BROKER_RULES,
+        registry.REBALANCE_RULES,
+        registry.GROUP_RULES,
+        registry.CLUSTER_RULES,
+    )
+
+
+def test_a_sub_cause_without_advice_is_an_error():
+    with pytest.raises(LookupError, match="LOCK_CONTENDED has no advice for the sub-cause 'OTHER'"):
+        RULE.advise("OTHER")
+
+
+def test_what_explains_every_queue_is_a_rule():
+    assert registry.CODES.issuperset(lifecycle._SOURCES)
+
+
+def test_rules_are_found_by_what_they_need():
+    assert codes_needing() == frozenset()
+    assert codes_needing("COMMITS") == {"OFFSET_REGRESSION"}
+    assert codes_needing("PULLS", "LISTS") == {"QUEUE_STALLED", "CID_VIEW_SPLIT"}
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "unit"),
+    [
+        ("LOCK_CONTENDED", "asked_by", "text"),
+        ("LOCK_CONTENDED", "clear_since", "epoch_ms"),
+        ("TELEMETRY_GAP", "lost_from", "epoch_ms"),
+        ("TELEMETRY_GAP", "limit_ms", "ms"),
+        ("REBALANCE_STORM", "CLIENT_LEFT a", "count"),
+        ("CID_VIEW_SPLIT", "members of broker-a", "count"),
+        ("A_FORMER_RULE", "held_ms", "ms"),
+        ("LOCK_CONTENDED", "former", None),
+    ],
+)
+def test_a_field_of_the_evidence_has_a_unit(code, field, unit):
+    assert unit_of(code, field) == unit
+
+
+def test_the_readme_names_every_rule():
+    table = (Path(__file__).parents[2] / "README.md").read_text().partition("## What it finds")[2].partition("\n## ")[0]
+    assert [code for code in registry.CODES if f"`{code}`" not in table] == []

@@ -1,0 +1,99 @@
+"""SUBSCRIPTION_INCONSISTENT: members of a group with other subscriptions."""
+
+import pytest
+
+from rebalance_model.observe.events import Subscription
+from tests.support.hook_trace import HookTrace
+from tests.support.incident_rows import evidence, rows, told
+from tests.support.trace import TOPIC, Held, Member, Trace
+
+SUBSCRIPTIONS = "SUBSCRIPTION_INCONSISTENT"
+
+
+def subscribed(trace: HookTrace, at: float, **expressions: tuple[str, str]) -> HookTrace:
+    """Heartbeats of clients with the (kind, expression) of their one topic."""
+    for client, (kind, text) in expressions.items():
+        one = Subscription(topic=TOPIC, sub_string=text, expression_type=kind)
+        retry = Subscription(topic=f"%RETRY%{client}", sub_string="*")
+        trace.heart_beat(at, client, subscriptions=(one, retry))
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "opens"),
+    [
+        (("TAG", "x || y"), ("TAG", "y||x"), False),  # the same tags
+        (("TAG", "*"), ("TAG", ""), False),  # both: all
+        (("TAG", "x"), ("TAG", "x || y"), True),  # ali#212: the broker filters for both by one of them
+        (("TAG", "x"), ("SQL92", "x"), True),
+        (("SQL92", "k > 1"), ("SQL92", "k > 2"), True),
+        (("SQL92", "k > 1"), ("SQL92", " k > 1 "), False),
+    ],
+)
+def test_expressions_of_one_topic_are_compared_by_what_they_mean(a, b, opens):
+    trace = HookTrace().boots(0)
+    for at in range(1, 182, 30):
+        subscribed(trace.passes(at), at, a=a, b=b)
+    expected = [(151, "OPENED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")] if opens else []
+    assert told(trace, SUBSCRIPTIONS) == expected
+
+
+def test_what_differs_is_named_and_equal_again_resolves():
+    trace = HookTrace().boots(0)
+    for at in range(1, 182, 30):
+        subscribed(trace.passes(at), at, a=("TAG", "x"), b=("TAG", "x"), c=("TAG", "y"))
+    assert evidence(trace, SUBSCRIPTIONS)[0] == {
+        "members": 3, "members_known": 3, "topic": TOPIC, "members with TAG x": 2, "members with TAG y": 1,
+        "odd_one": "c",
+    }  # fmt: skip
+    assert rows(trace, SUBSCRIPTIONS)[0].client_id == "c"
+    subscribed(trace, 190, c=("TAG", "x"))
+    assert told(trace, SUBSCRIPTIONS)[1:] == [(190, "RESOLVED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")]
+
+
+def test_a_rolling_upgrade_of_149_s_is_a_near_miss():
+    trace = HookTrace().boots(0)
+    for at in range(1, 150, 30):
+        subscribed(trace.passes(at), at, a=("TAG", "x"), b=("TAG", "x || y"))
+    subscribed(trace.passes(149), 150, a=("TAG", "x || y"))
+    assert told(trace.passes(300), SUBSCRIPTIONS) == []
+
+
+def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
+    """registerConsumerWithoutSub: nothing is said, so nothing differs."""
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b")
+    for at in range(31, 300, 30):
+        trace.passes(at).heart_beat(at, "a").heart_beat(at, "b", subscriptions=(), without_sub=True)
+    assert told(trace, SUBSCRIPTIONS) == []
+
+
+def test_a_member_of_whom_nothing_is_known_freezes_it():
+    """b's only heartbeat does not say what it subscribes."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").heart_beat(2, "b", subscriptions=(), without_sub=True)
+    trace.heart_beat(3, "c", topics=(TOPIC, "Refunds"))
+    for at in range(30, 220, 30):  # c differed, and does not any more
+        trace.passes(at).heart_beat(at, "a", "c").heart_beat(at, "b", subscriptions=(), without_sub=True)
+    assert told(trace, SUBSCRIPTIONS) == []
+    assert trace.state.pending[SUBSCRIPTIONS].frozen_at is not None
+
+
+def test_polls_show_it_by_what_clients_answer():
+    """#7556: b has unsubscribed a topic; its share of that topic's queues has no owner."""
+    trace = Trace()
+    for at in range(0, 170, 10):
+        members = {"a": Member((Held(0), Held(1)), subscribes=(TOPIC, "Refunds"))}
+        trace.poll(at, members | {"b": Member((Held(2), Held(3)), subscribes=(TOPIC,))})
+    assert trace.incidents(SUBSCRIPTIONS) == [(150, "OPENED", "SUBSCRIPTION_INCONSISTENT TOPIC_SET")]
+
+
+def test_an_answer_after_the_last_heartbeat_counts():
+    trace = HookTrace().boots(0).poll(2, {})
+    trace.heart_beat(5, "a", "b", topics=(TOPIC, "Refunds"))
+    both = {
+        "a": Member((Held(0), Held(1)), subscribes=(TOPIC,)),
+        "b": Member((Held(2),), subscribes=(TOPIC, "Refunds")),
+    }
+    trace.poll(10, both)
+    assert SUBSCRIPTIONS in trace.state.pending
+    trace.heart_beat(11, "a", topics=(TOPIC, "Refunds"))
+    assert SUBSCRIPTIONS not in trace.state.pending

@@ -1,0 +1,227 @@
+"""Webhook, Alertmanager and Apprise, over real HTTP on the loopback."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+
+from streaming.serve.alerting.alert import Alert, Delivery, key_of
+from streaming.serve.alerting.channels import open_channel
+from streaming.serve.alerting.channels.channel import ChannelError
+from streaming.serve.alerting.render import Texts
+from tests.support.alerting import MINUTE, NOW, config, transition
+
+IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where it is still there
+
+
+class Server(ThreadingHTTPServer):
+    """Keeps what it is sent, and answers what it is told to."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests = []
+        self.status = 200
+        self.broken = set()  # paths
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((self.path, dict(self.headers), json.loads(body)))
+        answer = f"no such thing at {self.server.url}/secret".encode()
+        self.send_response(500 if self.path in self.server.broken else self.server.status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def channel():
+    opened = []
+
+    def channel(**settings):
+        opened.append(open_channel(config(channels={"ops": settings}).channels["ops"]))
+        return opened[-1]
+
+    yield channel
+    for one in opened:
+        one.close()
+
+
+def message(kind="OPENED", told=None, **fields):
+    one = transition(**fields)
+    alerts = (Alert(key=key_of(one, "ops"), kind=kind, told_severity=told, transition=one),)
+    return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))
+
+
+def test_a_webhook_gets_the_message_with_its_key_and_our_headers(server, channel, monkeypatch):
+    monkeypatch.setenv("ALERTS_TEST_TOKEN", "Bearer abc")
+    hook = channel(kind="webhook", url=f"{server.url}/a?b=c", headers={"Authorization": {"env": "ALERTS_TEST_TOKEN"}})
+    hook.send(message(), NOW)
+    [(path, headers, body)] = server.requests
+    assert path == "/a?b=c"
+    assert (headers["Idempotency-Key"], headers["Authorization"]) == ("i1:1:ops", "Bearer abc")
+    assert (body["key"], body["title"]) == ("i1:1:ops", "CRITICAL LAG_GROWTH: orders Orders@b:0")
+    [alert] = body["alerts"]
+    assert (alert["kind"], alert["incident_id"], alert["evidence"]) == ("OPENED", "i1", {"lag": 7})
+    assert alert["link"] == "http://watch/incident/i1"
+
+
+def test_a_template_makes_the_json(server, channel, tmp_path):
+    file = tmp_path / "hook.json"
+    file.write_text('{"msgtype": "text", "text": {{ (message.title ~ "\\n" ~ message.body) | tojson }}}')
+    channel(kind="webhook", url=server.url, template=str(file)).send(message(subject='"quoted"'), NOW)
+    [(_, _, body)] = server.requests
+    assert body["msgtype"] == "text"
+    assert body["text"].startswith('CRITICAL LAG_GROWTH: orders "quoted"\nwhy')
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("{{ message.title }}", "Expecting value"), ("{{ message.x }}", "has no attribute 'x'")]
+)
+def test_a_template_that_makes_no_json_is_refused_at_the_start(channel, tmp_path, text, why):
+    file = tmp_path / "hook.json"
+    file.write_text(text)
+    with pytest.raises(Exception, match=rf"Invalid webhook template \S+: .*{why}"):
+        channel(kind="webhook", url="http://127.0.0.1:1", template=str(file))
+
+
+@pytest.mark.parametrize(("status", "rejected"), [(400, True), (422, True), (401, False), (429, False), (503, False)])
+def test_a_refusal_says_why_without_the_address_and_whose_fault_it_is(server, channel, status, rejected):
+    server.status = status
+    with pytest.raises(ChannelError, match=f"^HTTP {status} no such thing at") as caught:
+        channel(kind="webhook", url=f"{server.url}/secret").send(message(), NOW)
+    assert caught.value.rejected is rejected
+    assert "secret" not in str(caught.value)
+
+
+def test_where_nobody_answers_the_attempt_failed(channel):
+    with pytest.raises(ChannelError, match=r"^no response \(ConnectError\)$") as caught:
+        channel(kind="webhook", url="http://127.0.0.1:1/secret").send(message(), NOW)
+    assert not caught.value.rejected
+
+
+def test_an_alertmanager_gets_the_same_labels_throughout_an_incident(server, channel):
+    manager = channel(kind="alertmanager", url=server.url, labels={"team": "payments"})
+    manager.send(message(sub_cause="X", client_id="A"), NOW)
+    manager.stand(message(seq=3, sub_cause="Y", client_id="B", told="critical"), NOW + MINUTE)
+    manager.send(message("RESOLVED", told="critical", seq=4, severity="warning"), NOW + 2 * MINUTE)
+    assert {path for path, *_ in server.requests} == {"/api/v2/alerts"}
+    [opened], [again], [over] = (body for *_, body in server.requests)
+    assert opened["labels"] == again["labels"] == over["labels"] == {
+        "alertname": "LAG_GROWTH", "severity": "critical", "cluster": "c", "consumer_group": "orders",
+        "topic": "Orders", "broker": "b", "queue_id": "0", "subject": "Orders@b:0", "incident_id": "i1",
+        "team": "payments",
+    }  # fmt: skip
+    assert opened["startsAt"] == over["startsAt"] == "2026-11-21T16:53:20.000+00:00"
+    assert (opened["endsAt"], again["endsAt"]) == ("2026-11-21T16:57:20.000+00:00", "2026-11-21T16:58:20.000+00:00")
+    assert over["endsAt"] == "2026-11-21T16:55:20.000+00:00"
+    assert opened["annotations"]["idempotency_key"] == "i1:1:ops"
+    assert opened["generatorURL"] == "http://watch/incident/i1"
+
+
+def test_what_gets_worse_ends_the_alert_as_it_was_and_fires_as_it_is(server, channel):
+    channel(kind="alertmanager", url=server.url).send(message("ESCALATED", told="warning"), NOW + MINUTE)
+    [(_, _, [before, after])] = server.requests
+    assert (before["labels"]["severity"], before["endsAt"]) == ("warning", "2026-11-21T16:54:20.000+00:00")
+    assert (after["labels"]["severity"], after["endsAt"]) == ("critical", "2026-11-21T16:58:20.000+00:00")
+
+
+def test_an_alertmanager_gets_the_last_transition_of_an_incident(server, channel):
+    life = [("OPENED", None, "warning"), ("ESCALATED", "warning", "critical"), ("RESOLVED", "critical", "critical")]
+    for number in (2, 3):
+        made = [message(kind, told, severity=severity).alerts[0] for kind, told, severity in life[:number]]
+        told = msgspec.structs.replace(message(), alerts=tuple(made))
+        channel(kind="alertmanager", url=server.url).send(told, NOW + MINUTE)
+    ends = [[(one["labels"]["severity"], one["endsAt"][14:16]) for one in body] for *_, body in server.requests]
+    assert ends == [[("critical", "58")], [("critical", "54")]]
+
+
+def test_an_incident_dated_by_a_clock_ahead_of_ours_starts_now(server, channel):
+    channel(kind="alertmanager", url=server.url).send(message("RESOLVED", told="critical"), NOW - MINUTE)
+    [(_, _, [over])] = server.requests
+    assert over["startsAt"] == over["endsAt"]
+
+
+@IMGHDR
+def test_apprise_sends_and_says_when_it_could_not_without_the_address(server, channel, tmp_path, capfd):
+    file = tmp_path / "urls"
+    file.write_text(f"json://user:secret@{server.url.removeprefix('http://')}/\n")
+    ops = channel(kind="apprise", urls={"file": str(file)})
+    ops.send(message(), NOW)
+    [(_, _, body)] = server.requests
+    assert body["title"] == "CRITICAL LAG_GROWTH: orders Orders@b:0"
+    assert body["message"].endswith("[i1:1:ops]")
+    assert body["type"] == "failure"
+    server.status = 500
+    with pytest.raises(ChannelError) as caught:
+        ops.send(message("RESOLVED"), NOW)
+    assert server.requests[-1][2]["type"] == "success"
+    assert "secret" not in str(caught.value) + "".join(capfd.readouterr())
+
+
+def addresses(file, server, *paths):
+    """Apprise addresses of the server, in a file."""
+    host = server.url.removeprefix("http://")
+    file.write_text("".join(f"json://user:secret@{host}{path}\n" for path in paths))
+    return {"file": str(file)}
+
+
+def taken(server):
+    """The paths of the requests since the last call."""
+    paths = [path for path, *_ in server.requests]
+    server.requests.clear()
+    return paths
+
+
+@IMGHDR
+def test_an_apprise_address_that_took_a_message_is_not_asked_again(server, channel, tmp_path):
+    ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail", "/pager"))
+    server.broken = {"/mail", "/pager"}
+    with pytest.raises(ChannelError, match=r"^2 of 3 Apprise addresses failed: JSON$"):
+        ops.send(message(), NOW)
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+    server.broken = {"/mail"}
+    with pytest.raises(ChannelError, match=r"^1 of 3 Apprise addresses failed: JSON$") as caught:
+        ops.send(message(), NOW)
+    assert taken(server) == ["/mail", "/pager"]
+    assert not caught.value.rejected
+    with pytest.raises(ChannelError):
+        ops.send(message(incident="i2"), NOW)  # another message: all of them again
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+    server.broken = set()
+    ops.send(message(), NOW)
+    assert taken(server) == ["/mail"]
+    ops.send(message(), NOW)  # all had it, so it is forgotten
+    assert taken(server) == ["/chat", "/mail", "/pager"]
+
+
+@IMGHDR
+def test_what_apprise_remembers_of_messages_that_not_all_took_is_bounded(server, channel, tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.serve.alerting.channels.apprise._UNFINISHED_MAX", 2)
+    ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail"))
+    server.broken = {"/mail"}
+    for incident in ("i1", "i2", "i3"):
+        with pytest.raises(ChannelError):
+            ops.send(message(incident=incident), NOW)
+    taken(server)
+    server.broken = set()
+    for incident in ("i3", "i2", "i1"):
+        ops.send(message(incident=incident), NOW)
+    assert taken(server) == ["/mail", "/mail", "/chat", "/mail"]

@@ -1,0 +1,137 @@
+"""`rebalance-watch alert …` as a user types it."""
+
+import json
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from streaming.base.errors import UserError
+from streaming.cli.main import app
+from streaming.serve.alerting.ledger import Ledger
+from tests.support.alerting import HOUR, Clock, Listener, config, rounds, start, tell, transition
+from tests.support.tables import make_tables
+
+FILE = """
+[[routes]]
+channels = ["ops"]
+
+[channels.ops]
+kind = "webhook"
+url = "http://127.0.0.1:1/secret"
+"""
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return make_tables(tmp_path / "tables")
+
+
+@pytest.fixture
+def alert(tmp_path, monkeypatch):
+    """Runs a command; gives what it printed, or the error."""
+    (tmp_path / "alerts.toml").write_text(FILE)
+    monkeypatch.setenv("REBALANCE_WATCH_ALERTS__FILE", str(tmp_path / "alerts.toml"))
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def alert(*arguments, code=0):
+        ran = CliRunner().invoke(app, ["alert", *arguments])
+        if isinstance(ran.exception, UserError):
+            raise ran.exception
+        assert ran.exit_code == code, ran.output
+        return ran.output
+
+    return alert
+
+
+def open_incident(tables, *names):
+    tell(tables, *(transition(name, seq=number) for number, name in enumerate(names, 1)))
+    rounds(start(tables, Clock(), {"ops": Listener()}, config()))
+
+
+def test_a_silence_is_added_listed_and_ended(alert, tables):
+    said = alert("silence", "add", "-g", "pay-*", "--code", "LAG_*", "--for", "2h", "--reason", "upgrade")
+    name = said.split()[1]
+    assert f"rebalance-watch alert silence end {name}" in said
+    [silence] = json.loads(alert("silence", "list", "--format", "json"))
+    assert (silence["control_id"], silence["group"], silence["code"], silence["reason"]) == (
+        name, "pay-*", "LAG_*", "upgrade",
+    )  # fmt: skip
+    assert silence["until"] - silence["time"] == 2 * HOUR
+    assert "upgrade" in alert("silence", "list")
+    alert("silence", "end", name)
+    assert json.loads(alert("silence", "list", "--format", "json")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["silence", "add", "--for", "2h", "--reason", "x"], "would silence everything"),
+        (["silence", "add", "-g", "a", "--for", "soon", "--reason", "x"], "Invalid duration 'soon'"),
+        (["silence", "add", "-g", "a", "--for", "0s", "--reason", "x"], "needs a duration above zero"),
+        (["silence", "add", "--code", "LAGGY", "--for", "2h", "--reason", "x"], "No incident code matches 'LAGGY'"),
+        (["silence", "end", "nobody"], "Unknown or expired silence nobody"),
+        (["ack", "nothing"], "No incident has an id beginning with 'nothing'"),
+        (["test", "nobody"], "Unknown channel nobody: the alerts file defines ops."),
+    ],
+)
+def test_what_can_not_be_done_gets_a_sentence(alert, tables, arguments, sentence):
+    with pytest.raises(UserError, match=sentence):
+        alert(*arguments)
+
+
+def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(alert, tables):
+    open_incident(tables, "abcdef", "other")
+    assert "acknowledged: LAG_GROWTH orders Orders@b:0" in alert("ack", "abc", "--reason", "mine")
+    [first, _] = sorted(json.loads(alert("status", "--format", "json", code=3))["incidents"],
+                        key=lambda one: one["incident_id"])  # fmt: skip
+    assert (first["incident_id"], first["acknowledged"]) == ("abcdef", True)
+    tell(tables, transition("abcdef", "RESOLVED", 9))
+    with pytest.raises(UserError, match="was resolved at"):
+        alert("ack", "abc")
+
+
+def test_names_have_no_power_over_the_terminal(alert, tables):
+    tell(tables, transition(group="a\x1b[2Jb"))
+    rounds(start(tables, Clock(), {"ops": Listener()}, config()))
+    assert "a\\x1b[2Jb" in alert("status", code=3)
+    assert "\x1b[2J" not in alert("ack", "i1")
+
+
+def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
+    clock = Clock()
+    clock.now = time.time_ns() // 1_000_000
+    alerting = start(tables, clock, {"ops": Listener()}, config())
+    rounds(alerting)
+    clock.forward(HOUR)
+    rounds(alerting)
+    [silent] = json.loads(alert("status", "--format", "json", code=3))["incidents"]
+    assert "acknowledged: JOB_SILENT" in alert("ack", silent["incident_id"][:6])
+
+
+def test_the_status_says_what_waits_and_that_nobody_sends_it(alert, tables):
+    open_incident(tables, "abcdef")
+    tell(tables, transition("new"))
+    told = json.loads(alert("status", "--format", "json", code=3))
+    assert (told["running"], told["behind"]) == (False, 1)
+    [ops] = told["channels"]
+    assert (ops["channel"], ops["kind"], ops["waiting"], ops["failing_since"]) == ("ops", "webhook", 1, None)
+    assert [one["told"] for one in told["incidents"]] == [["ops"]]
+    shown = alert("status", code=3)
+    assert "not running; unprocessed incident commits: 1" in shown
+    assert "secret" not in shown
+
+
+def test_a_test_of_an_unreachable_channel_fails_and_leaves_no_trace(alert, tables):
+    with pytest.raises(UserError, match=r"Channel ops did not accept the sample alert: no response \(ConnectError\)\."):
+        alert("test", "ops")
+    assert Ledger(tables).rows() == []
+
+
+def test_without_routes_or_tables_it_does_not_start(alert, tmp_path):
+    with pytest.raises(UserError, match=r"There are no tables in .*tables: start `rebalance-watch run` first"):
+        alert()
+    (tmp_path / "alerts.toml").write_text("")
+    with pytest.raises(UserError, match="No routes are configured"):
+        alert("run")

@@ -1,0 +1,117 @@
+"""Following a table by its log, beside a job that appends and a `maintain` that rewrites files."""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from streaming.base.errors import UserError
+from streaming.serve.alerting.follow import Follower, LostError
+
+SCHEMA = pa.schema([("name", pa.string()), ("time", pa.int64())])
+
+
+@pytest.fixture
+def table(tmp_path):
+    DeltaTable.create(tmp_path / "t", SCHEMA)
+    return tmp_path / "t"
+
+
+def append(table, *names):
+    rows = pa.table({"name": names, "time": range(len(names))}, SCHEMA)
+    write_deltalake(table, rows, mode="append")
+
+
+def names(follower):
+    return [row["name"] for commit in follower.new() for row in commit.rows.to_pylist()]
+
+
+def test_each_appended_row_is_given_once_in_its_order(table):
+    follower = Follower(table, ["name"])
+    append(table, "a", "b")
+    append(table, "c")
+    assert names(follower) == ["a", "b", "c"]
+    assert names(follower) == []
+    append(table, "d")
+    assert names(follower) == ["d"]
+    assert follower.version == 3
+
+
+def test_it_begins_after_the_version_that_is_known(table):
+    append(table, "a")
+    append(table, "b")
+    assert names(Follower(table, ["name"], version=1)) == ["b"]
+    assert names(Follower(table, ["name"])) == []
+
+
+def test_compaction_deletion_and_vacuum_bring_no_rows_and_lose_none(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    append(table, "b")
+    assert names(follower) == ["a", "b"]
+    there = DeltaTable(table)
+    there.optimize.compact()
+    there.delete("name = 'a'")
+    append(table, "c")
+    there = DeltaTable(table)
+    there.create_checkpoint()
+    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    append(table, "d")
+    assert names(follower) == ["c", "d"]
+
+
+def test_rows_that_are_said_to_be_no_change_are_not_new(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    commit = table / "_delta_log" / f"{1:020}.json"
+    commit.write_text(commit.read_text().replace('"dataChange":true', '"dataChange":false'))
+    assert names(follower) == []
+
+
+def test_rows_whose_files_are_gone_unread_are_reported_as_lost(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    append(table, "b")
+    there = DeltaTable(table)
+    there.optimize.compact()
+    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(LostError):
+        list(follower.new())
+    assert sorted(follower.whole().read_all()["name"].to_pylist()) == ["a", "b"]
+    append(table, "c")
+    assert names(follower) == ["c"]
+
+
+def test_versions_whose_log_is_gone_are_said_to_be_lost(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    append(table, "b")
+    DeltaTable(table).create_checkpoint()
+    (table / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(LostError):
+        list(follower.new())
+
+
+def test_another_table_in_its_place_ends_it_with_a_sentence(table):
+    follower = Follower(table, ["name"])
+    follower.check()
+    shutil.rmtree(table)
+    with pytest.raises(UserError, match="have been replaced"):
+        follower.check()
+    DeltaTable.create(table, SCHEMA)
+    with pytest.raises(UserError, match="have been replaced"):
+        follower.check()
+
+
+def test_a_table_that_is_not_there_gets_a_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"There is no table t in .*rebalance-watch run"):
+        Follower(tmp_path / "t")
+
+
+def test_what_maintenance_did_is_no_append(table):
+    append(table, "a")
+    append(table, "b")
+    last = Follower(table).last_append()
+    DeltaTable(table).optimize.compact()
+    assert Follower(table).last_append() == last

@@ -1,0 +1,193 @@
+"""Tables for the pages to show: a few groups with a story, and one that is very large."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import (
+    AnyEffect,
+    AnyRow,
+    AssignmentChange,
+    GroupSnapshot,
+    IncidentTransition,
+    QueueMove,
+    QueueProgress,
+    QueueSnapshot,
+    RebalanceSettled,
+)
+from tests.support.tables import append_rows
+
+MINUTE = 60_000
+COVERAGE = (
+    '{"brokers":1,"hooks":1,"polls":true,"brokers_answering":1,"members":3,"members_answering":3,"offsets":true,'
+    '"silent_rules":[]}'
+)
+
+
+def archive(folder: Path, now: int) -> None:
+    """The event that opened the incident of `orders`."""
+    time = now - STUCK
+    event = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
+    event |= {"source_id": "poll-1@1", "seq": 1}
+    row = event | {
+        "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": None, "key": "prod/orders-group",
+        "value": json.dumps(event), "partition": 0, "offset": 0, "ingest_time": time,
+    }  # fmt: skip
+    append_rows(folder, "telemetry", [row])
+
+
+class Group:
+    """The rows of one group, numbered as the observer does."""
+
+    def __init__(self, name: str, topic: str, clients: tuple[str, ...], cluster: str = "prod") -> None:
+        self.common = {"cluster": cluster, "group": name, "cause": f"poll-1@1|{cluster}/{name}|1"}
+        self.topic = topic
+        self.clients = clients
+        self.seq = 0
+        self.rows: list[AnyRow] = []
+
+    def _add(self, kind: type[AnyEffect], time: int, **fields: object) -> None:
+        self.seq += 1
+        self.rows.append(kind(time=time, known_at=time, seq=self.seq, **self.common, **fields))
+
+    def taken(self) -> list[AnyRow]:
+        """The rows since the last call."""
+        rows, self.rows = self.rows, []
+        return rows
+
+    def state(self, time: int, health: str = "OK", reason: str = "", members: tuple[str, ...] | None = None) -> None:
+        self._add(
+            GroupSnapshot, time, members=self.clients if members is None else members,
+            subscriptions=(f"{self.topic} *",), consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING",
+            consume_from_where="", orderly=True, strategy="AVG", health=health, health_reason=reason, coverage=COVERAGE,
+        )  # fmt: skip
+
+    def queue(self, time: int, queue_id: int, owner: str | None, **fields: object) -> None:
+        lag, interval = fields.pop("lag", 3), fields.pop("interval_ms", 5 * MINUTE)
+        told = {"expected_owner": owner, "status": "OK", "status_reason": "", "locked": True, **fields}
+        self._add(
+            QueueSnapshot, time, topic=self.topic, broker="broker-a", queue_id=queue_id, owner=owner,
+            lock_at=time - 4_200, pull_at=time - 12_000, consume_at=time - 13_000, **told,
+        )  # fmt: skip
+        self.progress(time, (queue_id,), (lag,), interval)
+
+    def progress(
+        self, time: int, queue_ids: tuple[int, ...], lags: tuple[int | None, ...], interval_ms: int = 10_000
+    ) -> None:
+        """What an answer says of queues."""
+        self.rows.append(
+            QueueProgress(
+                cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked=None,
+                interval_ms=interval_ms, source="POLL", kind="CONSUME_STATS", topic=(self.topic,) * len(queue_ids),
+                queue_id=queue_ids, lag=lags, waiting_ms=tuple(lag and 1_000 * lag for lag in lags),
+                waiting_is_at_most=tuple(bool(lag) for lag in lags),
+            )
+        )  # fmt: skip
+
+    def owner(self, time: int, queue_id: int, client: str, action: str = "ASSIGNED", rebalance: str = "") -> None:
+        self._add(
+            AssignmentChange, time, topic=self.topic, broker="broker-a", queue_id=queue_id, client_id=client,
+            action=action, evidence="ANSWER", expected_owner=client, rebalance_id=rebalance,
+        )  # fmt: skip
+
+    def moved(self, time: int, queue_id: int, before: str, after: str, rebalance: str) -> None:
+        self.owner(time, queue_id, before, "RELEASED", rebalance)
+        self.owner(time, queue_id, after, "ASSIGNED", rebalance)
+
+    def rebalance(self, start: int, end: int, name: str, gone: str, moves: Iterable[tuple[int, str, str]]) -> None:
+        """One in which a client was killed."""
+        moved = tuple(
+            QueueMove(
+                queue=MessageQueue(self.topic, "broker-a", queue_id), from_client=before, to_client=after,
+                kind="MOVED", pause_ms=2_300, reconsumed=7, reconsumed_min=0, reconsumed_max=65,
+            )
+            for queue_id, before, after in moves
+        )  # fmt: skip
+        self._add(
+            RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CONNECTION_CLOSED",
+            trigger_client=gone, causes=(f"CONNECTION_CLOSED {gone}",), members_before=self.clients,
+            members_after=tuple(c for c in self.clients if c != gone), queues_moved=len(moved), moves=moved,
+            pause_ms_max=2_300, pause_ms_p50=2_300, converged=True, queues_moved_min=max(0, len(moved) - 1),
+            reconsumed=7, reconsumed_min=0, reconsumed_max=65,
+        )  # fmt: skip
+
+    def incident(self, time: int, name: str, transition: str, opened: int, queue_id: int = 0, **fields: object) -> None:
+        told = {"severity": "critical", "parent": None, "sub_cause": "LISTENER_HUNG", **fields}
+        self._add(
+            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", transition=transition,
+            subject=f"{self.topic}@broker-a:{queue_id}", opened_at=opened, topic=self.topic, broker="broker-a",
+            queue_id=queue_id, client_id=self.clients[0], evidence=f'{{"lag":28,"commit_age_ms":{time - opened}}}',
+            explanation="The owner's listener has taken a message and not returned.",
+            first_step="Take a thread dump of the owner.", **told,
+        )  # fmt: skip
+
+
+CLIENTS = ("10.0.0.5@orders-1", "10.0.0.5@orders-2", "10.0.0.5@orders-3")
+QUEUES = 6
+DIED = 30 * MINUTE
+"""So long ago the third client died, and the first two got its queues."""
+STUCK = 10 * MINUTE
+"""So long ago queue 0 stuck; it is stuck now."""
+
+
+def orders(now: int) -> Group:
+    """Three clients of two queues each, one of which died; a queue is stuck."""
+    group = Group("orders-group", "Orders", CLIENTS)
+    begin, died, stuck = now - 50 * MINUTE, now - DIED, now - STUCK
+    group.state(begin)
+    for queue_id in range(QUEUES):
+        group.owner(begin, queue_id, CLIENTS[queue_id // 2])
+        group.queue(begin, queue_id, CLIENTS[queue_id // 2])
+    for queue_id, heir in ((4, CLIENTS[0]), (5, CLIENTS[1])):
+        group.moved(died, queue_id, CLIENTS[2], heir, "r1")
+        group.queue(died, queue_id, heir)
+    group.rebalance(died - 2_300, died, "r1", CLIENTS[2], [(4, CLIENTS[2], CLIENTS[0]), (5, CLIENTS[2], CLIENTS[1])])
+    group.state(died, members=CLIENTS[:2])
+    group.incident(stuck, "stuck0001", "OPENED", stuck)
+    why = {"status": "BAD", "status_reason": "ORDERED_QUEUE_STUCK LISTENER_HUNG", "lag": 28}
+    group.queue(stuck, 0, CLIENTS[0], **why)
+    group.state(stuck, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
+    told = now - MINUTE
+    for queue_id in range(QUEUES):
+        owner = CLIENTS[0] if queue_id in (0, 1, 4) else CLIENTS[1]
+        group.queue(told, queue_id, owner, **(why if queue_id == 0 else {}))
+    group.state(told, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
+    return group
+
+
+def shop(now: int) -> list[Group]:
+    """A group in trouble, a healthy one, and one of which nothing is known."""
+    audit, mystery = Group("audit-group", "Audit", ("10.0.0.9@audit-1",)), Group("mystery-group", "Mystery", ())
+    for group in (audit, mystery):
+        for minute in (50, 1):
+            group.state(now - minute * MINUTE, *(("OK", "") if group is audit else ("UNKNOWN", "no broker answers")))
+    audit.owner(now - 50 * MINUTE, 0, "10.0.0.9@audit-1")
+    audit.queue(now - MINUTE, 0, "10.0.0.9@audit-1")
+    mystery.queue(now - MINUTE, 0, None, lag=None, locked=None, status="UNKNOWN", status_reason="nobody is known")
+    return [orders(now), audit, mystery]
+
+
+def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:
+    """A very large group; within the hour two clients died, and their queues moved."""
+    ids = tuple(f"10.1.{n // 250}.{n % 250}@{20_000 + n}" for n in range(clients))
+    group = Group("fleet-group", "Fleet", ids)
+    share = queues // clients
+    owners = {queue_id: ids[queue_id // share] for queue_id in range(queues)}
+    begin = now - 55 * MINUTE
+    group.state(begin)
+    for queue_id, owner in owners.items():
+        group.owner(begin, queue_id, owner)
+        group.queue(begin, queue_id, owner)
+    for number, minute in enumerate((40, 20)):
+        gone, time = ids[number], now - minute * MINUTE
+        moves = [(q, gone, ids[2 + q % (clients - 2)]) for q, owner in owners.items() if owner == gone]
+        for queue_id, before, after in moves:
+            group.moved(time, queue_id, before, after, f"f{number}")
+            owners[queue_id] = after
+        group.rebalance(time - 900, time, f"f{number}", gone, moves)
+    for queue_id, owner in owners.items():
+        group.queue(now - MINUTE, queue_id, owner, expected_owner=ids[-1] if queue_id == 4000 else owner)
+    group.state(now - MINUTE, members=ids[2:])
+    return group

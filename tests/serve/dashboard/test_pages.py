@@ -1,0 +1,233 @@
+"""Each page in a real browser: what it says is so, live and at any instant."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from streaming.base.times import written
+from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group
+from tests.support.tables import append
+
+
+def row(page, region: str, text: str):
+    return page.get_by_role("region", name=region).get_by_role("row").filter(has_text=text)
+
+
+def test_home_tells_what_is_wrong_first_and_unknown_is_not_green(open_page):
+    page = open_page("/")
+
+    names = (
+        page.get_by_role("region", name="Groups by health")
+        .get_by_role("rowheader")
+        .get_by_role("link")
+        .all_inner_texts()
+    )
+    assert names[:2] == ["orders-group", "mystery-group"]
+    assert {"audit-group", "fleet-group"} <= set(names[2:])
+    unknown = row(page, "Groups by health", "mystery-group")
+    expect(unknown).to_contain_text("UNKNOWN")
+    assert unknown.locator(".status.UNKNOWN b").evaluate("e => getComputedStyle(e).backgroundImage") != "none"
+    assert unknown.locator(".status.OK").count() == 0
+    expect(unknown.get_by_role("cell").nth(2)).to_have_text("unknown")  # its lag: never 0
+    incidents = page.get_by_role("region", name="Open incidents")
+    expect(incidents).to_contain_text("ORDERED_QUEUE_STUCK LISTENER_HUNG in orders-group")
+    expect(incidents).to_contain_text("Take a thread dump of the owner.")
+
+
+def test_a_group_is_found_by_a_part_of_its_name(open_page):
+    page = open_page("/")
+
+    page.get_by_role("searchbox", name="Find a group").fill("AUDIT")
+
+    expect(row(page, "Groups by health", "orders-group")).to_have_count(0)
+    expect(row(page, "Groups by health", "audit-group")).to_have_count(1)
+
+
+def test_a_groups_page_tells_owners_members_rebalances_and_incidents(open_page):
+    page = open_page("/group/orders-group")
+
+    stuck = row(page, "Queues", "Orders@broker-a:0")
+    expect(stuck).to_contain_text("BAD ORDERED_QUEUE_STUCK LISTENER_HUNG")
+    expect(stuck).to_contain_text("orders-1")
+    expect(stuck).to_contain_text(re.compile(r"[12] min \d+ s"))  # the age of the lock, now
+    expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
+    first = row(page, "Members", CLIENTS[0])
+    expect(first.get_by_role("cell")).to_have_text(["3", "3", "34", "1"])
+    expect(row(page, "Members", CLIENTS[2])).to_have_count(0)
+    rebalance = row(page, "Rebalances", "connection closed")
+    expect(rebalance.get_by_role("cell")).to_have_text(
+        ["2.3 s", "connection closed", "orders-3", "3 → 2", "2 / 1", "0", "0", "2.3 s", "7 (0 to 65)", "yes"]
+    )
+    expect(row(page, "Incidents in this period", "ORDERED_QUEUE_STUCK")).to_contain_text("critical")
+    expect(
+        page.get_by_role("img", name=re.compile("Ownership timeline: 6 queues, 3 clients, 1 rebalances"))
+    ).to_be_visible()
+    expect(page.get_by_role("img", name="Lag by topic")).to_be_visible()
+
+
+def test_the_slider_moves_the_page_to_an_instant_and_the_address_keeps_it(open_page, site):
+    page = open_page("/group/orders-group")
+    expect(page.get_by_text("Live", exact=True).first).to_be_visible()
+
+    before = site.now - DIED - 5 * MINUTE
+    page.get_by_role("slider", name="Time that the page shows").fill(str(before))
+
+    expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
+    expect(row(page, "Members", CLIENTS[2]).get_by_role("cell").first).to_have_text("2")
+    expect(page.get_by_role("heading", level=1).locator("..")).to_contain_text("OK")
+    expect(page.get_by_text("No open incidents.")).to_be_visible()
+    page.wait_for_url(re.compile(r"[?&]at=\d+"))
+    at = int(re.search(r"at=(\d+)", page.url)[1])
+    assert abs(at - before) < 10_000
+
+    again = open_page(page.url.removeprefix(site.base))
+    expect(row(again, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
+    expect(again.get_by_role("slider", name="Time that the page shows")).to_have_attribute(
+        "aria-valuetext", re.compile("UTC")
+    )
+    again.get_by_role("button", name="Live", exact=True).click()
+    expect(row(again, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
+    assert "at=" not in again.url
+
+
+def test_the_slider_works_by_keyboard_and_steps_from_change_to_change(open_page, site):
+    page = open_page(f"/group/orders-group?at={site.now - STUCK - MINUTE}")
+
+    slider = page.get_by_role("slider", name="Time that the page shows")
+    page.get_by_role("button", name="Previous change").click()
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(_clock(site.now - DIED)))  # its queues moved
+    expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
+    assert f"at={site.now - DIED}" in page.url
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
+
+
+def test_a_span_is_chosen_and_kept_in_the_address(open_page):
+    page = open_page("/group/orders-group?span=6h")
+    expect(page.get_by_role("button", name="6 h")).to_have_attribute("aria-pressed", "true")
+
+    page.get_by_role("button", name="15 min").click()
+
+    expect(page.get_by_role("region", name="Rebalances")).to_contain_text("No rebalances in this period.")
+    page.wait_for_url(re.compile("span=15m"))
+
+
+def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
+    clients = ("10.0.0.7@live-1", "10.0.0.7@live-2")
+    group = Group("live-group", "Live", clients)
+    group.state(site.now - 20 * MINUTE)
+    group.owner(site.now - 20 * MINUTE, 0, clients[0])
+    group.queue(site.now - 20 * MINUTE, 0, clients[0])
+    append(site.tables, group.taken())
+    home = open_page("/")
+    expect(row(home, "Groups by health", "live-group")).to_have_count(1)
+    live, past = open_page("/group/live-group"), open_page(f"/group/live-group?at={site.now - 10 * MINUTE}")
+    expect(row(live, "Queues", "Live@broker-a:0")).to_contain_text("live-1")
+    live.evaluate("window.notReloaded = true")
+
+    group.moved(site.now, 0, *clients, "r")
+    group.queue(site.now, 0, clients[1], status="BAD", status_reason="ORDERED_QUEUE_STUCK")
+    group.incident(site.now, "livestuck", "OPENED", site.now)
+    group.state(site.now, "BAD", "ORDERED_QUEUE_STUCK")
+    append(site.tables, group.taken())
+
+    expect(row(live, "Queues", "Live@broker-a:0")).to_contain_text("live-2")
+    expect(live.get_by_role("region", name="Open incidents")).to_contain_text("ORDERED_QUEUE_STUCK")
+    expect(row(home, "Groups by health", "live-group")).to_contain_text("BAD")
+    assert live.evaluate("window.notReloaded")
+    past.wait_for_timeout(1_500)  # longer than a page takes to look
+    expect(row(past, "Queues", "Live@broker-a:0")).to_contain_text("live-1")
+    expect(past.get_by_text("No open incidents.")).to_be_visible()
+
+    incident = open_page("/incident/livestuck")
+    group.incident(site.now + 5_000, "livestuck", "RESOLVED", site.now)
+    group.state(site.now + 5_000)
+    append(site.tables, group.taken())
+    expect(incident.get_by_text("Resolved", exact=True).first).to_be_visible()
+    expect(incident.get_by_text("Not in the archive")).to_be_visible()
+    expect(incident.locator(".timeline")).to_contain_text("resolved")
+
+
+def test_what_is_typed_and_focused_stays_when_rows_come(open_page, site):
+    page = open_page("/group/audit-group")
+    link = page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link", name="Groups")
+    button = page.get_by_role("button", name="Previous change")
+    button.focus()
+    told = page.get_by_text("last update")
+    was = told.inner_text()
+
+    group = Group("audit-group", "Audit", ("10.0.0.9@audit-1",))
+    group.seq = 1_000
+    group.queue(site.now + 2 * MINUTE, 0, "10.0.0.9@audit-1")
+    append(site.tables, group.taken())
+
+    expect(told).not_to_have_text(was)
+    expect(button).to_be_focused()
+    expect(link).to_be_visible()
+
+
+def test_an_incidents_page_tells_evidence_life_and_what_to_do(open_page, site):
+    page = open_page("/incident/stuck")  # a beginning of its id does
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("ORDERED_QUEUE_STUCK")
+    expect(page.get_by_text("Take a thread dump of the owner.")).to_be_visible()
+    expect(row_of(page, "lag")).to_contain_text("28")
+    expect(page.get_by_label("Event as JSON")).to_contain_text('"source_id": "poll-1@1"')
+    page.get_by_role("link", name="Group at opening").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
+    assert f"at={site.now - STUCK}" in page.url
+    expect(page.get_by_text(f"As of {_shown(site.now - STUCK)}")).to_be_visible()
+
+
+def row_of(page, text: str):
+    return page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=text, exact=True))
+
+
+def _shown(time_ms: int) -> str:
+    return time.strftime("%-d %b %Y ", time.gmtime(time_ms / 1000)) + _clock(time_ms)
+
+
+def _clock(time_ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(time_ms / 1000))
+
+
+def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
+    page = open_page("/group/orders-group/rebalance/r1")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders-3 connection closed")
+    expect(row(page, "Queues (2)", "Orders@broker-a:5").get_by_role("cell")).to_have_text(
+        ["moved", "orders-3", "orders-2", "2.3 s", "7 (0 to 65)"]
+    )
+    expect(page.get_by_role("listitem").filter(has_text="orders-3left")).to_have_count(0)
+    page.get_by_role("link", name="Group before").click()
+    expect(row(page, "Queues", "Orders@broker-a:5")).to_contain_text("orders-3")
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/group/order-group", "did you mean orders-group"),
+        ("/group/orders-group?at=1700000000000", "begins at"),
+        ("/group/orders-group?at=nonsense", "Invalid time"),
+        ("/group/orders-group?span=2y", "Invalid span"),
+        ("/incident/none", "No incident has an id"),
+        ("/nothing/here", "There is no page at /nothing/here."),
+        ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(open_page, path, says):
+    page = open_page(path)
+
+    expect(page.locator(".banner")).to_contain_text(says)
+    expect(page.get_by_role("link", name="All consumer groups")).to_be_visible()
+
+
+def test_a_time_before_history_chosen_on_the_page_is_a_sentence_too(open_page, site):
+    page = open_page("/group/orders-group?span=6h")
+
+    page.get_by_role("slider", name="Time that the page shows").fill(str(site.now - 56 * MINUTE))
+
+    expect(page.locator(".banner")).to_contain_text(f"begins at {written(site.now - 50 * MINUTE)}")

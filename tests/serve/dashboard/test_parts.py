@@ -1,0 +1,220 @@
+"""What the pages work out before anything is drawn."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from checkpoints.generation import claimed
+from checkpoints.manifest import Basis
+from rebalance_model.observe.policy import Policy
+from streaming.queries.group_at import find_group
+from streaming.queries.lag import lag
+from streaming.queries.present import SILENT_AFTER, Ends, ends
+from streaming.queries.results import Move
+from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
+from streaming.serve.dashboard.moment import Window, until, window
+from streaming.serve.dashboard.ownership_timeline import timeline_data
+from streaming.serve.dashboard.page_data import history, overview, state
+from streaming.serve.dashboard.paging import page_of
+from streaming.serve.dashboard.palette import COLOURS, colours, short_names
+from streaming.serve.links import group_link, incident_link
+from streaming.tables import ReadModel
+from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, Group, shop
+from tests.support.tables import append, make_tables
+
+NOW = 1_795_300_000_000
+HOUR = 60 * MINUTE
+RETOLD = 5 * MINUTE
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = make_tables(tmp_path_factory.mktemp("tables"))
+    append(folder, told())
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def told():
+    gaps = Group("gaps-group", "Gaps", ("a@1", "a@2"))
+    gaps.state(NOW - 2 * HOUR)
+    gaps.owner(NOW - 2 * HOUR, 0, "a@1")
+    gaps.owner(NOW - 90 * MINUTE, 0, "a@1", "RELEASED")  # before the hour that is shown
+    gaps.owner(NOW - 30 * MINUTE, 0, "a@2")
+    gaps.owner(NOW - 20 * MINUTE, 0, "a@2", "RELEASED")
+    for queue_id in (0, 1):
+        gaps.queue(NOW - 40 * MINUTE, queue_id, None, lag=5)
+    gaps.queue(NOW - 35 * MINUTE, 0, None, lag=7)
+    gaps.queue(NOW - 34 * MINUTE, 1, None, lag=None)
+    return [row for group in [*shop(NOW), gaps] for row in group.taken()]
+
+
+def test_a_client_keeps_its_colour_and_few_clients_share_none():
+    few = colours(CLIENTS)
+
+    assert len(set(few.values())) == len(CLIENTS)
+    assert colours(reversed(CLIENTS)) == few
+    assert set(colours(f"client-{n}" for n in range(100)).values()) == set(range(COLOURS))
+
+
+@pytest.mark.parametrize(
+    ("ids", "short"),
+    [
+        (["10.0.0.5@a-1", "10.0.0.5@a-2"], ["a-1", "a-2"]),
+        (["10.0.0.5@1", "10.0.0.6@1"], ["10.0.0.5@1", "10.0.0.6@1"]),
+        (["plain"], ["plain"]),
+    ],
+)
+def test_names_are_short_only_where_they_stay_different(ids, short):
+    assert [short_names(ids)[client] for client in ids] == short
+
+
+def test_now_is_the_clocks_unless_the_tables_are_silent():
+    assert ends(0, NOW, RETOLD, NOW + MINUTE) == Ends(0, NOW, NOW + MINUTE, silent=False, snapshot_interval=RETOLD)
+    assert ends(0, NOW, RETOLD, NOW + SILENT_AFTER * RETOLD) == Ends(0, NOW, NOW, silent=True, snapshot_interval=RETOLD)
+    # A source's clock is ahead.
+    assert ends(0, NOW, RETOLD, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False, snapshot_interval=RETOLD)
+
+
+def test_a_span_ends_now_or_has_the_instant_in_its_middle():
+    told = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, snapshot_interval=RETOLD)
+
+    assert window(told, "1h", None) == Window(NOW - HOUR, NOW)
+    assert window(told, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
+    assert window(told, "1h", NOW - 10 * HOUR) == Window(NOW - 10 * HOUR - HOUR // 2, NOW - 10 * HOUR + HOUR // 2)
+    assert until(told, "1h", NOW + HOUR).until == NOW
+    assert window(told, "7d", None).since == told.first - 1_000
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (0, "0 s"),
+        (999, "999 ms"),
+        (12_340, "12.3 s"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_spans_in_words(span, said):
+    assert duration(span) == said
+
+
+def test_what_is_not_known_is_never_a_number():
+    assert {str(said(None)) for said in (duration, count, ago, clock)} == {'<span class="unknown">unknown</span>'}
+
+
+def test_a_page_over_silent_tables_says_so():
+    def head(*, silent: bool) -> str:
+        return rendered(
+            "home_head",
+            at=None,
+            ends=Ends(0, NOW, NOW, silent=silent, snapshot_interval=RETOLD),
+            incidents=[],
+            counts=Counter(),
+        )
+
+    assert "No telemetry since" in head(silent=True)
+    assert "No telemetry since" not in head(silent=False)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "least", "most", "said"),
+    [
+        (7, 0, 65, "7 (0 to 65)"),
+        (7, 7, 7, "7"),
+        (None, 0, 110, "0 to 110"),
+        (None, 5, None, "at least 5"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_messages_consumed_twice_are_told_as_far_as_they_are_known(estimate, least, most, said):
+    move = Move(
+        topic="T", broker="b", queue_id=0, from_client="a", to_client="b", kind="MOVED",
+        pause_ms=0, pause_is_at_most=False,
+        reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,
+    )  # fmt: skip
+    cell = _TEMPLATES.get_template("parts.html.j2").module.duplicates(move)
+
+    assert " ".join(cell.striptags().split()) == said
+
+
+def test_what_comes_from_outside_is_escaped():
+    page = rendered("error", title="<script>", sentence='<img src=x onerror="alert(1)">')
+
+    assert "<script>" not in page
+    assert "<img" not in page
+
+
+def test_addresses_carry_the_instant_and_odd_names():
+    assert group_link("c", "a/b%&c", 5, "6h") == "/group/a%2Fb%25%26c?cluster=c&at=5&span=6h"
+    assert incident_link("x") == "/incident/x"
+
+
+def test_a_page_beyond_the_last_is_the_last():
+    assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3)
+    assert page_of([], 0, 2) == ([], 0, 1)
+
+
+def test_the_timeline_has_a_span_for_each_owner_and_for_nobody(model):
+    told = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, snapshot_interval=RETOLD)
+    past = history(model, "gaps-group", None, window(told, "1h", None))
+    data = timeline_data(past, [], told, {"a@2": 0}, lambda place: place[2] == 0)
+
+    assert data["lanes"] == ["Gaps:0"]
+    spans = data["spans"]
+    minutes = [
+        (begin // MINUTE, end // MINUTE, client) for _, begin, end, client in zip(*[iter(spans)] * 4, strict=True)
+    ]
+    assert minutes == [(0, 30, -1), (30, 40, 0), (40, 60, -1)]
+
+
+def test_differences_changes_and_members_at_an_instant(model):
+    now, then = (state(model, "orders-group", None, at) for at in (None, NOW - DIED - 1))
+
+    assert [m.id for m in group_state.members(now.group, now.queues)] == [CLIENTS[0], CLIENTS[1]]
+    assert [m.queues for m in group_state.members(then.group, then.queues)] == [2, 2, 2]
+    times = group_state.changes(history(model, "orders-group", None, Window(NOW - HOUR, NOW)))
+    assert group_state.before(times, NOW - DIED) == NOW - DIED - 2_300  # the rebalance's begin
+    assert group_state.after(times, NOW - DIED - 2_300) == NOW - DIED
+    assert group_state.after(times, NOW) is None
+
+
+def test_the_health_of_a_group_that_is_told_no_more_is_not_known(model):
+    found = {group.group: group for group in overview(model).groups}
+
+    assert found["orders-group"].health == "BAD"
+    assert found["gaps-group"].health == "UNKNOWN"
+    assert "no telemetry since" in found["gaps-group"].health_reason
+    then = {group.group: group.health for group in overview(model, NOW - 2 * HOUR).groups}
+    assert then == {"gaps-group": "OK"}
+
+
+def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(model):
+    """Both queues are seen at -40 min, one again at -35; each is stale after 10 minutes and gone after 15."""
+    points = lag(model, find_group(model, "gaps-group"), NOW - HOUR, NOW)
+
+    shown = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
+    changes = [one for before, one in pairwise([(0, None, None, 0), *shown]) if before[1:] != one[1:]]
+    assert changes == [
+        (-40, 10, 0, 5_000),
+        (-35, 12, 0, 7_000),
+        (-29.5, 7, 1, 7_000),
+        (-24.5, None, 2, None),
+        (-19.5, None, 1, None),
+    ]
+    assert shown[-1][0] == -19
+
+
+def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+    hourly = Policy(group=({"pattern": "gaps-*", "snapshot_interval": HOUR},))
+    basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=hourly)
+    with claimed(tmp_path / "checkpoints", tmp_path / "tables", basis):
+        append(tmp_path / "tables", told())
+
+    with ReadModel(tmp_path / "tables") as model:
+        assert {group.group: group.health for group in overview(model).groups}["gaps-group"] == "OK"

@@ -1,0 +1,223 @@
+"""What a scrape tells of tables that are known."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.serve.metrics import snapshot
+from streaming.serve.metrics.collector import registry
+from streaming.serve.metrics.sources import Sources
+from streaming.serve.store import Store
+from tests.support.world import NOON, World, example
+
+DAY = 86_400_000
+
+
+class Scraper:
+    """A long-lived process over the tables, scraped by hand."""
+
+    def __init__(self, store: Store, settings) -> None:
+        self.store = store
+        self.registry = registry(store, Sources(), settings)
+
+    def scrape(self) -> dict[tuple[str, frozenset], float]:
+        self.store.refresh()
+        text = generate_latest(self.registry).decode()
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        found = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+        assert len(found) == len(samples), "a series is there twice"
+        return found
+
+
+def of(found, name, **labels) -> dict | float | None:
+    """One series' value by all its labels but the cluster; None if there is none."""
+    return found.get((name, frozenset({"cluster": "c", **labels}.items())))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def noon():
+    """Now is shortly after the example's rows: two intervals later their quantities would be stale."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "now_ms", lambda: NOON + 10_000)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def scraper(settings_in):
+    """Makes a new process over a root's tables."""
+    with ExitStack() as stack:
+
+        def made(root: Path, **metrics: int) -> Scraper:
+            settings = settings_in(root)
+            settings = settings.model_copy(update={"metrics": settings.metrics.model_copy(update=metrics)})
+            return Scraper(stack.enter_context(Store(settings.runtime.tables)), settings)
+
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory, scraper):
+    root = tmp_path_factory.mktemp("metrics")
+    example().write(root / "tables")
+    return scraper(root).scrape()
+
+
+@pytest.mark.parametrize(
+    ("name", "orders", "quiet", "broadcasting"),
+    [
+        ("group_status", 3, 0, 1),
+        ("telemetry_complete", 1, 2 / 3, 1),
+        ("connections", 2, 0, 2),
+        ("queues_unassigned", 1, None, None),
+        ("queues_double_owned", 0, None, None),
+        ("idle_clients", 1, None, None),
+    ],
+)
+def test_what_is_not_known_of_a_group_has_no_series(scraped, name, orders, quiet, broadcasting):
+    told = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
+
+    assert told == [orders, quiet, broadcasting]
+
+
+def test_lag_is_that_of_the_queues_of_which_it_is_known(scraped):
+    lag, unknown = "rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_unknown_queues"
+    topic = {"topic": "Orders", "is_retry": "false"}
+
+    assert of(scraped, lag, consumer_group="orders", **topic) == 50
+    assert of(scraped, unknown, consumer_group="orders", **topic) == 1
+    assert of(scraped, lag, consumer_group="orders", topic="%RETRY%orders", is_retry="true") == 3
+    assert of(scraped, lag, consumer_group="all", **topic) == 0
+    assert of(scraped, lag, consumer_group="quiet", **topic) is None
+    assert of(scraped, unknown, consumer_group="quiet", **topic) == 1
+
+
+def test_only_queues_that_are_not_well_have_series(scraped):
+    status = "rocketmq_consumer_queue_status"
+    queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b"}
+
+    assert of(scraped, status, queue_id="0", **queue) == 3
+    assert of(scraped, status, queue_id="1", **queue) == 2
+    assert of(scraped, "rocketmq_consumer_queue_lock_age_ms", queue_id="0", **queue) == 55_000
+    assert sum(name == status for name, _ in scraped) == 3
+    assert scraped["rebalance_watch_queues_left_out", frozenset()] == 0
+
+
+def test_a_queue_is_stuck_for_what_it_had_waited_and_what_is_told_since(scraped):
+    queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b", "queue_id": "0"}
+
+    assert of(scraped, "rocketmq_consumer_queue_stuck_seconds", **queue) == 61 + 30
+
+
+def test_an_open_incident_is_counted_unless_another_absorbed_it(scraped):
+    name = "rocketmq_consumer_incidents_open"
+    told = {dict(labels)["code"]: value for (metric, labels), value in scraped.items() if metric == name}
+
+    assert told == {"ORDERED_QUEUE_STUCK": 1, "QUEUE_UNASSIGNED": 1}
+
+
+def test_rebalances_of_the_day_with_the_causes_of_the_days_before(scraped):
+    name = "rocketmq_consumer_rebalance_times"
+
+    assert of(scraped, name, consumer_group="orders", cause="CLIENT_JOINED") == 2
+    assert of(scraped, name, consumer_group="orders", cause="CLIENT_UNREGISTERED") == 0
+
+
+def test_sources_whichever_incarnation_and_the_gate_s_last_verdict(scraped):
+    name = "rebalance_watch_telemetry_timestamp_seconds"
+
+    assert of(scraped, name, kind="poll", source="poll-1") == (NOON + 30_000) / 1000
+    assert of(scraped, name, kind="hook", source="hook-b") == (NOON - 60_000) / 1000
+    verdicts = {dict(labels)["expectation"]: v for (m, labels), v in scraped.items() if m.endswith("check_success")}
+    assert verdicts == {"not_null": 1}
+    assert scraped["rebalance_watch_rows_rejected_total", frozenset({("reason", "BAD_JSON")})] == 1
+
+
+def test_a_source_is_followed_and_forgotten_when_it_is_gone_for_a_day(tmp_path, scraper):
+    world = example()
+    world.write(tmp_path / "tables")
+    process = scraper(tmp_path)
+    name = "rebalance_watch_telemetry_timestamp_seconds"
+    assert of(process.scrape(), name, kind="hook", source="hook-b") is not None
+
+    world.last("poll-1@2", NOON + DAY)
+    world.write(tmp_path / "tables")
+    found = process.scrape()
+
+    assert of(found, name, kind="poll", source="poll-1") == (NOON + DAY) / 1000
+    assert of(found, name, kind="hook", source="hook-b") is None
+
+
+def test_retention_lowers_no_counter_and_midnight_corrects_it(tmp_path, scraper):
+    world, tables = World(), tmp_path / "tables"
+    world.group("orders")
+    for time in (NOON - 2 * DAY, NOON - DAY, NOON - 3_000, NOON - 2_000):
+        world.rebalance("orders", time)
+    world.last("poll-1@1", NOON)
+    world.write(tables)
+    process = scraper(tmp_path)
+    name, labels = "rocketmq_consumer_rebalance_times", {"consumer_group": "orders", "cause": "CLIENT_JOINED"}
+    assert of(process.scrape(), name, **labels) == 2
+
+    DeltaTable(tables / "rebalances").delete(f"time < {NOON - DAY // 2}")
+    assert of(process.scrape(), name, **labels) == 2
+    assert of(scraper(tmp_path).scrape(), name, **labels) == 2
+
+    world.last("poll-1@1", NOON + DAY)
+    world.write(tables)
+    assert of(process.scrape(), name, **labels) == 0
+
+
+def test_the_worst_queues_have_series_and_the_others_one_together(tmp_path, scraper):
+    world = World()
+    world.group("orders", "BAD")
+    for queue_id in range(10):
+        world.queue("orders", queue_id, "A", "BAD" if queue_id < 3 else "WARN", lag=queue_id, lock_age_ms=queue_id)
+        world.incident("orders", "ORDERED_QUEUE_STUCK", queue_id, evidence=f'{{"stalled_ms":{queue_id * 1000}}}')
+    world.write(tmp_path / "tables")
+
+    found = scraper(tmp_path, queue_series=4).scrape()
+
+    def queues(name):
+        return {
+            dict(labels)["queue_id"]: v for (m, labels), v in found.items() if m == f"rocketmq_consumer_queue_{name}"
+        }
+
+    assert queues("status") == {"0": 3, "1": 3, "2": 3, "9": 2, "others": 2}
+    assert queues("lag_messages") == {"0": 0, "1": 1, "2": 2, "9": 9, "others": 3 + 4 + 5 + 6 + 7 + 8}
+    assert queues("lock_age_ms")["others"] == 10_008
+    assert queues("stuck_seconds") == {"9": 9, "8": 8, "7": 7, "6": 6, "others": 5}
+    assert found["rebalance_watch_queues_left_out", frozenset()] == 6
+
+
+def test_the_pipeline_s_own_sizes_and_batches(tmp_path, scraper):
+    example().write(tmp_path / "tables")
+    for query, folder, number in (("operator", "offsets", 11), ("operator", "commits", 11), ("operator", "commits", 9)):
+        file = tmp_path / "checkpoints" / query / folder / str(number)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("v1")
+    state = tmp_path / "checkpoints" / "operator" / "state" / "0" / "1.zip"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"x" * 123)
+
+    found = scraper(tmp_path).scrape()
+
+    assert found["rebalance_watch_table_rows", frozenset({("table", "telemetry")})] == 3
+    assert found["rebalance_watch_table_files", frozenset({("table", "alert_deliveries")})] == 0
+    assert found["rebalance_watch_table_bytes", frozenset({("table", "anomalies")})] > 0
+    assert found["rebalance_watch_batch_number", frozenset({("query", "operator")})] == 11
+    assert 0 <= found["rebalance_watch_batch_seconds", frozenset({("query", "operator")})] < 60
+    assert ("rebalance_watch_batch_number", frozenset({("query", "archive")})) not in found
+    assert found["rebalance_watch_state_bytes", frozenset()] == 123
+
+
+def test_empty_tables_have_no_series_that_look_like_health(tmp_path, scraper):
+    World().write(tmp_path / "tables")
+
+    found = scraper(tmp_path).scrape()
+
+    assert not [name for name, _ in found if name.startswith("rocketmq_")]
+    assert found["rebalance_watch_table_rows", frozenset({("table", "anomalies")})] == 0

@@ -1,0 +1,111 @@
+"""The Grafana dashboard and the Prometheus rules ask only for what is exported, and the rules fire when they should."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.base.settings import conf_file
+from streaming.serve.metrics import snapshot
+from streaming.serve.metrics.collector import registry
+from streaming.serve.metrics.sources import Sources
+from streaming.serve.store import Store
+from tests.support.world import NOON, example
+
+ROOT = Path(__file__).parents[3]
+RULES = conf_file("prometheus/rules.yml")
+OURS = re.compile(r"\b(?:rocketmq|rebalance_watch)_[a-z_]+")
+SELECTED = re.compile(r"\b((?:rocketmq|rebalance_watch)_[a-z_]+)\{([^}]*)\}")
+OF_PROMETHEUS = {"instance", "job", "severity"}
+
+pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is missing: conf/apt.txt")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, settings_in) -> dict[str, set[str]]:
+    """The labels of each metric, from tables in which each has a series."""
+    settings = settings_in(tmp_path_factory.mktemp("rules"))
+    example().write(settings.runtime.tables)
+    for folder in ("offsets", "commits", "state"):
+        file = settings.runtime.checkpoints / "operator" / folder / "0"
+        file.parent.mkdir(parents=True)
+        file.touch()
+    with Store(settings.runtime.tables) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "now_ms", lambda: NOON + 10_000)  # later their quantities are stale: without a series
+        families = list(text_string_to_metric_families(generate_latest(registry(store, Sources(), settings)).decode()))
+    labels = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    assert len(labels) >= len(families), "a family has no series in the example"
+    return labels
+
+
+def dashboard() -> dict:
+    return json.loads(conf_file("grafana/rebalance-watch.json").read_text("utf-8"))
+
+
+def dashboard_queries() -> list[str]:
+    panels = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", ())]
+    return panels + [variable["query"]["query"] for variable in dashboard()["templating"]["list"][1:]]
+
+
+def rule_queries() -> list[str]:
+    return re.findall(r"^ +expr: (.+)$", RULES.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("queries", [dashboard_queries, rule_queries])
+def test_every_metric_and_label_that_is_asked_for_is_exported(exported, queries):
+    for query in queries():
+        names = OURS.findall(query)
+        assert names, query
+        assert set(names) <= set(exported), query
+        for name, matchers in SELECTED.findall(query):
+            assert set(re.findall(r"(\w+)\s*[=!]", matchers)) <= exported[name], query
+        for by in re.findall(r"(?:by|on) \(([^)]*)\)", query):
+            assert set(by.split(", ")) <= set.union(*(exported[name] for name in names)), query
+
+
+def test_the_dashboard_shows_every_metric_of_ours(exported):
+    shown = {name for query in dashboard_queries() for name in OURS.findall(query)}
+
+    assert shown == {name for name in exported if OURS.match(name)}
+
+
+def test_panels_do_not_overlap_and_their_legends_name_existing_labels(exported):
+    places = set()
+    for panel in dashboard()["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not cells & places, panel["title"]
+        places |= cells
+        for target in panel.get("targets", ()):
+            known = set.union(*(exported[name] for name in OURS.findall(target["expr"])))
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= known, panel["title"]
+
+
+def test_annotations_name_labels_that_the_alert_has():
+    text = RULES.read_text("utf-8")
+    for alert in text.split("- alert: ")[1:]:
+        query = re.search(r"expr: (.+)", alert)[1]
+        by = re.search(r"^(?:sum|max) by \(([^)]*)\)|- max by \(([^)]*)\)", query)
+        if by and " unless " not in query:
+            assert set(re.findall(r"\$labels\.(\w+)", alert)) <= set((by[1] or by[2]).split(", ")), alert
+
+
+def test_promtool_takes_the_rules():
+    subprocess.run(["promtool", "check", "rules", RULES], check=True, capture_output=True, timeout=60)
+
+
+def test_rules_fire_when_they_should(tmp_path):
+    cases = tmp_path / "cases.yml"
+    cases.write_text(Path(__file__).with_name("rules_cases.yml").read_text("utf-8").replace("ROOT", str(ROOT)))
+
+    ended = subprocess.run(
+        ["promtool", "test", "rules", cases], check=False, capture_output=True, text=True, timeout=60
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -1,0 +1,250 @@
+"""The REST API over tables that are known: its answers, its errors, and that they are the command line's."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from streaming.cli.main import app as command_line
+from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Plan, Queue, Rebalance, SqlResult
+from streaming.serve.store import Store
+from streaming.serve.web.access import access
+from streaming.serve.web.server import api_application
+from tests.support.served import answering
+from tests.support.world import NOON, example
+
+pytestmark = pytest.mark.xdist_group("web")  # one server for all of them
+
+SINCE = str(NOON - 10_000)
+ROUTES = {
+    "/health", "/groups", "/groups/{group}", "/groups/{group}/queues", "/groups/{group}/owners",
+    "/groups/{group}/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/intervals", "/groups/{group}/diff",
+    "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
+    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory, settings_in):
+    made = settings_in(tmp_path_factory.mktemp("api"))
+    made = made.model_copy(update={"web": made.web.model_copy(update={"sql_seconds": 2.5, "sql_rows": 8})})
+    example().write(made.runtime.tables)
+    return made
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with Store(settings.runtime.tables) as store:
+        app = api_application(settings, store, access("127.0.0.1", settings.web))
+        with answering(app) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=30) as client:
+            yield client
+
+
+def told(answer: httpx.Response):
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_groups_the_unhealthy_first(api):
+    assert [(one["group"], one["health"]) for one in told(api.get("/groups"))] == [
+        ("orders", "BAD"), ("quiet", "UNKNOWN"), ("all", "OK"),
+    ]  # fmt: skip
+    assert told(api.get("/groups", params={"cluster": "c"})) == told(api.get("/groups"))
+
+
+def test_a_group_with_its_members_and_incidents(api):
+    one = Overview(**told(api.get("/groups/orders")))
+
+    assert [(member.client_id, member.queues) for member in one.members] == [("A", 3), ("B", 0)]
+    assert {incident.code for incident in one.incidents} >= {"ORDERED_QUEUE_STUCK"}
+    assert told(api.get("/groups/all"))["group"]["unowned"] is None
+
+
+def test_queues_at_an_instant(api):
+    queues = [Queue(**one) for one in told(api.get("/groups/orders/queues", params={"at": NOON + 1}))]
+
+    assert [(one.queue_id, one.owner, one.lag) for one in queues] == [
+        (0, "A", 40),
+        (1, None, 9),
+        (2, "A", None),
+        (3, "A", 1),
+    ]
+    assert len(told(api.get("/groups/orders/queues", params={"retry": True}))) == 5
+    assert told(api.get("/groups/orders/queues", params={"at": "2026-11-21T12:00:00.001"})) == [
+        one.model_dump() for one in queues
+    ]
+
+
+def test_owners_from_when_to_when(api):
+    owners = [Interval(**one) for one in told(api.get("/groups/orders/owners"))]
+
+    assert [(one.queue_id, one.client_id, one.from_time, one.to_time) for one in owners] == [
+        (0, "A", NOON, None), (2, "A", NOON, None), (3, "A", NOON, None),
+    ]  # fmt: skip
+    assert Interval(**told(api.get("/groups/orders/owners/Orders/b/0"))) == owners[0]
+    assert told(api.get("/groups/orders/owners/Orders/b/1")) is None
+    span = {"since": NOON - 5_000, "until": NOON + 5_000, "topic": "Orders"}
+    assert told(api.get("/groups/orders/intervals", params=span)) == [one.model_dump() for one in owners]
+
+
+def test_what_changed_and_what_it_cost(api):
+    changed = told(api.get("/groups/orders/diff", params={"from": NOON, "to": NOON + 1}))
+    assert changed == []
+    newest, *_ = [Rebalance(**one) for one in told(api.get("/groups/orders/rebalances", params={"last": 2}))]
+    assert (newest.end_time, newest.trigger, len(newest.moves)) == (NOON - 2_000, "CLIENT_JOINED", 1)
+    assert told(api.get(f"/groups/orders/rebalances/{newest.rebalance_id}"))["end_time"] == newest.end_time
+    assert len(told(api.get("/groups/orders/rebalances", params={"since": NOON - 10_000}))) == 2
+
+
+def test_lag_by_slices(api):
+    points = told(api.get("/groups/orders/lag", params={"since": NOON - 1_000, "until": NOON + 1_000, "slices": 2}))
+
+    assert [(one["topic"], one["lag"], one["lag_unknown"]) for one in points][-1] == ("Orders", 50, 1)
+
+
+def test_what_if(api):
+    plans = [Plan(**one) for one in told(api.get("/groups/orders/what-if", params={"leave": "A", "join": ["C", "1"]}))]
+
+    assert plans[0].strategy == "AVG"
+    assert [share.client_id for share in plans[0].shares] == ["A", "B", "C", "C1"]
+
+
+def test_incidents_open_and_over(api):
+    found = told(api.get("/incidents"))
+    assert {one["incident_id"] for one in told(api.get("/incidents", params={"all": True}))} - {
+        one["incident_id"] for one in found
+    } == {"over"}
+    assert {one["code"] for one in told(api.get("/incidents", params={"severity": "warning"}))} == {"QUEUE_UNASSIGNED"}
+    story = IncidentDetail(**told(api.get("/incidents/ordered_queue_stuck")))
+    assert [one.code for one in story.absorbed] == ["LOCK_EXPIRED"]
+
+
+def test_sql_of_one_s_own(api):
+    asked = {"query": "SELECT g.group, g.health FROM current_groups g ORDER BY 1"}
+    answer = SqlResult(**told(api.post("/sql", json=asked)))
+
+    assert (answer.columns, answer.cut) == (("group", "health"), False)
+    assert answer.rows[0] == ("all", "OK")
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM read_text('/etc/hostname')", "COPY groups TO 'x'", "SELECT 1; SELECT 2", "SET threads = 1"]
+)
+def test_sql_that_is_no_question_is_refused(api, query):
+    answer = api.post("/sql", json={"query": query})
+
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_sql_is_limited_in_rows_time_and_number(api):
+    rows = told(api.post("/sql", json={"query": "SELECT * FROM range(20)"}))
+    assert (rows["rows"], rows["cut"]) == ([[n] for n in range(8)], True)
+
+    endless = {"query": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"}
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(lambda _: api.post("/sql", json=endless).json()["error"], range(3)))
+
+    assert [sorted(answers)[n].partition(" ")[0] for n in range(3)] == ["2", "The", "The"], answers
+    assert sum("took more than 2.5 seconds" in answer for answer in answers) == 2
+
+
+def test_health_tells_the_age_of_each_source(api):
+    health = told(api.get("/health"))
+
+    assert [(one["source"], one["instance"], one["time"]) for one in health["sources"]] == [
+        ("hook", "hook-b", NOON - 60_000), ("poll", "poll-1", NOON + 30_000),
+    ]  # fmt: skip
+    assert health["telemetry_age_ms"] == min(one["age_ms"] for one in health["sources"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/groups/order", 404, "did you mean orders?"),
+        ("/groups/orders/queues?topic=No", 404, "Unknown topic No"),
+        ("/groups?cluster=x", 404, "Unknown cluster x"),
+        ("/incidents/zzz", 404, "No incident"),
+        ("/groups/orders/rebalances/zzz", 404, "No rebalance"),
+        ("/groups/orders?at=1000000000000", 400, "choose a later time"),
+        ("/groups?at=soon", 400, "Invalid time"),
+        (f"/groups/all/diff?from={NOON}", 400, "broadcasting"),
+        ("/groups/orders/intervals?since=1h&until=2h", 400, "swap them"),
+        ("/groups/orders/what-if?leave=Z", 400, "Z is not a member"),
+        ("/groups/orders/what-if?join=1000000", 400, "at most"),
+        ("/groups/orders/diff", 422, "from: "),
+        ("/groups/orders/lag?slices=0", 422, "slices: "),
+        ("/incidents?severity=bad", 422, "severity: "),
+        ("/nothing", 404, "openapi.json"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(api, path, status, says):
+    answer = api.get(path)
+
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+    assert says in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+def test_a_fault_of_ours_shows_no_traceback(api, monkeypatch):
+    monkeypatch.setattr("streaming.serve.web.api.incidents.incident_detail.incident", lambda *_: 1 / 0)
+
+    answer = api.get("/incidents/1")
+
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"error": "Internal error in rebalance-watch: see its log."},
+    )
+
+
+def test_openapi_describes_every_route_with_a_typed_answer(api):
+    described = told(api.get("/openapi.json"))
+
+    assert {path.removeprefix("/api/v1") for path in described["paths"]} == ROUTES
+    for path, methods in described["paths"].items():
+        for operation in methods.values():
+            assert operation["description"], path
+            good = operation["responses"]["200"]["content"]["application/json"]["schema"]
+            assert good, path
+            for status in ("400", "404", "422"):
+                schema = operation["responses"][status]["content"]["application/json"]["schema"]
+                assert schema["$ref"].endswith("/Failure"), path
+    assert set(described["components"]["schemas"]["Group"]["properties"]) == set(Group.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (["group", "list"], "/groups"),
+        (["group", "list", "--at", str(NOON + 1)], f"/groups?at={NOON + 1}"),
+        (["group", "show", "orders"], "/groups/orders"),
+        (["group", "assignments", "orders", "--retry"], "/groups/orders/queues?retry=true"),
+        (["group", "rebalances", "orders"], "/groups/orders/rebalances"),
+        (["group", "rebalances", "orders", "--since", SINCE], f"/groups/orders/rebalances?since={SINCE}"),
+        (["group", "diff", "orders", "--from", str(NOON), "--to", "1h"], f"/groups/orders/diff?from={NOON}&to=1h"),
+        (["who-owned", "orders", "Orders", "b:0"], "/groups/orders/owners/Orders/b/0"),
+        (["incident", "list"], "/incidents"),
+        (["incident", "list", "--all"], "/incidents?all=true"),
+        (["incident", "show", "over"], "/incidents/over"),
+        (["allocate", "orders", "--join", "2"], "/groups/orders/what-if?join=2"),
+    ],
+)  # fmt: skip
+def test_the_command_line_gives_the_same_bytes(api, settings, monkeypatch, command, path):
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(settings.runtime.root))
+
+    printed = CliRunner().invoke(command_line, [*command, "--format", "json"])
+
+    assert printed.exception is None, printed.output
+    assert printed.stdout_bytes.removesuffix(b"\n") == api.get(path).content
+
+
+def test_sql_gives_the_command_line_s_bytes(api, settings, monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(settings.runtime.root))
+    query = "SELECT i.*, sum(i.queue_id) OVER () AS total FROM incidents i ORDER BY ALL"
+
+    printed = CliRunner().invoke(command_line, ["sql", query, "--format", "json"])
+
+    assert printed.stdout_bytes.removesuffix(b"\n") == api.post("/sql", json={"query": query}).content
+    assert json.loads(printed.stdout)["rows"]

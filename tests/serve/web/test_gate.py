@@ -1,0 +1,214 @@
+"""Who is let in, by header and by websocket, and with which headers they are answered."""
+
+import socket
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, WebSocket
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from streaming.base.settings import load_settings
+from streaming.serve.web.access import access
+from streaming.serve.web.gate import SESSION_COOKIE, Gate
+from streaming.serve.web.login import login_routes
+from tests.support.served import answering
+
+pytestmark = pytest.mark.xdist_group("web")  # one server of each kind for all of them
+
+TOKEN = "a token of some length"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+PAGE = {"Accept": "text/html,*/*"}
+PUBLIC = "https://watch.example"
+
+
+def application(**web: object) -> FastAPI:
+    allowed = access("127.0.0.1", load_settings().web.model_copy(update=web))
+    app = FastAPI()
+    app.add_middleware(Gate, access=allowed)
+    app.include_router(login_routes(allowed))
+
+    @app.get("/{path:path}")
+    def anything(path: str) -> dict[str, str]:
+        return {"path": path}
+
+    @app.websocket("/socket")
+    async def socket_of(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text("hello")
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def addresses():
+    """Servers without a token, with one, and with one behind a proxy that has a name."""
+    with ExitStack() as stack:
+        yield {
+            "open": stack.enter_context(answering(application())),
+            "closed": stack.enter_context(answering(application(token=TOKEN))),
+            "behind": stack.enter_context(answering(application(token=TOKEN, url=PUBLIC))),
+        }
+
+
+@pytest.fixture
+def free(addresses):
+    with httpx.Client(base_url=addresses["open"]) as client:
+        yield client
+
+
+@pytest.fixture
+def closed(addresses):
+    with httpx.Client(base_url=addresses["closed"]) as client:
+        yield client
+
+
+@pytest.fixture
+def behind(addresses):
+    with httpx.Client(base_url=addresses["behind"]) as client:
+        yield client
+
+
+def hears(client: httpx.Client, host: str | None = None, **headers: str) -> bool:
+    """Whether a websocket of the server says hello to who calls it so."""
+    at = urlsplit(str(client.base_url)).netloc
+    connection = socket.create_connection(("127.0.0.1", int(at.rpartition(":")[2])))
+    try:
+        asked = connect(f"ws://{host or at}/socket", sock=connection, additional_headers=headers, proxy=None)
+    except InvalidStatus:
+        return False
+    with asked as websocket:
+        return websocket.recv(timeout=5) == "hello"
+
+
+def own(client: httpx.Client) -> str:
+    return str(client.base_url).rstrip("/")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1:8411", "localhost", "LOCALHOST:80", "[::1]:8411"])
+def test_this_machine_s_own_names_are_served(free, name):
+    assert free.get("/x", headers={"Host": name}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["evil.example", "evil.example:8411", "127.0.0.1.evil.example", "", "[::1].evil:1"])
+def test_a_name_that_somebody_else_points_here_is_refused(free, name):
+    answer = free.get("/x", headers={"Host": name})
+
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_a_websocket_under_such_a_name_too(free):
+    assert not hears(free, host="evil.example")
+
+
+def test_a_proxy_s_name_is_served_where_it_is_set(behind):
+    assert behind.get("/x", headers={**BEARER, "Host": "watch.example"}).status_code == 200
+    assert behind.get("/x", headers={**BEARER, "Origin": PUBLIC}).status_code == 200
+    assert behind.get("/x", headers={**BEARER, "Origin": "http://watch.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:9999", "null", "http://localhost:1"])
+def test_no_page_of_another_site_reads_or_holds_a_socket(free, origin):
+    assert free.get("/x", headers={"Origin": origin}).status_code == 403
+    assert free.post("/x", headers={"Origin": origin}).status_code == 403
+    assert not hears(free, origin=origin)
+    assert free.options("/x", headers={"Origin": origin}).headers.get("access-control-allow-origin") is None
+
+
+def test_pages_of_its_own_do(free):
+    assert free.get("/x", headers={"Origin": own(free)}).status_code == 200
+    assert hears(free, origin=own(free))
+    assert hears(free)
+
+
+@pytest.mark.parametrize("path", ["/x", "/api/v1/groups", "/metrics", "/login/", "/_nicegui/x.js"])
+def test_with_a_token_everything_needs_it(closed, path):
+    answer = closed.get(path)
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert closed.get(path, headers=BEARER).status_code == 200
+    assert closed.get(path, headers={"Authorization": f"bearer  {TOKEN}"}).status_code == 200
+    for wrong in ("Bearer", "Bearer x", f"Basic {TOKEN}", TOKEN):
+        assert closed.get(path, headers={"Authorization": wrong}).status_code == 401
+
+
+def test_the_websocket_needs_it_too(closed):
+    assert not hears(closed)
+    assert hears(closed, authorization=f"Bearer {TOKEN}")
+
+
+def test_a_name_in_the_host_header_opens_no_door(closed):
+    assert closed.get("/x", headers={"Host": "127.0.0.1/login?"}).status_code == 400
+
+
+def test_a_browser_is_led_to_the_form_and_back(closed):
+    answer = closed.get("/group/%25RETRY%25?at=1&x=a%20b", headers=PAGE)
+    assert (answer.status_code, answer.headers["Location"]) == (
+        303,
+        "/login?next=%2Fgroup%2F%2525RETRY%2525%3Fat%3D1%26x%3Da%2520b",
+    )
+    form = closed.get(answer.headers["Location"], headers=PAGE)
+    assert 'value="/group/%25RETRY%25?at=1&amp;x=a%20b"' in form.text
+    wrong = closed.post("/login", data={"token": "x", "next": "/"}, headers={"Origin": own(closed)})
+    assert (wrong.status_code, "Invalid token" in wrong.text) == (401, True)
+    assert SESSION_COOKIE not in wrong.cookies
+
+    given = closed.post("/login", data={"token": TOKEN, "next": "/group/g?at=1"}, headers={"Origin": own(closed)})
+    assert (given.status_code, given.headers["Location"]) == (303, "/group/g?at=1")
+    cookie = given.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie
+    assert TOKEN not in cookie
+    assert closed.get("/x").status_code == 200
+    assert hears(closed, cookie=f"{SESSION_COOKIE}={closed.cookies[SESSION_COOKIE]}")
+
+    out = closed.post("/logout", headers={"Origin": own(closed)})
+    assert out.headers["Location"] == "/login"
+    assert closed.get("/x").status_code == 401
+
+
+def test_the_cookie_is_only_for_https_where_a_proxy_gives_that(behind):
+    assert "Secure" in behind.post("/login", data={"token": TOKEN}).headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("away", ["https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil", "evil", ""])
+def test_the_form_leads_nowhere_else(closed, away):
+    given = closed.post("/login", data={"token": TOKEN, "next": away})
+
+    assert given.headers["Location"] == "/"
+
+
+def test_the_form_shows_what_it_is_given_as_text(closed):
+    form = closed.get("/login", params={"next": '/"><script>alert(1)</script>'})
+
+    assert "<script>" not in form.text
+
+
+def test_a_form_that_is_far_too_long_is_not_read(closed):
+    given = closed.post("/login", data={"x": "y" * 100_000, "token": TOKEN})
+
+    assert given.status_code == 401
+
+
+def test_without_a_token_there_is_nothing_to_log_in_to(free):
+    assert free.get("/login", params={"next": "/x"}).headers["Location"] == "/x"
+    assert free.post("/login", data={"token": ""}).status_code == 401
+
+
+def test_a_link_from_elsewhere_is_reloaded_so_that_the_cookie_is_sent(closed):
+    answer = closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "cross-site"})
+    assert (answer.status_code, 'http-equiv="refresh" content="0"' in answer.text) == (200, True)
+    assert closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "same-origin"}).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/x", "/login?next=/"])
+def test_every_answer_has_the_headers(closed, path):
+    for answer in (closed.get(path, headers=BEARER), closed.get(path)):
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "http" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "same-origin"

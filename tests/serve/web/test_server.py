@@ -1,0 +1,138 @@
+"""The commands themselves: why they don't start, and a dashboard with a token before a real browser."""
+
+import re
+import socket
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from typer.testing import CliRunner
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from streaming.base.errors import UserError
+from streaming.cli.main import app
+from tests.support.served import served
+from tests.support.world import example
+
+TOKEN = "a token of some length"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport="
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dashboard")
+    example().write(folder / "tables")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dashboard(root):
+    with served("dashboard", root, WEB__TOKEN=TOKEN) as address:
+        yield address
+    assert "Traceback" not in (root / "dashboard.log").read_text()
+
+
+def refused(*arguments: str) -> str:
+    """Why a command does not start."""
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, UserError), error
+    assert "\n" not in str(error)
+    return str(error)
+
+
+@pytest.mark.parametrize("command", ["dashboard", "metrics"])
+def test_why_it_does_not_start_is_one_sentence(command, root, tmp_path, monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))
+    assert "set a token" in refused(command, "--host", "0.0.0.0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"port {port} (Address already in use): choose" in refused(command, "--port", str(port))
+    monkeypatch.setenv("REBALANCE_WATCH_WEB__TOKEN", TOKEN)
+    assert "Cannot listen on 203.0.113.1" in refused(command, "--host", "203.0.113.1", "--port", "0")
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
+    assert "There are no tables" in refused(command, "--port", "0")
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
+def test_everything_of_a_dashboard_with_a_token_needs_it(dashboard, path):
+    assert httpx.get(dashboard + path, timeout=30).status_code == 401
+    assert (
+        httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}, timeout=30).status_code == 403
+    )
+    answer = httpx.get(dashboard + path, headers=BEARER, timeout=30)
+    assert answer.status_code == 200
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
+    page = httpx.get(dashboard, headers=BEARER, timeout=30).text
+    script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
+    assert httpx.get(dashboard + script, timeout=30).status_code == 401
+    assert httpx.get(dashboard + script, headers=BEARER, timeout=30).status_code == 200
+
+    address = dashboard.replace("http", "ws") + SOCKET + "websocket"
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(address, proxy=None)
+    with connect(address, proxy=None, additional_headers=BEARER) as websocket:
+        assert websocket.recv(timeout=10).startswith("0{")  # socket.io's greeting
+
+
+def test_metrics_and_answers_are_those_of_the_tables(dashboard):
+    metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=30)
+
+    assert 'rocketmq_consumer_group_status{cluster="c",consumer_group="orders"} 3.0' in metrics.text
+    assert metrics.headers["Content-Type"].startswith("text/plain; version=")
+    assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER, timeout=30).json()[0]["group"] == "orders"
+
+
+@contextmanager
+def chat(link: str):
+    """A page of another site with a link in it; gives its address."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<a href="{link}">alert</a>'.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_browser_logs_in_once_and_follows_a_link_from_a_chat(dashboard, browser):
+    with browser.new_context(color_scheme="dark") as context:
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        page.goto(f"{dashboard}/group/orders?span=1h")
+        assert page.url.startswith(f"{dashboard}/login?next=")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+        page.get_by_label("Token").fill("something else")
+        page.keyboard.press("Enter")
+        page.get_by_role("alert").wait_for()
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{dashboard}/group/orders?span=1h")
+        page.get_by_role("heading", level=1, name="orders").wait_for()
+
+        with chat(f"{dashboard}/incident/ordered_queue_stuck-orders-0") as elsewhere:
+            page.goto(elsewhere)
+            page.get_by_role("link", name="alert").click()
+            page.get_by_role("heading", level=1).wait_for()
+        assert page.url == f"{dashboard}/incident/ordered_queue_stuck-orders-0"
+        [cookie] = [one for one in context.cookies() if one["name"] == "rebalance-watch-session"]
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert page.evaluate("document.cookie").find("rebalance-watch-session") == -1

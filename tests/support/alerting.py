@@ -1,0 +1,122 @@
+"""Incidents, tables and channels for the tests of the alerts."""
+
+import tomllib
+from pathlib import Path
+
+from rebalance_model.observe.effects import IncidentTransition
+from streaming.base.settings import conf_file
+from streaming.serve.alerting.alert import Delivery
+from streaming.serve.alerting.channels.channel import ChannelError
+from streaming.serve.alerting.config import AlertsConfig
+from streaming.serve.alerting.dispatcher import Dispatcher
+from streaming.serve.alerting.render import Texts
+from streaming.serve.alerting.run import Alerting
+from tests.support.tables import append
+
+NOW = 1_795_280_000_000
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
+
+
+def transition(incident: str = "i1", what: str = "OPENED", seq: int = 1, **fields: object) -> IncidentTransition:
+    """A transition of an incident of queue 0 of `orders`."""
+    given = {
+        "cluster": "c", "group": "orders", "time": NOW + seq, "known_at": NOW + seq, "seq": seq,
+        "cause": "poll-1@1|c/orders|1",
+        "incident_id": incident, "code": "LAG_GROWTH", "sub_cause": "", "severity": "critical", "transition": what,
+        "subject": "Orders@b:0", "opened_at": NOW, "topic": "Orders", "broker": "b", "queue_id": 0, "client_id": None,
+        "evidence": '{"lag":7}', "explanation": "why", "first_step": "what", "parent": None,
+    }  # fmt: skip
+    return IncidentTransition(**given | fields)
+
+
+def config(**given: object) -> AlertsConfig:
+    """The defaults, with one route to the channel `ops`, unless other routes are given."""
+    hook = {"kind": "webhook", "url": "http://127.0.0.1:1"}
+    values = {
+        **tomllib.loads(conf_file("alerts.toml").read_text()),
+        "routes": [{"channels": ["ops"]}],
+        "channels": dict.fromkeys(("ops", "chat", "pager"), hook),
+        **given,
+    }
+    return AlertsConfig.model_validate(values)
+
+
+def tell(tables: Path, *transitions: IncidentTransition) -> None:
+    """Append to the table of incidents, in one commit, as the job does."""
+    append(tables, transitions)
+
+
+def next_delivery(dispatcher: Dispatcher, channel: str = "ops") -> Delivery | None:
+    """The first of the messages that are packed for a channel."""
+    return next(dispatcher.state.deliveries(channel), None)
+
+
+class Clock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+    def forward(self, milliseconds: int) -> None:
+        self.now += milliseconds
+
+
+class Listener:
+    """A channel that takes every message, unless it is told to fail."""
+
+    resend_ms = None
+
+    def __init__(self) -> None:
+        self.messages = []
+        self.standing = []
+        self.error: ChannelError | None = None
+        self.standing_error: ChannelError | None = None
+        self.before = lambda: None
+
+    def send(self, message, now):
+        self.before()
+        if self.error is not None:
+            raise self.error
+        self.messages.append(message)
+
+    def stand(self, message, now):
+        if self.standing_error is not None:
+            raise self.standing_error
+        self.standing.append(message)
+
+    def close(self):
+        pass
+
+    @property
+    def told(self):
+        """(kind, incident) of everything."""
+        return [(one["kind"], one["incident_id"]) for message in self.messages for one in message.alerts]
+
+
+def quiet(**given: object) -> AlertsConfig:
+    """Without waiting, and without the dead-man check."""
+    return config(**{"group_wait": "0s", "dead_man": {"job": "0s", "sources": "0s", "forget": "1h"}, **given})
+
+
+def start(tables: Path, clock: Clock, channels, settings: AlertsConfig | None = None) -> Alerting:
+    """The alert process, without its endless loop."""
+    return Alerting(
+        tables,
+        tables.parent / "checkpoints",
+        config=settings or quiet(),
+        channels=channels,
+        texts=Texts("", "http://watch"),
+        clock=clock,
+    )
+
+
+def rounds(alerting: Alerting, number: int = 2) -> None:
+    """So many rounds; what a round sends has arrived before the next one."""
+    for _ in range(number):
+        alerting.round()
+        for future in list(alerting._sender._under_way.values()):
+            future.result(10)
+    alerting.round()

@@ -1,0 +1,175 @@
+"""Tables to ask: what a job leaves of the log of the shard's tests, and groups made of it that are out of the ordinary.
+
+`Told` is the oracle: it answers from the list of effects, one by one, what the queries answer from the tables.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.effects import (
+    AnyEffect,
+    AnyRow,
+    AssignmentChange,
+    GroupSnapshot,
+    IncidentTransition,
+    QueueProgress,
+    QueueSnapshot,
+    RebalanceSettled,
+)
+from rebalance_model.observe.policy import Policy
+from streaming.log.rows import encode
+from streaming.pipeline.archive_rows import LogRow
+from tests.pipeline.test_backtest import effects, partitions
+from tests.support.tables import append, archive, make_tables
+from tests.support.trace import START
+
+END = START + 700_000
+INSTANTS = [START + 1000 * second for second in (20, 75, 101, 110, 118, 150, 165, 230, 300, 420, 699)]
+"""Amid a storm, while queues are stuck, while a broker restarts, with and without members."""
+
+Place = tuple[str, str, int]
+
+
+@cache
+def everything() -> tuple[AnyRow, ...]:
+    """Groups g and h; twin in two clusters; groups that broadcast, pull by themselves, are well; g's retry topic."""
+    told = effects(Policy())
+    of_h = [effect for effect in told if effect.group == "h"]
+    twins = [_twin(effect, cluster) for effect in of_h for cluster in "cd"]
+    odd = [
+        msgspec.structs.replace(effect, **changed)
+        for effect in of_h
+        if isinstance(effect, GroupSnapshot | QueueSnapshot)
+        for changed in _odd(effect)
+    ]
+    retry = [
+        msgspec.structs.replace(effect, topic=f"{RETRY_TOPIC_PREFIX}g", seq=effect.seq + 100_000)
+        for effect in told
+        if effect.group == "g" and isinstance(effect, AssignmentChange | QueueSnapshot)
+    ]
+    return (*told, *twins, *odd, *retry, *_late())
+
+
+def _late() -> list[AnyEffect]:
+    """A queue of the calm group that was released after its state was told for the last time."""
+    queue = {"cluster": "c", "group": "calm", "cause": "x|c/calm|1", "topic": "Late", "broker": "b", "queue_id": 0}
+    queue |= {"known_at": END}
+    change = {**queue, "client_id": "a", "expected_owner": None, "rebalance_id": ""}
+    nothing = dict.fromkeys(QueueSnapshot.__struct_fields__)
+    state = {**nothing, **queue, "owner": "a", "status": "OK", "status_reason": ""}
+    return [
+        AssignmentChange(**change, time=END - 3_000, seq=200_001, action="ASSIGNED", evidence="ANSWER"),
+        QueueSnapshot(**{**state, "time": END - 3_000, "seq": 200_002}),
+        AssignmentChange(**change, time=END - 2_000, seq=200_003, action="RELEASED", evidence="LEFT"),
+    ]
+
+
+def _twin(effect: AnyRow, cluster: str) -> AnyRow:
+    """As it would be in a group called twin; there, the storm explains the stale heartbeats."""
+    moved = msgspec.structs.replace(effect, group="twin", cluster=cluster)
+    if not isinstance(moved, IncidentTransition):
+        return moved
+    parent = f"twin-{cluster}-storm" if moved.code == "STALE_HEARTBEAT" else None
+    name = f"twin-{cluster}-{'storm' if moved.code == 'REBALANCE_STORM' else moved.incident_id}"
+    return msgspec.structs.replace(moved, incident_id=name, parent=parent)
+
+
+def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
+    if isinstance(effect, QueueSnapshot):
+        nobody = {"owner": None, "expected_owner": None}
+        return [{"group": group, **nobody} for group in ("everyone", "pullers")]
+    return [
+        {"group": "everyone", "message_model": "BROADCASTING"},
+        {"group": "pullers", "consume_type": "CONSUME_ACTIVELY"},
+        {"group": "calm", "health": "OK", "health_reason": ""},
+    ]
+
+
+def write(tables: Path, told: tuple[AnyRow, ...]) -> None:
+    """The tables with these effects, and the archive of the log that led to them."""
+    append(make_tables(tables), told)
+    log = [
+        LogRow(partition, offset, None, encode(event), END + 86_400_000)
+        for partition, events in enumerate(partitions())
+        for offset, event in enumerate(events)
+    ]
+    archive(tables, log)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was told of one group by an instant."""
+
+    group: str
+    instant: int = 2**63 - 1
+    cluster: str = "c"
+
+    def of(self, kind: type[AnyEffect]) -> list[AnyEffect]:
+        """In the order in which it was told."""
+        mine = [
+            effect
+            for effect in everything()
+            if (effect.cluster, effect.group) == (self.cluster, self.group)
+            and type(effect) is kind
+            and effect.time <= self.instant
+        ]
+        return sorted(mine, key=lambda effect: (effect.time, effect.seq))
+
+    def owners(self, *, retry: bool = False) -> dict[Place, str]:
+        """Who has each queue that anybody has."""
+        owners: dict[Place, str] = {}
+        for change in self.of(AssignmentChange):
+            place = (change.topic, change.broker, change.queue_id)
+            if change.action == "ASSIGNED":
+                owners[place] = change.client_id
+            else:
+                owners.pop(place, None)
+        return {place: owner for place, owner in owners.items() if retry or not place[0].startswith(RETRY_TOPIC_PREFIX)}
+
+    def queues(self) -> dict[Place, QueueSnapshot]:
+        """The last state of each queue, retry queues left out."""
+        last = {(queue.topic, queue.broker, queue.queue_id): queue for queue in self.of(QueueSnapshot)}
+        return {place: queue for place, queue in last.items() if not place[0].startswith(RETRY_TOPIC_PREFIX)}
+
+    def lags(self) -> dict[Place, tuple[int | None, bool]]:
+        """The lag of each queue and whether it is stale, by a reading of its own: exact and fresh, or a fresh bound."""
+        seen: dict[Place, list[tuple[int, int, int, bool]]] = {}
+        for row in everything():
+            mine = isinstance(row, QueueProgress) and (row.cluster, row.group) == (self.cluster, self.group)
+            if not mine or not self.instant - 900_000 < row.time <= self.instant:
+                continue
+            bounds = row.lag_is_at_least or (False,) * len(row.topic)
+            for topic, queue_id, lag, bound in zip(row.topic, row.queue_id, row.lag, bounds, strict=False):
+                if lag is not None:
+                    seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
+        found: dict[Place, tuple[int | None, bool]] = {}
+        for place, told in seen.items():
+            exact, bound = (max((one for one in told if one[3] is kind), default=None) for kind in (False, True))
+            fresh = exact is not None and self.instant - exact[0] <= 2 * exact[1]
+            shown = exact if fresh or bound is None or (exact is not None and bound[0] <= exact[0]) else bound
+            assert shown is not None
+            found[place] = (shown[2], self.instant - shown[0] > 2 * shown[1])
+        return found
+
+    def state(self) -> GroupSnapshot:
+        """The last state of the group."""
+        return self.of(GroupSnapshot)[-1]
+
+    def incidents(self) -> dict[str, IncidentTransition]:
+        """The last transition of each, and of those of the cluster that touch the group."""
+        own = {one.incident_id: one for one in self.of(IncidentTransition)}
+        brokers = {broker for _, broker, _ in self.queues()}
+        of_cluster = replace(self, group="").of(IncidentTransition) if self.group else []
+        return own | {one.incident_id: one for one in of_cluster if one.subject in brokers}
+
+    def open(self) -> dict[str, IncidentTransition]:
+        """Of those that are not over."""
+        return {name: one for name, one in self.incidents().items() if one.transition != "RESOLVED"}
+
+    def rebalances(self) -> list[RebalanceSettled]:
+        """Newest first."""
+        return sorted(self.of(RebalanceSettled), key=lambda one: (one.start_time, one.seq), reverse=True)

@@ -1,0 +1,259 @@
+"""A real broker with the hook in it, a client that speaks its protocol, and what the hook wrote."""
+
+import contextlib
+import itertools
+import json
+import socket
+import struct
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from rebalance_model.observe import events
+from rebalance_model.observe.decoding import decode
+from streaming.base import jars
+from streaming.base.java import java_home
+from streaming.base.settings import load_settings
+from streaming.collect import remoting
+from streaming.collect.broker_hook.build import JAR, build
+from streaming.collect.remoting import Command
+from streaming.lab import processes, servers
+
+HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST, LOCK, UNLOCK = 34, 35, 38, 41, 42
+PULL, QUERY_OFFSET, UPDATE_OFFSET, LITE_PULL = 11, 14, 15, 361
+SEND, SEND_V2, SEND_BATCH, RUNTIME_INFO, CREATE_TOPIC, CREATE_GROUP = 10, 310, 320, 28, 17, 200
+NAME = "broker-h"
+_ONEWAY = 2
+_READY_SECONDS_MAX = 120  # 5 s, unless everything else starts, too
+
+
+def hook_jar(folder: Path) -> Path:
+    """The hook, built against the lab's RocketMQ."""
+    return build(rocketmq_jars(), folder / JAR)
+
+
+def rocketmq_jars() -> list[Path]:
+    return jars.ensure("rocketmq", load_settings().runtime.jars)
+
+
+@contextlib.contextmanager
+def broker(
+    home: Path,
+    *,
+    spool: Path | None,
+    name: str = NAME,
+    name_server: str = "",
+    swift: bool = False,
+    of=None,
+    conf: str = "",
+    **hook,
+):
+    """A broker; without a name server, which `Client` does not ask, if none is given.
+
+    Args:
+        home: its folder.
+        spool: the hook's; None: without the hook.
+        name: the broker's.
+        name_server: where it registers.
+        swift: with the optimising compiler, as brokers run; else with the lab's, which starts sooner.
+        of: the broker's jars; those of the lab if they aren't given.
+        conf: more lines of its configuration.
+        hook: the hook's other properties.
+
+    Yields:
+        ``address``, ``log`` and ``process`` of the broker.
+    """
+    class_path = of or rocketmq_jars()
+    if spool:
+        class_path = [build(class_path, home / JAR), *class_path]
+    port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
+    name_server = name_server or f"{servers.LOOPBACK}:{servers.free_port()}"
+    java, *command = servers.broker_command(class_path, home / name, port, name_server, spool=spool)
+    if conf:
+        with (home / name / "broker.conf").open("a") as file:
+            file.write(f"\n{conf}\n")
+    if swift:
+        command.remove("-XX:TieredStopAtLevel=1")
+    command = [java, *(f"-Drebalance.watch.{key}={value}" for key, value in hook.items()), *command]
+    with running(home, "broker", command) as started:
+        started.address = (servers.LOOPBACK, port)
+        yield started
+
+
+@contextlib.contextmanager
+def name_server(home: Path, of: list[Path]):
+    """A name server; yields it with its ``address``."""
+    port = servers.free_port()
+    with running(home, "namesrv", servers.name_server_command(of, home / "namesrv", port)) as started:
+        started.address = f"{servers.LOOPBACK}:{port}"
+        yield started
+
+
+@contextlib.contextmanager
+def running(home: Path, what: str, command):
+    """A server of RocketMQ, from its readiness to the end."""
+    (home / "conf").mkdir(parents=True, exist_ok=True)
+    (home / "conf" / f"logback_{what}.xml").write_text("<configuration/>")  # 4.9 does not start without
+    environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
+    log, ready = home / f"{what}.log", servers.ROCKETMQ_READY.encode()
+    process = processes.spawn(command, log, environment)
+    try:
+        processes.wait_until(lambda: ready in log.read_bytes() or None, process, log, _READY_SECONDS_MAX)
+        yield SimpleNamespace(log=log, process=process)
+    finally:
+        processes.end(process)
+
+
+class Client:
+    """One connection; each answer is waited for, unless the request is one-way."""
+
+    def __init__(self, address):
+        self._socket = socket.create_connection(address, timeout=20)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._file = self._socket.makefile("rb")
+        self._numbers = itertools.count(1)
+        self.channel = "{}:{}".format(*self._socket.getsockname())
+
+    def ask(self, code, fields=None, body=None):
+        """The answer."""
+        self._socket.sendall(self.frame(code, fields, body))
+        return self.answer()
+
+    def tell(self, code, fields=None, body=None):
+        """One-way: nobody answers."""
+        self._socket.sendall(self.frame(code, fields, body, flag=_ONEWAY))
+
+    def send(self, frames):
+        """Frames that were made before."""
+        self._socket.sendall(frames)
+
+    def frame(self, code, fields=None, body=None, *, flag=0):
+        """The bytes of a request."""
+        body = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        texts = {name: str(value) for name, value in (fields or {}).items()}
+        number = next(self._numbers)
+        command = Command(code=code, opaque=number, flag=flag, language="PYTHON", version=493, fields=texts, body=body)
+        return remoting.encode(command)
+
+    def answer(self):
+        """The next answer; what the broker asks of its clients is passed over."""
+        while True:
+            (length,) = struct.unpack(">i", self._file.read(4))
+            command = remoting.decode(self._file.read(length))
+            if command.is_response:
+                return command
+
+    def make(self, topic, *groups, queues=4):
+        """A topic, and groups that may commit."""
+        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues}
+        fields |= {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
+        assert self.ask(CREATE_TOPIC, fields).code == 0
+        for group in groups:
+            assert self.ask(CREATE_GROUP, {}, {"groupName": group}).code == 0
+
+    def close(self):
+        self._file.close()
+        self._socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def heartbeat(client_id, *groups, topic="Orders", producers=(), **more):
+    """The body of HEART_BEAT (HeartbeatData)."""
+    consumers = [
+        {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "unitMode": False,
+            "subscriptionDataSet": [{"topic": topic, "subString": "*", "expressionType": "TAG", "subVersion": 7}],
+        }
+        for group in groups
+    ]
+    producer_data = [{"groupName": group} for group in producers]
+    return {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": producer_data, **more}
+
+
+def locks(client_id, group, *queues):
+    """The body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+    return {"consumerGroup": group, "clientId": client_id, "mqSet": [mq(queue) for queue in queues]}
+
+
+def mq(queue_id, topic="Orders"):
+    return {"topic": topic, "brokerName": NAME, "queueId": queue_id}
+
+
+def commit(group, queue_id, offset, topic="Orders"):
+    """The header of UPDATE_CONSUMER_OFFSET."""
+    return {"consumerGroup": group, "topic": topic, "queueId": queue_id, "commitOffset": offset}
+
+
+def pull(group, queue_id, offset, *, commits=None, topic="Orders"):
+    """The header of PULL_MESSAGE, which asks for no patience of the broker's."""
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "queueOffset": offset, "maxMsgNums": 32}
+    fields |= {"sysFlag": 4 | (commits is not None), "commitOffset": commits or 0, "suspendTimeoutMillis": 0}
+    return fields | {"subscription": "*", "subVersion": 7, "expressionType": "TAG"}
+
+
+def send(queue_id, *, topic="Orders", properties=""):
+    """The header of SEND_MESSAGE; the message is the body."""
+    fields = {"producerGroup": "makers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
+    fields |= {"queueId": queue_id, "sysFlag": 0, "bornTimestamp": time.time_ns() // 1_000_000, "flag": 0}
+    return fields | {"properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false"}
+
+
+def short(header):
+    """The header of SEND_MESSAGE as that of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: in short names."""
+    names = ("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp")
+    names += ("flag", "properties", "reconsumeTimes", "unitMode", "consumeRetryTimes", "batch")
+    return {"abcdefghijklm"[number]: header[name] for number, name in enumerate(names) if name in header}
+
+
+def batch(*bodies):
+    """The body of SEND_BATCH_MESSAGE (MessageDecoder.encodeMessages), of messages without properties."""
+    inner = (struct.pack(">iiii", 0, 0, 0, len(body)) + body + struct.pack(">h", 0) for body in bodies)
+    return b"".join(struct.pack(">i", len(one) + 4) + one for one in inner)
+
+
+def told(spool: Path) -> list[events.Event]:
+    """Every event of every complete line, in the order of the files; each was checked as the archive checks it."""
+    files = sorted(spool.glob("*/*.jsonl"))
+    lines = [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
+    stamp = time.time_ns() // 1_000_000
+    return [decode(line, key=None, stamp=stamp, keyed=False) for line in lines]
+
+
+def numbers(found):
+    """The sequence numbers of each key."""
+    by_key = {}
+    for event in found:
+        by_key.setdefault((event.source_id, events.key_of(event)), []).append(event.seq)
+    return by_key
+
+
+def missing(found):
+    """How many sequence numbers are skipped; the same twice, or one that falls, is a failure."""
+    holes = 0
+    for seqs in numbers(found).values():
+        assert all(one < other for one, other in itertools.pairwise(seqs))
+        holes += seqs[-1] - len(seqs)
+    return holes
+
+
+def is_whole(found):
+    """No sequence has a hole, time never falls, and each tick ends what it says it ends."""
+    assert missing(found) == 0
+    assert all(one.time <= other.time for one, other in itertools.pairwise(found))
+    ticked = 0
+    for event in found:
+        if isinstance(event, events.Tick):
+            ticked = event.time
+        elif isinstance(event, events.PullMessage):
+            assert ticked <= event.first_time <= event.last_time <= event.time
+            assert event.last_time - event.first_time <= 1_000
+    return True

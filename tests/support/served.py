@@ -1,0 +1,69 @@
+"""A server that answers on a free port: an application in a thread, or `rebalance-watch dashboard` as a process."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from streaming.serve.web.server import address, listen
+
+_STARTS_SECONDS = 60
+
+
+@contextmanager
+def answering(app: FastAPI) -> Iterator[str]:
+    """Serve the application until the end of the block; gives its address."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    with listen("127.0.0.1", 0) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield address(listening)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def served(command: str, root: Path, *arguments: str, **environment: str) -> Iterator[str]:
+    """Run it until the end of the block.
+
+    Args:
+        command: `dashboard` or `metrics`.
+        root: the runtime root, with tables in it.
+        arguments: further ones.
+        environment: settings, as WEB__TOKEN.
+
+    Yields:
+        Its address.
+    """
+    log = root / f"{command}.log"
+    settings = {f"REBALANCE_WATCH_{name}": value for name, value in environment.items()}
+    argv = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), command, "--port", "0", *arguments]
+    with log.open("w") as output:
+        process = subprocess.Popen(argv, stderr=output, env={**os.environ, **settings})
+    try:
+        yield _address(process, log)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _address(process: subprocess.Popen, log: Path) -> str:
+    deadline = time.monotonic() + _STARTS_SECONDS
+    while time.monotonic() < deadline:
+        if found := re.search(r": (http://[^ /]+)", log.read_text()):
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    raise AssertionError(f"it has not started: {log.read_text()}")

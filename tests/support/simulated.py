@@ -1,0 +1,87 @@
+"""Stories told to a cluster, and what the observer makes of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition
+from rebalance_model.observe.events import Answer, AnyEvent, BrokerStatus, Tick
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
+from streaming.cli.simulate import read_scenario
+from tests.support.folding import folded
+
+BEGAN = START + BROKERS_FIRST // 1000
+"""When the poll collector asked first."""
+
+SMALL = {
+    "title": "small",
+    "minutes": 5,
+    "topics": [{"name": "Orders", "queues": 8, "messages_per_second": 6}],
+    "groups": [{"name": "g", "called": "c", "topics": ["Orders"], "ordered": True, "consumers": 3}],
+}
+
+
+@dataclass
+class Told:
+    """A story that has been told."""
+
+    cluster: Cluster
+    events: list[AnyEvent]
+
+    def effects(self) -> list[AnyEffect]:
+        """What the observer makes of what the poll collector saw."""
+        polled = [
+            one for one in self.events if isinstance(one, Answer | BrokerStatus | Tick) and one.source_id[0] == "p"
+        ]
+        return folded(polled)
+
+    def incidents(self) -> set[str]:
+        """``CODE sub-cause subject's-queue`` of each incident, by its last sub-cause."""
+        return {name for _, _, name in transitions(self.effects())}
+
+    def of(self, kind: type) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def transitions(effects: Iterable[AnyEffect]) -> list[tuple[float, str, str]]:
+    """(seconds since the story began, transition, ``CODE sub-cause``) of each."""
+    return [
+        ((one.time - START) / 1000, one.transition, f"{one.code} {one.sub_cause}".strip())
+        for one in effects
+        if isinstance(one, IncidentTransition)
+    ]
+
+
+def small(*steps: dict[str, object], **changes: object) -> scenario.Scenario:
+    """Three consumers of eight ordered queues, and what is done to them."""
+    made = scenario.read({**SMALL, **changes, "story": steps})
+    story.check(made)
+    return made
+
+
+def tell(told: scenario.Scenario | str, seed: int = 1, *, until: float | None = None, **options: bool) -> Told:
+    """Tell a story, or that of a file of conf/scenarios, to its end or up to a time."""
+    made = read_scenario(told) if isinstance(told, str) else told
+    every_step = options.pop("every_step", False)
+    events: list[AnyEvent] = []
+    cluster = Cluster(made, seed, events.append, **options)
+    cluster.world.every_step = every_step
+    story.schedule(cluster)
+    cluster.run_until(made.minutes * 60 if until is None else until)
+    return Told(cluster, events)
+
+
+def truth(cluster: Cluster) -> list[bytes]:
+    """The truth, in an order of its own."""
+    return sorted(map(msgspec.json.encode, cluster.world.truth.records))
+
+
+def shares(cluster: Cluster, group: str = "g") -> dict[str, list[int]]:
+    """The queue ids that each client really has."""
+    shares: dict[str, list[int]] = {}
+    for queue, names in cluster.owners(group).items():
+        for name in names:
+            shares.setdefault(name, []).append(queue.queue_id)
+    return dict(sorted(shares.items()))

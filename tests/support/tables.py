@@ -1,0 +1,44 @@
+"""Delta tables made without Spark: what a job leaves, for the tests of what reads them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from schemas.arrow import arrow_schema
+from schemas.tables import PARTITIONED_BY, TABLES, stored
+from streaming.pipeline.archive_rows import LogRow, Transport, archived
+
+
+def make_tables(folder: Path) -> Path:
+    """Every table, empty."""
+    for table in TABLES:
+        DeltaTable.create(folder / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+    return folder
+
+
+def append_rows(folder: Path, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+    """Append to a table, in one commit."""
+    write_deltalake(folder / table, pa.Table.from_pylist(list(rows), arrow_schema(table)), mode="append")
+
+
+def append(folder: Path, effects: Iterable[AnyRow]) -> None:
+    """What the job does with a batch's effects: a commit of each table that has any, evidence first."""
+    told = list(effects)
+    for kind, table in TABLE_OF.items():
+        if rows := [stored(table, msgspec.to_builtins(effect)) for effect in told if type(effect) is kind]:
+            append_rows(folder, table, rows)
+
+
+def accepted(log: Iterable[LogRow]) -> list[dict[str, object]]:
+    """What the archive keeps of rows of a file log."""
+    (batch,) = archived([pa.RecordBatch.from_pylist([row._asdict() for row in log])], Transport(None))
+    return batch.column("accepted").to_pylist()
+
+
+def archive(folder: Path, log: Iterable[LogRow]) -> None:
+    """Archive rows of a file log, in one commit."""
+    append_rows(folder, "telemetry", accepted(log))

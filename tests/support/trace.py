@@ -1,0 +1,310 @@
+"""Short traces of a polled group, written as what the poller saw round by round.
+
+Time passes between what is told, as in production, so whoever lives says so: members heartbeat and renew their locks.
+Every client's clock is hours off the collector's: a rule that subtracts stamps of two clocks fails here.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import group_observer
+from rebalance_model.observe.cluster_observer import Cluster
+from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.events import (
+    Answer,
+    BrokerStatus,
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    Event,
+    OffsetInfo,
+    PopProcessQueueInfo,
+    ProcessQueueInfo,
+    RpcError,
+    Subscription,
+    Tick,
+    TopicRoute,
+)
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.step import Moment
+from tests.support.evidence import undeclared
+
+START = 1_800_000_000_000
+CLIENT_CLOCK_OFF = -7_200_000
+AVG = "AllocateMessageQueueAveragely"
+TOPIC = "Orders"
+
+
+def mq(queue_id: int, topic: str = TOPIC) -> MessageQueue:
+    return MessageQueue(topic, "broker-a", queue_id)
+
+
+@dataclass(frozen=True)
+class Held:
+    """One process queue; ages are seconds before the client's newest stamp."""
+
+    queue_id: int
+    locked: bool = True
+    lock_age: float = 5
+    pull_age: float = 0
+    consume_age: float = 0
+    cached: int = 0
+    in_listener: int = 0
+    dropped: bool = False
+    unlock_attempts: int = 0
+    topic: str = TOPIC
+
+
+@dataclass(frozen=True)
+class Member:
+    """What one client answers: what it holds, or an error code."""
+
+    holds: tuple[Held, ...] = ()
+    error: int | None = None
+    remark: str = ""
+    orderly: bool = True
+    strategy: str = AVG
+    start_time: int = 1
+    subscribes: tuple[str, ...] = ()
+    pops: bool = False
+
+
+def holding(*queue_ids: int, **fields: object) -> Member:
+    """A healthy member that holds these queues; ``fields`` are those of every `Held`."""
+    return Member(tuple(replace(Held(q), **fields) for q in queue_ids))
+
+
+SILENT = Member(error=207)
+GONE = Member(error=1, remark="The Consumer <g> <x> not online")
+
+
+@dataclass
+class Trace:
+    """Folds rounds of a poller into one group's state and keeps what it concluded."""
+
+    policy: Policy = field(default_factory=Policy)
+    route: int = 4
+    state: GroupState = field(default_factory=lambda: GroupState("c", "g"))
+    effects: list[AnyEffect] = field(default_factory=list)
+    events: list[Answer] = field(default_factory=list)
+    now: int = 0
+    seq: int = 0
+    source_id: str = f"poll-1@{START}"
+    listed_twice: str | None = None
+    """A client that the broker lists on two channels."""
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    cluster: ClusterState = field(default_factory=lambda: ClusterState("c"))
+    broadcasts: int = 0
+
+    def poll(
+        self,
+        at: float,
+        members: dict[str, Member] | None,
+        offsets: dict[int, tuple[int, int]] | None = None,
+        *,
+        route: int | None = None,
+    ) -> "Trace":
+        """One round ``at`` seconds: members as the broker lists them and what each answers; (broker, commit) offsets.
+
+        ``members`` None: the broker does not answer 203; ``offsets`` None: it is not asked for 208.
+        """
+        self.tick(at)
+        self.route = route or self.route
+        now = START + round(at * 1000)
+        self._fold(TopicRoute(topic=TOPIC, queues=tuple(mq(q) for q in range(self.route)), **self._poll(now)))
+        self.status(at, error=-1 if members is None else None)
+        if members is None:
+            self._fold(ConsumerConnection(error=RpcError(code=-1), **self._poll(now)))
+        else:
+            self._fold(self._connections(members, now))
+        if offsets is not None:
+            rows = tuple(OffsetInfo(mq=mq(q), broker_offset=b, consumer_offset=c) for q, (b, c) in offsets.items())
+            self._fold(ConsumeStats(queues=rows, **self._poll(now)))
+        for client_id, member in (members or {}).items():
+            self._fold(self._answer(client_id, member, now))
+        return self
+
+    def tick(self, at: float) -> "Trace":
+        """Time passes."""
+        self._advance(START + round(at * 1000))
+        return self
+
+    def status(self, at: float, *, error: int | None = None) -> "Trace":
+        """The collector's question to the broker itself: an answer, or an error."""
+        self.tick(at)
+        common = {name: value for name, value in self._poll(self.now).items() if name != "group"}
+        self.seq -= 1  # broadcasts are numbered by themselves
+        self.broadcasts += 1
+        said = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
+        event = BrokerStatus(**common | said | {"seq": self.broadcasts})
+        cluster = Cluster(self.cluster, self.moment(event), self.policy)
+        cluster.observe(event)
+        self._follow_up(cluster)
+        return self
+
+    def _follow_up(self, cluster: Cluster) -> None:
+        step = cluster.judge()
+        self._keep(step.effects)
+        if step.touched:
+            subjects, moment = step.touched, cluster.step.moment
+            self._keep(group_observer.on_cluster_change(self.state, moment, self.policy, subjects=subjects))
+
+    def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
+        """A source is waited for no longer, as `engine.timeline` finds; returns what that leads to."""
+        self.tick(at)
+        told, silence = len(self.effects), Silence(self.now)
+        cluster = Cluster(self.cluster, self.moment(), self.policy)
+        cluster.observe(self._tick_of(source))
+        cluster.note_silence(source, silence)
+        self._keep(
+            group_observer.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence)
+        )
+        self._follow_up(cluster)
+        return self.effects[told:]
+
+    def _tick_of(self, source: str) -> Tick:
+        """The source's last tick, which says whose hook it is."""
+        broker = next((broker for broker, view in self.state.views.items() if view.hook_source == source), "")
+        kind, self.broadcasts = ("hook" if broker else "poll"), self.broadcasts + 1
+        name = f"{source.partition('/')[2]}@{START}"
+        return Tick(time=self.now, cluster="c", broker=broker, source=kind, source_id=name, seq=self.broadcasts)
+
+    def is_back(self, at: float, source: str) -> "Trace":
+        """A silent source speaks again."""
+        self.tick(at)
+        cluster = Cluster(self.cluster, self.moment(), self.policy)
+        cluster.note_back(source)
+        self._keep(group_observer.on_source_back(self.state, self.moment(), self.policy, source=source))
+        self._follow_up(cluster)
+        return self
+
+    def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
+        """(seconds, transition, ``CODE sub-cause``) of every transition, or of those of these codes.
+
+        Every client's clock is hours off here, which is left out unless it is asked for.
+        """
+        return [
+            ((e.time - START) / 1000, e.transition, f"{e.code} {e.sub_cause}".rstrip())
+            for e in self.effects
+            if isinstance(e, IncidentTransition) and (e.code in codes if codes else e.code != "CLOCK_SKEW")
+        ]
+
+    def moves(self) -> list[tuple[float, str, int, str]]:
+        """(seconds, action, queue id, client) of every change of an owner."""
+        return [
+            ((e.time - START) / 1000, e.action, e.queue_id, e.client_id)
+            for e in self.effects
+            if isinstance(e, AssignmentChange)
+        ]
+
+    def rebalances(self) -> list[RebalanceSettled]:
+        return [e for e in self.effects if isinstance(e, RebalanceSettled)]
+
+    def owners(self) -> dict[int, str | None]:
+        return {m.queue_id: q.owner for m, q in self.state.queues.items() if m.topic == TOPIC}
+
+    def _poll(self, now: int) -> dict[str, object]:
+        self.seq += 1
+        return {
+            "time": now,
+            "asked": now,
+            "cluster": "c",
+            "group": self.state.group,
+            "broker": "broker-a",
+            "source": "poll",
+            "source_id": self.source_id,
+            "seq": self.seq,
+        }
+
+    def _fold(self, event: Answer) -> None:
+        self.events.append(event)
+        self._advance(event.time)
+        self._keep(group_observer.observe(self.state, event, self.moment(event), self.policy))
+        self.state.validate()
+        reloaded = decode_group(encode_group(self.state))
+        assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
+
+    def moment(self, event: Event | None = None) -> Moment:
+        """The present, and the event behind what is concluded now."""
+        return Moment(self.now, event, self.now, self.cluster)
+
+    def _advance(self, to: int) -> None:
+        """Do what is due until then, each at its moment, as `engine.timeline` does."""
+        while (due := self._due()) <= to:
+            self.now = max(self.now, due)
+            if self.cluster.next_check == due:
+                cluster = Cluster(self.cluster, self.moment(), self.policy)
+                cluster.check()
+                self._follow_up(cluster)
+            else:
+                self._keep(group_observer.advance(self.state, self.moment(), due, self.policy))
+        self.now = max(self.now, to)
+
+    def _due(self) -> int:
+        dues = (group_observer.deadline(self.state, self.policy), self.cluster.next_check or None)
+        return min((due for due in dues if due is not None), default=2**63)
+
+    def _keep(self, effects: list[AnyEffect]) -> None:
+        for effect in effects:
+            assert not self.effects or effect.time >= self.effects[-1].time, "rows must not go back in time"
+            assert undeclared(effect) is None
+            last = next((one.seq for one in reversed(self.effects) if one.group == effect.group), None)
+            assert last is None or effect.seq == last + 1, "rows are numbered without a gap"
+            self.effects.append(effect)
+
+    def _connections(self, members: dict[str, Member], now: int) -> ConsumerConnection:
+        return ConsumerConnection(
+            connections=tuple(
+                Connection(client_id=c, channel=f"{c}:{n}")
+                for c in members
+                for n in range(2 if c == self.listed_twice else 1)
+            ),
+            subscriptions=(Subscription(topic=TOPIC, sub_string="*"),) if members else (),
+            consume_type=self.consume_type if members else "",
+            message_model=self.message_model if members else "",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET" if members else "",
+            **self._poll(now),
+        )
+
+    def _answer(self, client_id: str, member: Member, now: int) -> ConsumerRunningInfo:
+        common = self._poll(now)
+        if member.error is not None:
+            error = RpcError(code=member.error, remark=member.remark)
+            return ConsumerRunningInfo(client_id=client_id, error=error, **common)
+        return ConsumerRunningInfo(
+            client_id=client_id,
+            orderly=member.orderly,
+            strategy=member.strategy,
+            start_time=member.start_time,
+            subscriptions=tuple(Subscription(topic=topic, sub_string="*") for topic in member.subscribes),
+            pop_queues=(PopProcessQueueInfo(topic=TOPIC, broker="broker-a", queue_id=-1),) if member.pops else (),
+            queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
+            **common,
+        )
+
+
+def _info(held: Held, client_now: int) -> ProcessQueueInfo:
+    def stamp(age_s: float) -> int:
+        return client_now - round(age_s * 1000)
+
+    return ProcessQueueInfo(
+        mq=mq(held.queue_id, held.topic),
+        commit_offset=0,
+        cached_count=held.cached,
+        transaction_count=held.in_listener,
+        locked=held.locked,
+        lock_time=stamp(held.lock_age),
+        dropped=held.dropped,
+        pull_time=stamp(held.pull_age),
+        consume_time=stamp(held.consume_age),
+        unlock_attempts=held.unlock_attempts,
+    )
+
+
+def as_json(effects: list[AnyEffect]) -> bytes:
+    return msgspec.json.encode(effects)

@@ -1,0 +1,402 @@
+"""The read model over tables written without Spark; the last test asks Spark the same questions."""
+
+import datetime as dt
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import (
+    AssignmentChange,
+    Effect,
+    GroupSnapshot,
+    IncidentTransition,
+    MoveKind,
+    QueueMove,
+    QueueProgress,
+    QueueSnapshot,
+    RebalanceSettled,
+)
+from streaming.base.errors import UserError
+from streaming.pipeline.archive_rows import LogRow
+from streaming.tables import ReadModel
+from streaming.tables.catalog import FUNCTIONS, VIEWS
+from streaming.tables.duckdb_views import register as register_in_duckdb
+from tests.support.tables import accepted, append, append_rows, archive, make_tables
+
+COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
+EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
+
+RELATIONS = [*VIEWS, *(f"{name}({'450, 650' if len(given) == 2 else '600'})" for name, given in FUNCTIONS.items())]
+
+
+def _move(queue_id: int, before: str | None, after: str | None, kind: MoveKind, pause_ms: int | None) -> QueueMove:
+    queue = MessageQueue("Orders", "b", queue_id)
+    return QueueMove(queue=queue, from_client=before, to_client=after, kind=kind, pause_ms=pause_ms)
+
+
+class Story:
+    """Rows of one group, numbered as the observer does."""
+
+    def __init__(self, **common: str) -> None:
+        self.common = {**COMMON, **common}
+        self.rows: list[Effect] = []
+
+    def add(self, kind: type[Effect], time: int, **fields: object) -> None:
+        self.rows.append(kind(time=time, known_at=time, seq=len(self.rows) + 1, **self.common, **fields))
+
+    def owner(self, time: int, queue_id: int, client: str, action: str, rebalance: str = "", **fields: object) -> None:
+        self.add(
+            AssignmentChange, time, client_id=client, action=action, rebalance_id=rebalance, queue_id=queue_id,
+            **{"topic": "Orders", "broker": "b", "evidence": "ANSWER", "expected_owner": client, **fields},
+        )  # fmt: skip
+
+    def rebalance(self, start: int, end: int, name: str, moved: int, *, converged: bool | None = True) -> None:
+        self.add(
+            RebalanceSettled, end, rebalance_id=name, start_time=start, end_time=end, trigger="CLIENT_JOINED",
+            trigger_client="B", causes=("CLIENT_JOINED B",), members_before=("A",), members_after=("A", "B"),
+            queues_moved=moved, moves=(
+                _move(0, "A", "B", "MOVED", 0), _move(1, "A", "A", "INTERRUPTED", 300),
+                _move(2, "A", None, "UNASSIGNED", None), _move(3, None, "A", "MOVED", None),
+            ), queues_interrupted=1, queues_unassigned=1, pause_ms_max=300,
+            converged=converged, queues_moved_min=1, reconsumed_min=7, reconsumed_max=9 if converged else None,
+        )  # fmt: skip
+
+    def incident(self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500) -> None:
+        self.add(
+            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause="LISTENER_HUNG",
+            severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
+            broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
+            parent=None,
+        )  # fmt: skip
+
+    def group(self, time: int, health: str) -> None:
+        self.add(
+            GroupSnapshot, time, members=("A", "B"), subscriptions=("Orders *",), consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING", consume_from_where="", orderly=True, strategy="AVG", health=health,
+            health_reason="", coverage="{}",
+        )  # fmt: skip
+
+    def queue(self, time: int, reason: str = "", queue_id: int = 0) -> None:
+        self.add(
+            QueueSnapshot, time, topic="Orders", broker="b", queue_id=queue_id, owner="A", expected_owner="A",
+            locked=True, lock_at=time - 1, pull_at=None, consume_at=time, status="OK", status_reason=reason,
+        )  # fmt: skip
+
+    def progress(self, time: int, kind: str = "CONSUME_STATS", interval: int = 10_000, **arrays: tuple) -> None:
+        """What one answer says; ``queue_id`` and further arrays, ``client_id`` for a client's."""
+        said = {"client_id": arrays.pop("client_id", None), "source": "HOOK" if kind == "HOOK" else "POLL"}
+        self.rows.append(
+            QueueProgress(
+                cluster=self.common["cluster"], group="orders", broker="b", time=time, asked=None, interval_ms=interval,
+                kind=kind, topic=("Orders",) * len(arrays["queue_id"]), **said, **arrays,
+            )
+        )  # fmt: skip
+
+
+def orders() -> list[Effect | QueueProgress]:
+    """Queue 0 goes from A to B at once, 1 after 300 ms, 2 to nobody; the retry topic moves after 200 ms."""
+    story = Story()
+    for queue_id in (0, 1, 2):
+        story.owner(100, queue_id, "A", "ASSIGNED", evidence="FIRST_SEEN")
+    story.owner(100, 0, "A", "ASSIGNED", topic="%RETRY%orders")
+    story.group(100, "OK")
+    story.queue(100)
+    story.owner(500, 0, "A", "RELEASED", "r1", evidence="TAKEN_OVER")
+    story.owner(500, 0, "B", "ASSIGNED", "r1")
+    story.rebalance(450, 510, "r1", 1)
+    story.incident(500, "i1", "OPENED", "warning")
+    story.incident(510, "i1", "ESCALATED")
+    story.incident(520, "i2", "OPENED", opened=520)
+    story.owner(600, 1, "A", "RELEASED", "r2", evidence="LEFT")
+    story.owner(600, 2, "A", "RELEASED", "r2", evidence="LEFT")
+    story.owner(600, 0, "A", "RELEASED", "r2", evidence="LEFT", topic="%RETRY%orders")
+    story.owner(800, 0, "B", "ASSIGNED", "r2", topic="%RETRY%orders")
+    story.owner(900, 1, "B", "ASSIGNED", "r2")
+    story.rebalance(600, 750, "r2", 2, converged=False)
+    story.incident(910, "i1", "RESOLVED")
+    story.group(910, "BAD")
+    story.queue(910, "later")
+    story.progress(100, queue_id=(0, 1), lag=(5, None), waiting_ms=(40, None), waiting_is_at_most=(True, False))
+    story.progress(300, "HOOK", queue_id=(0, 1), lag=(1, 3), lag_is_at_least=(True, True), pull_at=(250, None))
+    story.progress(400, "CONSUME_TIME_SPAN", queue_id=(0,), waiting_ms=(12,))
+    story.progress(450, "CONSUMER_RUNNING_INFO", client_id="A", queue_id=(0,), cached_count=(2,), lock_at=(440,))
+    return story.rows
+
+
+def test_an_instant_shows_the_last_observation_not_after_it(model):
+    def queue(at: int, queue_id: int = 0) -> dict[str, object]:
+        return model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = ?", [at, queue_id])[0]
+
+    assert model.rows("SELECT * FROM progress_at(99)") == []
+    first = queue(299)
+    assert (first["lag"], first["lag_age_ms"], first["lag_is_stale"], first["lag_is_at_least"]) == (
+        5,
+        199,
+        False,
+        False,
+    )
+    assert (first["waiting_ms"], first["waiting_is_at_most"]) == (40, True)
+    later = queue(600)
+    assert (later["lag"], later["lag_time"]) == (5, 100), "an exact lag that is fresh, not the hook's lower bound"
+    assert (later["waiting_ms"], later["waiting_is_at_most"], later["waiting_age_ms"]) == (12, False, 200)
+    bound = queue(600, 1)
+    assert (bound["lag"], bound["lag_is_at_least"], bound["lag_time"]) == (3, True, 300)
+
+
+def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
+    def lags(at: int) -> list[tuple]:
+        found = model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = 0", [at])
+        return [(row["lag"], row["lag_is_at_least"], row["lag_is_stale"]) for row in found]
+
+    assert lags(20_100) == [(5, False, False)]
+    assert lags(20_101) == [(1, True, False)], "the lower bound of the hook is fresh, the exact lag is not"
+    assert lags(130_000) == [(1, True, True)]
+    assert lags(900_500) == lags(10**12) == []
+
+
+def test_what_a_client_said_is_its_own(model):
+    [row] = model.rows("SELECT * FROM client_progress_at(500)")
+    assert (row["client_id"], row["cached_count"], row["lock_at"], row["client_age_ms"]) == ("A", 2, 440, 50)
+
+
+def forgotten() -> list[Effect]:
+    """A group that was forgotten and came back: its rows are numbered from 1 again, later."""
+    before, after = Story(cluster="c2"), Story(cluster="c2")
+    before.owner(100, 0, "old", "ASSIGNED")
+    before.owner(200, 0, "old", "RELEASED", "r0")
+    after.owner(9_000, 0, "new", "ASSIGNED")
+    return before.rows + after.rows
+
+
+def log() -> list[LogRow]:
+    """The real examples in two partitions, so that each event is there twice."""
+    lines = (EXAMPLES / "real.jsonl").read_bytes().splitlines()
+    return [LogRow(partition, offset, None, line, 1_795_260_000_000) for partition in (1, 0)
+            for offset, line in enumerate(lines)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    append(make_tables(folder), orders() + forgotten())
+    archive(folder, log())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tables):
+    with ReadModel(tables) as opened:
+        yield opened
+
+
+def pick(rows, *names):
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_owners_now_with_those_that_nobody_owns(model):
+    owners = [row for row in model.owners("orders") if row["cluster"] == "c"]
+
+    assert pick(owners, "topic", "queue_id", "client_id", "since") == [
+        ("%RETRY%orders", 0, "B", 800),
+        ("Orders", 0, "B", 500),
+        ("Orders", 1, "B", 900),
+        ("Orders", 2, None, 600),
+    ]
+
+
+def test_a_forgotten_group_that_came_back_shows_its_new_owner(model):
+    assert pick([row for row in model.owners() if row["cluster"] == "c2"], "client_id", "since") == [("new", 9_000)]
+
+
+def test_the_history_of_a_queue_has_every_interval_and_why_it_ended(model):
+    assert pick(model.history("orders", "Orders", "b", 1), "cluster", "client_id", "from_time", "to_time") == [
+        ("c", "A", 100, 600),
+        ("c", "B", 900, None),
+    ]
+    first, second = model.history("orders", "Orders", "b", 0)[:2]
+    assert (first["end_evidence"], first["duration_ms"]) == ("TAKEN_OVER", 400)
+    assert (second["client_id"], second["rebalance_id"], second["end_evidence"]) == ("B", "r1", None)
+
+
+@pytest.mark.parametrize(
+    ("instant", "owner"), [(99, None), (100, "A"), (599, "A"), (600, None), (899, None), (900, "B"), (10_000, "B")]
+)
+def test_who_owned_a_queue_at_an_instant(model, instant, owner):
+    rows = model.rows(
+        "SELECT w.client_id FROM who_owned_at(?) w WHERE w.cluster = 'c' AND w.topic = 'Orders' AND w.queue_id = 1",
+        [instant],
+    )
+
+    assert pick(rows, "client_id") == ([(owner,)] if owner else [])
+
+
+def test_what_changed_between_two_instants(model):
+    rows = model.rows("SELECT * FROM owner_changes($a, $b) o WHERE o.cluster = 'c' ORDER BY o.topic, o.queue_id",
+                      {"a": 450, "b": 650})  # fmt: skip
+
+    assert pick(rows, "topic", "queue_id", "from_client", "to_client") == [
+        ("%RETRY%orders", 0, "A", None),
+        ("Orders", 0, "A", "B"),
+        ("Orders", 1, "A", None),
+        ("Orders", 2, "A", None),
+    ]
+    assert model.rows("SELECT * FROM owner_changes(910, 9000) o WHERE o.cluster = 'c'") == []
+    assert pick(model.rows("SELECT * FROM owner_changes(50, 100)"), "from_client", "to_client")[0] == (None, "A")
+
+
+def test_an_incident_is_told_as_its_last_transition_left_it(model):
+    closed, still_open = model.incidents("orders")
+
+    assert (closed["incident_id"], closed["resolved_at"], closed["severity"]) == ("i1", 910, "critical")
+    assert (closed["opened_at"], closed["transitions"], closed["evidence"]) == (500, 3, '{"at":910}')
+    assert pick(model.incidents(only_open=True), "incident_id") == [("i2",)] == [(still_open["incident_id"],)]
+    assert pick(model.transitions("i1"), "transition") == [("OPENED",), ("ESCALATED",), ("RESOLVED",)]
+
+
+def test_what_rebalances_cost(model):
+    (cost,) = model.rows("SELECT * FROM rebalance_cost")
+
+    assert (cost["rebalances"], cost["not_converged"], cost["queues_moved"]) == (2, 1, 3)
+    assert cost["duration_ms_max"] == 150
+    assert (cost["queues_moved_min"], cost["reconsumed_min"], cost["reconsumed_max"]) == (2, 14, None)
+    assert (cost["queues_interrupted"], cost["queues_unassigned"]) == (2, 2)
+    # In each of them queue 0 paused 0 ms, queue 1 300 ms; the pause of queue 2 goes on; queue 3 had no owner before.
+    assert (cost["pauses"], cost["pause_ms_sum"], cost["pause_ms_median"], cost["pause_ms_max"]) == (4, 600, 150, 300)
+
+
+def test_how_often_a_group_rebalances(model):
+    rows = model.rows("SELECT * FROM mean_time_between_rebalances")
+
+    assert pick(rows, "group", "rebalances", "mean_ms") == [("orders", 2, 150.0)]
+
+
+def test_rebalances_keep_their_moves(model):
+    first, second = model.rebalances("orders")
+
+    assert first["moves"][0]["queue"] == {"topic": "Orders", "broker": "b", "queue_id": 0}
+    assert (first["converged"], second["converged"]) == (True, False)
+
+
+def test_the_last_state_of_groups_and_queues(model):
+    assert pick(model.groups("orders"), "time", "health", "members") == [(910, "BAD", ["A", "B"])]
+    assert pick(model.queues("orders"), "time", "status_reason") == [(910, "later")]
+
+
+def test_a_queue_is_its_group_s_while_the_group_tells_of_it(tmp_path):
+    """At the latest once an hour; a group that fell silent long before another is shown as it was then."""
+    hour, live, silent = 3_600_000, Story(), Story(group="silent")
+    silent.queue(0)
+    silent.group(0, "OK")
+    live.queue(20 * hour, queue_id=1)
+    live.queue(22 * hour + 1, queue_id=2)
+    live.group(23 * hour, "OK")
+    append(make_tables(tmp_path), live.rows + silent.rows)
+
+    with ReadModel(tmp_path) as model:
+        assert pick(model.queues(), "group", "queue_id") == [("orders", 2), ("silent", 0)]
+        then = model.rows("SELECT q.group, q.queue_id FROM queues_at($at) q ORDER BY q.group", {"at": 22 * hour})
+        assert pick(then, "group", "queue_id") == [("silent", 0)]
+
+
+def test_each_event_is_there_once_whatever_partitions_hold_a_copy(model):
+    once, all_rows = "SELECT count(*) AS n FROM telemetry_events", "SELECT count(*) AS n FROM telemetry"
+
+    assert model.rows(once)[0]["n"] * 2 == model.rows(all_rows)[0]["n"] > 0
+    assert model.rows("SELECT DISTINCT e.partition FROM telemetry_events e") == [{"partition": 0}]
+
+
+def test_an_unknown_group_has_no_rows(model):
+    assert model.owners("nobody") == model.rebalances("nobody") == model.incidents("nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT nonsense FROM rebalances", "nonsense"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT * FROM read_text('/etc/hostname')", "disabled"),
+        ("COPY (SELECT 1) TO 'out.csv'", "disabled"),
+        ("DROP VIEW current_owners_that_never_was", "does not exist"),
+        ("SET threads = 1", "locked"),
+    ],
+)
+def test_a_query_that_cannot_run_is_one_sentence(model, query, says):
+    with pytest.raises(UserError, match=says) as error:
+        model.sql(query)
+
+    assert "\n" not in str(error.value)
+
+
+def test_no_tables_at_all_is_a_sentence_with_the_next_step(tmp_path):
+    with pytest.raises(UserError, match=r"There are no tables in .*rebalance-watch run"):
+        ReadModel(tmp_path / "nowhere")
+
+
+def test_a_missing_table_is_named(tmp_path):
+    append(make_tables(tmp_path), [])
+    (tmp_path / "anomalies").rename(tmp_path / "gone")
+
+    with pytest.raises(UserError, match="The table anomalies is missing"):
+        ReadModel(tmp_path)
+
+
+def test_empty_tables_give_empty_answers(tmp_path):
+    append(make_tables(tmp_path), [])
+
+    with ReadModel(tmp_path) as model:
+        assert model.owners() == model.incidents() == model.rebalances() == model.groups() == []
+        assert all(model.sql(f"SELECT * FROM {view}").num_rows == 0 for view in VIEWS)
+
+
+def test_any_duckdb_gives_the_same_rows(tables, model, tmp_path):
+    """Through a file, as its shell would open it."""
+    with duckdb.connect(str(tmp_path / "any.duckdb")) as made:
+        register_in_duckdb(made, tables)
+        register_in_duckdb(made, tables)  # and again, for what is new
+    with duckdb.connect(str(tmp_path / "any.duckdb"), read_only=True) as other:
+        for relation in RELATIONS:
+            query = f"SELECT * FROM {relation}"
+            theirs = other.sql(query).to_arrow_table().to_pylist()
+            assert sorted(map(repr, model.sql(query).to_pylist())) == sorted(map(repr, theirs)), relation
+
+
+def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
+    folder = make_tables(tmp_path / "o'tool's ü #1" / "tables")
+    append(folder, orders())
+
+    with ReadModel(folder) as model, duckdb.connect() as other:
+        register_in_duckdb(other, folder)
+        query = "SELECT * FROM group_state"
+        assert model.sql(query).to_pylist() == other.sql(query).to_arrow_table().to_pylist() != []
+
+
+def test_the_day_of_a_row_is_its_table_s_own_and_leaves_files_out(tmp_path):
+    """Whatever the folders above are called, as Hive would call a partition for instance."""
+    folder = make_tables(tmp_path / "date=1999-01-01" / "tables")
+    day = 86_400_000
+    rows = accepted(log())
+    for number in (1, 2):
+        then = dt.date(1970, 1, 1) + dt.timedelta(number)
+        append_rows(folder, "telemetry", [row | {"time": number * day, "date": then} for row in rows])
+
+    with ReadModel(folder) as model:
+        assert model.rows("SELECT t.date, t.time FROM telemetry t GROUP BY ALL ORDER BY ALL") == [
+            {"date": dt.date(1970, 1, 2), "time": day}, {"date": dt.date(1970, 1, 3), "time": 2 * day},
+        ]  # fmt: skip
+        (plan,) = model.rows("EXPLAIN ANALYZE SELECT t.value FROM telemetry t WHERE t.date = DATE '1970-01-03'")
+        assert "Scanning Files: 1/2" in plan["explain_value"]
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_rows(spark, tables, model):
+    from streaming.tables.spark_views import register  # noqa: PLC0415  Spark takes seconds to import
+
+    register(spark, tables)
+    for relation in RELATIONS:
+        query = f"SELECT * FROM {relation}"
+        ours, theirs = model.sql(query), spark.sql(query).toArrow()
+        assert ours.column_names == theirs.column_names, relation
+        assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist())), relation
+        assert ours.num_rows, f"{relation} has no row that could differ"
