@@ -1,17 +1,28 @@
-"""Arrow schemas of the tables, for readers and writers without Spark."""
+"""Arrow schemas of the tables, for readers and writers without Spark, and conversion of times.
+
+A table holds timestamps in microseconds, UTC, as Delta does; the program holds epoch milliseconds. Both conversions are
+here: `table_of` on the way into a table, `in_epoch_ms` on the way out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
 from schemas.columns import Column, ColumnType, ListOf, StructOf
 from schemas.tables import columns
 
+_STORED = pa.timestamp("us", "UTC")
+_IN_MS = pa.timestamp("ms", "UTC")
 _SCALARS: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
+    "timestamp": _STORED,
     "boolean": pa.bool_(),
     "binary": pa.binary(),
     "date": pa.date32(),
 }
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def arrow_schema(table: str) -> pa.Schema:
@@ -21,6 +32,48 @@ def arrow_schema(table: str) -> pa.Schema:
         KeyError: the table does not exist.
     """
     return pa.schema([_field(column, nullable=column.nullable) for column in columns(table)])
+
+
+def table_of(table: str, rows: Iterable[Mapping[str, object]]) -> pa.Table:
+    """Return rows of a table, whose times are epoch milliseconds, in its schema.
+
+    Raises:
+        KeyError: the table does not exist.
+    """
+    schema = arrow_schema(table)
+    in_ms = pa.schema([field.with_type(_with_times(field.type, _IN_MS)) for field in schema])
+    return pa.Table.from_pylist(list(rows), in_ms).cast(schema)
+
+
+def column_of(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """Return one column, whose times are epoch milliseconds."""
+    return pa.array(values, _with_times(type_, _IN_MS)).cast(type_)
+
+
+def in_epoch_ms(rows: Rows) -> Rows:
+    """Return rows with epoch milliseconds (int64) for timestamps, inside lists and structs too."""
+    if not any(_has_times(field.type) for field in rows.schema):
+        return rows
+    in_ms, as_int = (
+        pa.schema([field.with_type(_with_times(field.type, leaf)) for field in rows.schema])
+        for leaf in (_IN_MS, pa.int64())
+    )
+    return rows.cast(in_ms, safe=False).cast(as_int)
+
+
+def _has_times(type_: pa.DataType) -> bool:
+    return bool(_with_times(type_, pa.null()) != type_)
+
+
+def _with_times(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    """Return a type with another type for timestamps."""
+    if pa.types.is_timestamp(type_):
+        return leaf
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_with_times(type_.value_type, leaf)))
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_with_times(field.type, leaf)) for field in type_])
+    return type_
 
 
 def _field(column: Column, *, nullable: bool) -> pa.Field:

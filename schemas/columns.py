@@ -1,8 +1,8 @@
 """From a msgspec type to columns: the step that the Spark and the Arrow schemas share.
 
-str and Literal become string, int long, bool boolean, bytes binary, date date; ``X | None`` may be null;
-``tuple[X, ...]`` becomes a list, whose elements may be null, and a Struct a struct. Any other type is an error here, at
-import, not in a sink.
+str and Literal become string, int long, `Time` timestamp, bool boolean, bytes binary, date date; ``X | None`` may be
+null; ``tuple[X, ...]`` becomes a list, whose elements may be null, and a Struct a struct. Any other type is an error
+here, at import, not in a sink.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import inspect
 
-Scalar = Literal["string", "long", "boolean", "binary", "date"]
+Scalar = Literal["string", "long", "timestamp", "boolean", "binary", "date"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,8 @@ def _type(name: str, declared: inspect.Type) -> ColumnType:
     if isinstance(declared, inspect.StructType):
         return StructOf(_columns(declared))
     scalar = _SCALARS.get(type(declared))
+    if isinstance(declared, inspect.Metadata):
+        scalar = (declared.extra or {}).get("column")
     if scalar is None:
         msg = f"column {name} has a type without a column type: {declared}"
         raise TypeError(msg)

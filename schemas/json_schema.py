@@ -31,11 +31,15 @@ def events_document() -> dict[str, object]:
 
 
 def tables_document() -> dict[str, object]:
-    """Return the schema of one row of each table, by table name; a nullable column may also be absent."""
+    """Return the schema of one row of each table, by table name; a nullable column may also be absent.
+
+    A timestamp is a string here, as JSON has it.
+    """
     rows, definitions = msgspec.json.schema_components(list(ROWS.values()), ref_template=_REFERENCE)
     for table, row in ROWS.items():
         definitions[row.__name__]["required"] = [column.name for column in columns(table) if not column.nullable]
     tables = dict(zip(ROWS, rows, strict=True))
+    _with_timestamps(definitions)
     title = "The rows of rebalance-watch's tables"
     return {
         "$schema": _DIALECT,
@@ -44,6 +48,16 @@ def tables_document() -> dict[str, object]:
         "properties": tables,
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _with_timestamps(part: object) -> None:
+    """Replace the program's times, epoch milliseconds, by what a table holds."""
+    if isinstance(part, dict):
+        if part.get("format") == "epoch-ms":
+            part |= {"type": "string", "format": "date-time"}
+        part = list(part.values())
+    for item in part if isinstance(part, list) else ():
+        _with_timestamps(item)
 
 
 def documents() -> dict[str, bytes]:

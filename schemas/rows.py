@@ -1,6 +1,6 @@
 """Rows of the tables that the observer does not derive: the archive of the input, its quality results, and alerts.
 
-Times are epoch milliseconds. ``ingest_time`` is the transport's own stamp of the row (Kafka's append time, a file's
+``ingest_time`` is the transport's own stamp of the row (Kafka's append time, a file's
 mtime), so that a second archive of the same log holds the same rows.
 """
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.observe.effects import QueueProgress
+from rebalance_model.observe.effects import QueueProgress, Time
 from rebalance_model.observe.events import Source
 
 
@@ -26,7 +26,7 @@ class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
     ``time`` is that of the newest observation, ``interval_ms`` at least the duration that is summed up.
     """
 
-    observed_at: tuple[int | None, ...] = ()
+    observed_at: tuple[Time | None, ...] = ()
     """When each queue was last observed."""
     lag_min: tuple[int | None, ...] = ()
     lag_max: tuple[int | None, ...] = ()
@@ -40,7 +40,7 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     date: dt.date
     """The day of ``time``, UTC: the table is partitioned by it."""
     type: str
-    time: int
+    time: Time
     cluster: str
     broker: str
     broker_id: int
@@ -55,7 +55,7 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     """The event as it came, byte for byte."""
     partition: int
     offset: int
-    ingest_time: int
+    ingest_time: Time
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,14 +70,14 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     origin: str
     """Where it came from: the topic, or the file."""
-    ingest_time: int
+    ingest_time: Time
 
 
 class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one expectation for one archive batch."""
 
     batch_id: int
-    time: int
+    time: Time
     """The latest ingest time of the batch."""
     suite: str
     expectation: str
@@ -103,11 +103,11 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """Rises by one with every row."""
-    time: int
+    time: Time
     """By the clock of the alert process."""
     step: Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
-    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due``. PACKED: it is part
-    of the named delivery, definitely. FAILED: the next attempt is ``due``. SENT and GIVEN_UP are final."""
+    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due_at``. PACKED: it is
+    part of the named delivery, definitely. FAILED: the next attempt is at ``due_at``. SENT and GIVEN_UP are final."""
     detail: str
     """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
     channel: str | None
@@ -118,7 +118,7 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery: str | None
     """The key of the message that contains it, alone or with others."""
     attempt: int
-    due: int | None
+    due_at: Time | None
     cluster: str
     group: str
     """Empty where the alert is about the job or a source."""
@@ -133,7 +133,7 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
 class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     """A command from a person to the alerts: a silence, its end, or the acknowledgement of an incident."""
 
-    time: int
+    time: Time
     control: Literal["SILENCE", "END", "ACK"]
     control_id: str
     """The silence's id, or the incident's."""
@@ -141,7 +141,7 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     """Of a silence, a name or glob; None: any."""
     group: str | None
     code: str | None
-    until: int | None
+    until: Time | None
     """When the silence ends by itself."""
     reason: str
     author: str

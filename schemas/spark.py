@@ -8,6 +8,7 @@ from schemas.tables import columns
 _SCALARS: dict[str, spark.DataType] = {
     "string": spark.StringType(),
     "long": spark.LongType(),
+    "timestamp": spark.TimestampType(),
     "boolean": spark.BooleanType(),
     "binary": spark.BinaryType(),
     "date": spark.DateType(),

@@ -1,11 +1,11 @@
 """What the observer concludes: each effect is one row of one derived table.
 
-Times are epoch milliseconds on the timeline (`engine.ordering`). ``cause`` names the event behind a row as
+Times are on the timeline (`engine.ordering`). ``cause`` names the event behind a row as
 ``source_id|key|seq``: the same in a replay, from files or from Kafka; empty where time alone shows it. Every effect can
 be appended blindly; what is true now, and what held from when to when, are views over the rows.
 """
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,8 @@ from rebalance_model.entities import MessageQueue
 
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
 MoveKind = Literal["MOVED", "INTERRUPTED", "UNASSIGNED"]
+Time: TypeAlias = Annotated[int, msgspec.Meta(extra={"column": "timestamp"}, extra_json_schema={"format": "epoch-ms"})]
+"""A point in time: epoch milliseconds here, a timestamp (UTC) in a table."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,9 +22,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str
     group: str
-    time: int
+    time: Time
     """Of the event that shows it, or of the moment at which it was due."""
-    known_at: int
+    known_at: Time
     """The log's highest stamp when it was concluded."""
     seq: int
     """Rises by one with every row of the group, over all tables: what came last is what holds now."""
@@ -69,8 +71,8 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     """One rebalance, told when it is over (table rebalances)."""
 
     rebalance_id: str
-    start_time: int
-    end_time: int
+    start_time: Time
+    end_time: Time
     trigger: str
     """CLIENT_JOINED, CLIENT_UNREGISTERED (it said goodbye: UNREGISTER_CLIENT), CONNECTION_CLOSED (the broker's list
     leaves it out, and it had heartbeated within 120 s: killed, or cut off), HEARTBEAT_EXPIRED (the broker dropped it
@@ -139,12 +141,12 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     owner: str | None
     expected_owner: str | None
     locked: bool | None
-    lock_at: int | None
+    lock_at: Time | None
     """When the owner last renewed its lock. Like the other stamps as known when the row was made: by a hook exactly, of
     a client's answer at the latest then, of a client that is silent when it was first asked in vain."""
-    pull_at: int | None
+    pull_at: Time | None
     """When the owner last pulled."""
-    consume_at: int | None
+    consume_at: Time | None
     """When the owner's listener was last given a message, or returned."""
     status: Health
     status_reason: str
@@ -163,7 +165,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """RECLASSIFIED is a change of sub-cause; it alerts nobody. ESCALATED is also that what absorbed it is over, and it
     is not: from then on it has no parent. DEESCALATED is also that a parent was found that explains it."""
     subject: str
-    opened_at: int
+    opened_at: Time
     topic: str | None
     broker: str | None
     queue_id: int | None
@@ -178,7 +180,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     main_client_id: str | None = None
     """The client at fault when the main cause was first seen."""
     main_explanation: str = ""
-    alert_after: int | None = None
+    alert_after: Time | None = None
     """Nobody is alerted before then: whether the broker is unreachable, which would explain it, is not decided yet."""
 
 
@@ -194,9 +196,10 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     client_id: str | None = None
     """Who answers (CONSUMER_RUNNING_INFO); None where the broker itself does."""
-    time: int
+    time: Time
     """When the answer came, by the collector's clock; of a hook its event's time."""
-    asked: int | None
+    asked_at: Time | None
+    """When the question was sent; None: by a hook."""
     interval_ms: int
     """Within what time the next row of this kind is due for each queue that is in it: the spacing of the last two
     answers; for what is said only when it changes `progress.state.REPEATED_AFTER`, or more. Older than two of them is
@@ -224,13 +227,13 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may be less: it is the age of the message before it. Empty: it is exact."""
     cached_count: tuple[int | None, ...] = ()
     """Messages that the client has cached."""
-    commit_at: tuple[int | None, ...] = ()
+    commit_at: tuple[Time | None, ...] = ()
     """When the commit last changed, by the hook."""
-    lock_at: tuple[int | None, ...] = ()
+    lock_at: tuple[Time | None, ...] = ()
     """When the lock was last renewed; of a client's answer at the latest then."""
-    pull_at: tuple[int | None, ...] = ()
+    pull_at: tuple[Time | None, ...] = ()
     """When it was last pulled; of a client's answer at the latest then."""
-    consume_at: tuple[int | None, ...] = ()
+    consume_at: tuple[Time | None, ...] = ()
     """When the client's listener was last given a message, or returned; at the latest then."""
 
 

@@ -24,7 +24,7 @@ def sql(
 ) -> None:
     """Run a SELECT in DuckDB's SQL over tables, views and functions such as owners_at(time).
 
-    SHOW TABLES lists tables and views; DESCRIBE lists the columns of one. Times are in epoch milliseconds.
+    SHOW TABLES lists tables and views; DESCRIBE lists the columns of one. Times are timestamps, UTC.
     """
     from streaming.queries.sql import sql as ask
 

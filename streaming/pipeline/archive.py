@@ -10,7 +10,6 @@ rows tomorrow): the result is kept in `quality_results` and logged as a warning.
 from functools import partial
 
 import msgspec
-import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
@@ -19,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from checkpoints import quality
 from checkpoints.manifest import ARCHIVE
-from schemas.arrow import arrow_schema
+from schemas.arrow import in_epoch_ms, table_of
 from schemas.rows import QualityResult
 from schemas.spark import spark_schema
 from streaming.base.settings import Settings
@@ -70,8 +69,8 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
     read = Observation()
     rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
     with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
-        stamp = F.coalesce("accepted.ingest_time", "rejected.ingest_time")
-        accepted, rejected, latest = both.agg(F.count("accepted"), F.count("rejected"), F.max(stamp)).collect()[0]
+        latest_ms = F.unix_millis(F.max(F.coalesce("accepted.ingest_time", "rejected.ingest_time")))
+        accepted, rejected, latest = both.agg(F.count("accepted"), F.count("rejected"), latest_ms).collect()[0]
         if accepted + rejected != read.get["rows"]:
             text = f"batch {batch_id}: {accepted} accepted + {rejected} rejected are not {read.get['rows']} read"
             raise ArchiveError(text)
@@ -81,9 +80,8 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
                 sink.append(kept, table, batch_id=batch_id, count=count)
         if accepted + rejected:
             frame = both.where("accepted IS NOT NULL").select(*(f"accepted.{name}" for name in quality.COLUMNS))
-            verdicts = quality.judge(
-                frame.toArrow().to_pandas(), batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions
-            )
+            judged = in_epoch_ms(frame.toArrow()).to_pandas()
+            verdicts = quality.judge(judged, batch_id=batch_id, rejected=rejected, time=latest, partitions=partitions)
             _record(batch.sparkSession, sink, batch_id, verdicts)
 
 
@@ -94,6 +92,6 @@ def _record(spark: SparkSession, sink: TableSink, batch_id: int, verdicts: list[
                 verdict.why, batch=batch_id, check=verdict.expectation, column=verdict.column,
                 unexpected=verdict.unexpected_count, of=verdict.row_count,
             )  # fmt: skip
-    table = pa.Table.from_pylist([msgspec.structs.asdict(one) for one in verdicts], arrow_schema("quality_results"))
+    table = table_of("quality_results", [msgspec.structs.asdict(one) for one in verdicts])
     rows = spark.createDataFrame(table, spark_schema("quality_results"))
     sink.append(rows, "quality_results", batch_id=batch_id, count=len(verdicts))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, column_of
 from schemas.rows import RejectedRow, TelemetryRow
 from streaming.base.times import DAY_MS
 from streaming.log.files import position_of
@@ -114,6 +114,6 @@ def _structs(rows: Sequence[msgspec.Struct | None], declared: pa.StructType) -> 
     absent = (None,) * len(declared)
     tuples = [absent if row is None else msgspec.structs.astuple(row) for row in rows]
     columns = zip(*tuples, strict=True) if tuples else ((),) * len(declared)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, declared, strict=True)]
+    arrays = [column_of(column, field.type) for column, field in zip(columns, declared, strict=True)]
     missing = pa.array([row is None for row in rows], pa.bool_())
     return pa.StructArray.from_arrays(arrays, fields=list(declared), mask=missing)

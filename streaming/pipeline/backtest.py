@@ -143,8 +143,8 @@ _RANGES = f"""
 SELECT
     t.partition,
     min(t.time) AS begins,
-    min(t.offset) FILTER (WHERE t.time >= $begin) AS first,
-    max(t.offset) FILTER (WHERE t.time <= $until) AS last
+    min(t.offset) FILTER (WHERE t.time >= from_ms($begin)) AS first,
+    max(t.offset) FILTER (WHERE t.time <= from_ms($until)) AS last
 FROM telemetry t
 WHERE {_LEADING}
 GROUP BY t.partition
@@ -161,7 +161,8 @@ ORDER BY t.offset
 _REPORTED = """
 SELECT a.*
 FROM anomalies a JOIN incidents i ON i.cluster = a.cluster AND i.group = a.group AND i.incident_id = a.incident_id
-WHERE i.opened_at <= $until AND (i.resolved_at IS NULL OR i.resolved_at >= $since) AND a.time <= $until
+WHERE i.opened_at <= from_ms($until) AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
+    AND a.time <= from_ms($until)
 ORDER BY a.cluster, a.group, a.time, a.seq
 """
 

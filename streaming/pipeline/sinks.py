@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 
 from checkpoints.manifest import app_id
 from rebalance_model.observe.effects import TABLE_OF
-from schemas.arrow import arrow_schema
+from schemas.arrow import table_of
 from schemas.tables import PARTITIONED_BY, stored
 
 ROWS_PER_FILE = 250_000
@@ -91,4 +91,4 @@ def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
     for table in TABLE_OF.values():
         if table in payloads:
             rows = [stored(table, msgspec.json.decode(payload)) for payload in payloads[table]]
-            sink.append_arrow(pa.Table.from_pylist(rows, arrow_schema(table)), table, batch_id=batch_id)
+            sink.append_arrow(table_of(table, rows), table, batch_id=batch_id)

@@ -28,7 +28,7 @@ SELECT
     coalesce(q.lag_stale, 0) AS lag_stale, q.lag_age_ms, q.owned,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
     r.last_rebalance
-FROM groups_at($instant) g
+FROM groups_at(from_ms($instant)) g
 LEFT JOIN (
     SELECT
         s.cluster, s.group,
@@ -40,8 +40,8 @@ LEFT JOIN (
         count(*) FILTER (p.lag_is_stale) AS lag_stale,
         max(p.lag_age_ms) FILTER (NOT p.lag_is_stale) AS lag_age_ms,
         histogram(s.owner) AS owned
-    FROM queues_at($instant) s
-    LEFT JOIN progress_at($now) p
+    FROM queues_at(from_ms($instant)) s
+    LEFT JOIN progress_at(from_ms($now)) p
         ON p.cluster = s.cluster AND p.group = s.group AND p.topic = s.topic AND p.broker = s.broker
         AND p.queue_id = s.queue_id
     WHERE NOT starts_with(s.topic, '%RETRY%')
@@ -53,14 +53,14 @@ LEFT JOIN (
         count(*) FILTER (a.severity = 'critical') AS critical,
         count(*) FILTER (a.severity = 'warning') AS warning,
         count(*) FILTER (a.severity = 'info') AS info
-    FROM incidents_at($instant) a
+    FROM incidents_at(from_ms($instant)) a
     WHERE a.resolved_at IS NULL AND a.parent IS NULL
     GROUP BY a.cluster, a.group
 ) i ON i.cluster = g.cluster AND i.group = g.group
 LEFT JOIN (
     SELECT b.cluster, b.group, max(b.start_time) AS last_rebalance
     FROM rebalances b
-    WHERE b.time <= $instant
+    WHERE b.time <= from_ms($instant)
     GROUP BY b.cluster, b.group
 ) r ON r.cluster = g.cluster AND r.group = g.group
 WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
@@ -131,7 +131,7 @@ def group_of(model: ReadModel, of: GroupAt) -> Group:
 def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
     """Return the last reported attributes of a group, without reading its queues and incidents."""
     query = """
-        SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage FROM groups_at($instant) t
+        SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage FROM groups_at(from_ms($instant)) t
         WHERE t.cluster = $cluster AND t.group = $group
     """
     [row] = model.rows(query, of._asdict())

@@ -13,17 +13,17 @@ from streaming.queries.results import Incident, IncidentDetail, Queue, Reach, Tr
 from streaming.tables.reader import ReadModel, Row
 
 _REACH = """
-SELECT CAST(sum(b.queues) AS BIGINT) AS queues, max(b.groups) AS groups FROM brokers_at($instant) b
+SELECT CAST(sum(b.queues) AS BIGINT) AS queues, max(b.groups) AS groups FROM brokers_at(from_ms($instant)) b
 WHERE b.cluster = $cluster AND b.broker = $subject
 """
 _REACH_OF_ALL = """
-SELECT count(DISTINCT q.group) AS groups, count(*) AS queues FROM queues_at($instant) q
+SELECT count(DISTINCT q.group) AS groups, count(*) AS queues FROM queues_at(from_ms($instant)) q
 WHERE q.cluster = $cluster AND NOT starts_with(q.topic, '%RETRY%')
 """
 _EVENT = """
 SELECT e.value FROM telemetry e
 WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key AND e.seq = $seq
-    AND e.date BETWEEN $first AND $last AND e.time BETWEEN $begin AND $end
+    AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
 LIMIT 1
 """
 _EVENT_NEAR_MS = 600_000

@@ -9,20 +9,23 @@ from streaming.tables.reader import ReadModel, Row
 
 _INCIDENTS = """
 SELECT i.*, coalesce(c.consequences, 0) AS consequences
-FROM incidents_at($instant) i
+FROM incidents_at(from_ms($instant)) i
 LEFT JOIN (
-    SELECT p.parent, count(*) AS consequences FROM incidents_at($instant) p WHERE p.parent IS NOT NULL GROUP BY p.parent
+    SELECT p.parent, count(*) AS consequences
+    FROM incidents_at(from_ms($instant)) p
+    WHERE p.parent IS NOT NULL
+    GROUP BY p.parent
 ) c ON c.parent = i.incident_id
 WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group IN ($group, ''))
     AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
     AND (NOT $only_open OR i.resolved_at IS NULL)
-    AND (i.resolved_at IS NULL OR i.resolved_at >= $since)
+    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
 ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
 """
 
 _BROKERS = """
 SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
-FROM queues_at($instant) q
+FROM queues_at(from_ms($instant)) q
 GROUP BY q.cluster, q.broker
 """
 

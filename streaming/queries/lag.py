@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from streaming.queries.group_at import GroupAt
 from streaming.queries.results import LagPoint
-from streaming.tables.observations import LEVELS, RAW, day, in_duckdb
+from streaming.tables.observations import LEVELS, RAW, day, in_duckdb, rank
 from streaming.tables.reader import ReadModel
 
 _OF = f"""
 {{0}}.cluster = $cluster AND {{0}}.group = $group AND {{0}}.client_id IS NULL
-    AND {{0}}.time > $since - $back AND {{0}}.time <= $until + {{1}}
+    AND {{0}}.time > from_ms($since - $back) AND {{0}}.time <= from_ms($until + {{1}})
     AND {{0}}.date BETWEEN {day("$since - $back")} AND {day("$until + 300000")}
 """
 """The rows of a table, by its alias, that a period needs; an aggregated row has the end of its time, at most 5 minutes
@@ -24,7 +24,7 @@ _LAST_OF_SLICES = f"""
         WHERE {_OF.format("k", 0)}
         GROUP BY
             k.broker, k.source, k.kind, hash(k.topic), hash(k.queue_id),
-            greatest(0, ceil((k.time - $since) / $step))
+            greatest(0, ceil((epoch_ms(k.time) - $since) / $step))
     ) l
         ON l.broker = p.broker AND l.source = p.source AND l.kind = p.kind AND l.last_time = p.time
     WHERE {_OF.format("p", 0)}
@@ -49,10 +49,10 @@ the table, so the answer counts.
 _LAG = f"""
 WITH seen AS MATERIALIZED (
     SELECT
-        o.topic, o.broker, o.queue_id, o.time, o.time * 4 + o.level AS rank, o.lag, o.lag_is_at_least, o.waiting_ms,
-        o.kind, o.interval_ms
+        o.topic, o.broker, o.queue_id, epoch_ms(o.time) AS time, {rank("o")} AS rank,
+        o.lag, o.lag_is_at_least, o.waiting_ms, o.kind, o.interval_ms
     FROM ({" UNION ALL ".join(_seen())}) o
-    WHERE o.time > $since - $back AND o.time <= $until AND NOT starts_with(o.topic, '%RETRY%')
+    WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND NOT starts_with(o.topic, '%RETRY%')
 ),
 queues AS (
     SELECT

@@ -16,7 +16,7 @@ _IN_ORDER = "ORDER BY t.topic, t.broker, t.queue_id"
 
 def _age(stamp: str) -> str:
     """Return SQL for the age of a timestamp at the instant; one in the future (clock skew) has age 0."""
-    return f"CASE WHEN {stamp} > $now THEN 0 ELSE $now - {stamp} END"
+    return f"CASE WHEN {stamp} IS NOT NULL THEN greatest(0, $now - epoch_ms({stamp})) END"
 
 
 _LOCK_AT = """
@@ -40,14 +40,14 @@ SELECT
     coalesce(p.waiting_is_stale, false) AS waiting_is_stale,
     c.cached_count, c.client_age_ms AS cached_age_ms, coalesce(c.client_is_stale, false) AS cached_is_stale,
     t.status, t.status_reason, t.time
-FROM queues_at($instant) t
-LEFT JOIN owners_at($instant) o
+FROM queues_at(from_ms($instant)) t
+LEFT JOIN owners_at(from_ms($instant)) o
     ON o.cluster = t.cluster AND o.group = t.group AND o.topic = t.topic AND o.broker = t.broker
     AND o.queue_id = t.queue_id
-LEFT JOIN progress_at($now) p
+LEFT JOIN progress_at(from_ms($now)) p
     ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
     AND p.queue_id = t.queue_id
-LEFT JOIN client_progress_at($now) c
+LEFT JOIN client_progress_at(from_ms($now)) c
     ON c.cluster = t.cluster AND c.group = t.group AND c.topic = t.topic AND c.broker = t.broker
     AND c.queue_id = t.queue_id AND c.client_id = CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END
 WHERE {_OF_GROUP} AND {_OF_TOPIC}
@@ -101,7 +101,7 @@ def who_owned(  # noqa: PLR0913  a queue has four names
     of = find_group(model, group, cluster, at)
     refuse_broadcasting(last_group_state(model, of).message_model, of)
     query = f"""
-        SELECT t.* FROM who_owned_at($instant) t
+        SELECT t.* FROM who_owned_at(from_ms($instant)) t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
     """  # noqa: S608  parts of ours
     found = model.rows(query, {**of._asdict(), "topic": topic, "broker": broker, "queue_id": queue_id})
@@ -113,7 +113,7 @@ def who_owned(  # noqa: PLR0913  a queue has four names
 
 def owners_of(model: ReadModel, of: GroupAt, topic: str | None = None, *, retry: bool = False) -> list[Interval]:
     """Return the ownership interval of each queue of a group; unassigned queues are omitted."""
-    query = f"SELECT t.* FROM who_owned_at($instant) t WHERE {_OF_GROUP} AND {_OF_TOPIC} {_IN_ORDER}"  # noqa: S608  ours
+    query = f"SELECT t.* FROM who_owned_at(from_ms($instant)) t WHERE {_OF_GROUP} AND {_OF_TOPIC} {_IN_ORDER}"  # noqa: S608  ours
     return [Interval(**row) for row in model.rows(query, {**of._asdict(), "topic": topic, "retry": retry})]
 
 
@@ -122,7 +122,7 @@ def last_owner(model: ReadModel, of: GroupAt, queue: MessageQueue) -> Interval |
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
-            AND t.to_time <= $instant
+            AND t.to_time <= from_ms($instant)
         ORDER BY t.to_time DESC, t.from_time DESC LIMIT 1
     """  # noqa: S608  parts of ours
     wanted = {"topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
@@ -168,8 +168,8 @@ def _check_existed(model: ReadModel, of: GroupAt, queue: MessageQueue) -> None:
     """
     its = "t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id"
     wanted = {**of._asdict(), "topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
-    query = f"SELECT min(t.time) AS first FROM queue_state t WHERE {_OF_GROUP} AND {its} AND t.time > $instant"  # noqa: S608
-    if model.rows(f"SELECT 1 FROM queues_at($instant) t WHERE {_OF_GROUP} AND {its}", wanted):  # noqa: S608  parts of ours
+    query = f"SELECT min(t.time) AS first FROM queue_state t WHERE {_OF_GROUP} AND {its} AND t.time > from_ms($instant)"  # noqa: S608
+    if model.rows(f"SELECT 1 FROM queues_at(from_ms($instant)) t WHERE {_OF_GROUP} AND {its}", wanted):  # noqa: S608  parts of ours
         return
     [row] = model.rows(query, wanted)
     if row["first"] is not None:
@@ -190,7 +190,7 @@ def intervals(  # noqa: PLR0913, PLR0917  filters
     query = f"""
         SELECT t.* FROM ownership_intervals t
         WHERE {_OF_GROUP} AND {_OF_TOPIC}
-            AND t.from_time <= $until AND (t.to_time IS NULL OR t.to_time >= $since)
+            AND t.from_time <= from_ms($until) AND (t.to_time IS NULL OR t.to_time >= from_ms($since))
         {_IN_ORDER}, t.from_time
     """  # noqa: S608  parts of ours
     wanted = {
@@ -226,8 +226,8 @@ def diff(  # noqa: PLR0913  filters
         raise UserError("--from must be before --to: swap them.")
     query = f"""
         SELECT t.*, q.queue_id IS NULL AND t.from_client IS NULL AS is_new
-        FROM owner_changes($earlier, $later) t
-        LEFT JOIN queues_at($earlier) q
+        FROM owner_changes(from_ms($earlier), from_ms($later)) t
+        LEFT JOIN queues_at(from_ms($earlier)) q
             ON q.cluster = t.cluster AND q.group = t.group AND q.topic = t.topic AND q.broker = t.broker
             AND q.queue_id = t.queue_id
         WHERE {_OF_GROUP} AND {_OF_TOPIC}

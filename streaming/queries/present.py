@@ -13,7 +13,7 @@ SILENT_AFTER = 3
 
 _POLLED_SINCE = f"""
 SELECT max(p.time) AS last FROM queue_progress p
-WHERE p.time > $last AND p.source = 'POLL' AND p.date >= {day("$last")}
+WHERE p.time > from_ms($last) AND p.source = 'POLL' AND p.date >= {day("$last")}
 """  # noqa: S608  parts of ours
 """The instant is a parameter so that files without such rows are skipped."""
 

@@ -29,7 +29,8 @@ def rebalances_of(
     """List the rebalances of a group; see `rebalances`."""
     rows = model.rows(
         "SELECT * FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group"
-        " AND r.start_time >= $since AND r.start_time <= $until ORDER BY r.start_time DESC, r.seq DESC LIMIT $last",
+        " AND r.start_time >= from_ms($since) AND r.start_time <= from_ms($until)"
+        " ORDER BY r.start_time DESC, r.seq DESC LIMIT $last",
         {
             "cluster": of.cluster,
             "group": of.group,

@@ -29,7 +29,7 @@ def sql(model: ReadModel, query: str, *, timeout_s: float = ANSWER_SECONDS, limi
 
 
 def _plain(value: object) -> object:
-    """Convert a value to JSON types: decimals to numbers, NaN and infinity to None."""
+    """Convert a value to JSON types: times to ISO 8601, decimals to numbers, NaN and infinity to None."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -38,11 +38,17 @@ def _plain(value: object) -> object:
     return value if convert is None else convert(value)
 
 
+def _written(value: datetime) -> str:
+    """Format a timestamp as ISO 8601, with Z for UTC and no more digits than needed."""
+    digits = "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
+    return value.isoformat(timespec=digits).replace("+00:00", "Z")
+
+
 _CONVERT: dict[type, Callable[[Any], object]] = {
     Decimal: lambda value: int(value) if value == value.to_integral_value() else float(value),
     float: lambda value: value if isfinite(value) else None,
     bytes: bytes.hex,
-    datetime: datetime.isoformat,
+    datetime: _written,
     date: date.isoformat,
     time: time.isoformat,
     timedelta: str,

@@ -40,7 +40,7 @@ _DEFINED = {
 
 VIEWS = (observations.VIEW, *(name for name, parameters in _DEFINED.items() if parameters is None))
 FUNCTIONS = {name: parameters for name, parameters in _DEFINED.items() if parameters is not None}
-"""Table functions by name, and their parameters: epoch milliseconds."""
+"""Table functions by name, and their parameters: timestamps."""
 
 
 class Definition(NamedTuple):

@@ -1,5 +1,7 @@
 """Define the tables with their views and functions in any DuckDB database."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
@@ -26,9 +28,19 @@ def define(connection: duckdb.DuckDBPyConnection) -> None:
     """Define the views and functions over empty tables; `TableView.show` later replaces the tables' rows.
 
     The tables are empty because DuckDB reads the files below a view when it is defined: 0.1 s for all of them.
+    `from_ms` converts epoch milliseconds to a timestamp.
     """
     for table in TABLES:
         connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
+    from_ms = f"make_timestamptz(least(ms, {observations.END_OF_TIME_MS}) * 1000)"
+    connection.execute(f"CREATE OR REPLACE MACRO from_ms(ms) AS {from_ms}")
     for name, parameters, sql in definitions(observations.IN_DUCKDB):
         head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
-        connection.execute(f"CREATE OR REPLACE {head}\n{sql}")
+        connection.execute(f"CREATE OR REPLACE {head}\n{_with_timestamps(sql, parameters or ())}")
+
+
+def _with_timestamps(sql: str, parameters: Iterable[str]) -> str:
+    """Cast the parameters, which a macro does not declare: text and dates are accepted, too."""
+    for name in parameters:
+        sql = re.sub(rf"\b{name}\b", f"CAST({name} AS TIMESTAMPTZ)", sql)
+    return sql.replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)")  # Spark's name for it

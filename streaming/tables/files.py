@@ -13,10 +13,19 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from schemas.arrow import in_epoch_ms
 from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.tables import PARTITIONED_BY, columns
+from streaming.base.times import written
 
-_TYPES = {"string": "VARCHAR", "long": "BIGINT", "boolean": "BOOLEAN", "binary": "BLOB", "date": "DATE"}
+_TYPES = {
+    "string": "VARCHAR",
+    "long": "BIGINT",
+    "timestamp": "TIMESTAMPTZ",
+    "boolean": "BOOLEAN",
+    "binary": "BLOB",
+    "date": "DATE",
+}
 _DAY_LENGTH = len("2025-01-31")
 
 
@@ -43,7 +52,7 @@ def folder_of(snapshot: DeltaTable) -> Path:
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     """Return the files of a snapshot."""
     # `pa.table` would first import pandas, to see whether it is given a data frame: half a second of a command line.
-    actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
+    actions = in_epoch_ms(pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all())
     count = len(actions)
 
     def column(name: str) -> list[Any]:
@@ -89,6 +98,11 @@ def select(table: str, folder: Path, files: Iterable[File]) -> str:
 def literal(text: str) -> str:
     """Return a string as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def delta_time(time_ms: int) -> str:
+    """Return an instant (epoch milliseconds) for a predicate of deltalake, whose SQL is DataFusion's."""
+    return f"arrow_cast('{written(time_ms)}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def _day_in_path(folder: Path, column: str) -> str:

@@ -168,12 +168,12 @@ class _Rewriter:
             self._replace(old, [], data_change=True)
             return sum(file.rows for file in old)
         old = [file for file in files if file.begins < since]
-        rows = select(self._table, self._folder, old)
+        rows, begin = select(self._table, self._folder, old), f"make_timestamptz({since * 1000})"
         kept = f"""
-            SELECT * FROM ({rows}) WHERE time >= {since}
+            SELECT * FROM ({rows}) WHERE time >= {begin}
             UNION ALL
             SELECT * EXCLUDE (outlives)
-            FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {since}) WHERE outlives
+            FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {begin}) WHERE outlives
         """  # noqa: S608  files and conditions of ours
         [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608  the text is ours
         dropped = sum(file.rows for file in old) - int(left)
@@ -248,9 +248,10 @@ class _Rewriter:
 def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
     """Return the statistics of a Parquet file for Delta's log, by which readers skip it."""
     known = [column.name for column in columns(table) if column.name in _STATS]
-    told = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
-    query = f"SELECT count(*), {told} FROM read_parquet(?)"  # noqa: S608  the contract's names
+    bounds = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
+    query = f"SELECT count(*), {bounds} FROM read_parquet(?)"  # noqa: S608  the contract's names
     [(count, *found)] = database.execute(query, [str(path)]).fetchall()
+    found = [value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in found]
     return {
         "numRecords": count,
         "minValues": dict(zip(known, found[::3], strict=True)),

@@ -18,7 +18,7 @@ SEEN = "seen_at"
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
-_END = 253_402_300_799_999
+END_OF_TIME_MS = 253_402_300_799_999
 """The end of the year 9999, epoch milliseconds."""
 _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, ListOf) and c.name != "time"]
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
@@ -34,17 +34,20 @@ _LAST_ANSWERS = """(
                 k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, '') AS client,
                 max(k.time) AS last_time
             FROM queue_progress k
-            WHERE k.time > instant - 900000 AND k.time <= instant AND k.date BETWEEN {first} AND {last}
+            WHERE k.time > instant - INTERVAL '15' MINUTE AND k.time <= instant AND k.date BETWEEN {first} AND {last}
             GROUP BY
                 k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, ''), k.topic, k.queue_id
         ) s
     ) l
         ON l.cluster = a.cluster AND l.group = a.group AND l.broker = a.broker AND l.source = a.source
         AND l.kind = a.kind AND l.client = coalesce(a.client_id, '') AND l.last_time = a.time
-    WHERE a.time > instant - 900000 AND a.time <= instant AND a.date BETWEEN {first} AND {last}
+    WHERE a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant AND a.date BETWEEN {first} AND {last}
 )"""
 """The answers of the 15 minutes before ``instant``, the last of each kind about the same queues: an answer has the full
 state of its queues, so earlier ones add nothing, and their arrays need not be unnested."""
+
+
+_AGO, _SOON = "epoch_ms(instant) - 900000", "epoch_ms(instant) + 300000"
 
 
 class Words(NamedTuple):
@@ -60,28 +63,29 @@ class Words(NamedTuple):
         return _union(self, LEVELS, _EACH)
 
     def seen(self) -> str:
-        """Return the SELECT of `SEEN`, with the parameter ``instant`` (epoch milliseconds).
+        """Return the SELECT of `SEEN`, with the parameter ``instant``.
 
         It looks back 15 minutes, or three intervals of a row where that is more, up to 65 minutes. The parts are for
         the reader's statistics: files and row groups without a long interval are never read for the last one;
-        ``row_time`` is the time in these statistics. ``rank`` rises with the time, and with how fine the table is.
+        ``row_time`` is the time in these statistics.
         """
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
-SELECT r.*, r.time * 4 + r.level AS rank
-FROM ({_of(_LAST_ANSWERS.format(first=day("instant - 900000"), last=day("instant")), RAW, self, _EACH)}) r
+SELECT r.*, {rank("r")} AS rank
+FROM ({_of(_LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)")), RAW, self, _EACH)}) r
 UNION ALL
-SELECT a.*, a.time * 4 + a.level AS rank
+SELECT a.*, {rank("a")} AS rank
 FROM ({_union(self, rolled_up, _EACH)}) a
-WHERE a.row_time > instant - 900000 AND a.row_time <= instant + 300000
-    AND a.date BETWEEN {day("instant - 900000")} AND {day("instant + 300000")}
-    AND a.time > instant - 900000 AND a.time <= instant
+WHERE a.row_time > instant - INTERVAL '15' MINUTE AND a.row_time <= instant + INTERVAL '5' MINUTE
+    AND a.date BETWEEN {day(_AGO)} AND {day(_SOON)}
+    AND a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant
 UNION ALL
-SELECT b.*, b.time * 4 + b.level AS rank
+SELECT b.*, {rank("b")} AS rank
 FROM {VIEW} b
-WHERE b.row_time > instant - 3900000 AND b.row_time <= instant + 300000 AND b.interval_ms > 300000
-    AND b.date BETWEEN {day("instant - 3900000")} AND {day("instant + 300000")}
-    AND b.time > instant - 3 * b.interval_ms AND b.time <= instant - 900000
+WHERE b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + INTERVAL '5' MINUTE
+    AND b.interval_ms > 300000
+    AND b.date BETWEEN {day("epoch_ms(instant) - 3900000")} AND {day(_SOON)}
+    AND epoch_ms(b.time) > epoch_ms(instant) - 3 * b.interval_ms AND b.time <= instant - INTERVAL '15' MINUTE
 """  # noqa: S608  parts of ours
 
 
@@ -90,13 +94,18 @@ IN_DUCKDB = Words("unnest(p.{0})", "")
 IN_SPARK = Words("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
 
 
-def day(time: str) -> str:
+def rank(alias: str) -> str:
+    """Return the SQL for the rank of an observation: it rises with the time, and with how fine the table is."""
+    return f"epoch_ms({alias}.time) * 4 + {alias}.level"
+
+
+def day(time_ms: str) -> str:
     """Return the SQL for the day of an instant, the tables' partition column: files of other days are not read.
 
     Args:
-        time: the instant (epoch milliseconds), in SQL.
+        time_ms: the instant in SQL, epoch milliseconds.
     """
-    return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time}, {_END}) / 86400000) AS INTEGER)"
+    return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {END_OF_TIME_MS}) / 86400000) AS INTEGER)"
 
 
 def in_duckdb(table: str, rows: str, wanted: Collection[str]) -> str:

@@ -99,11 +99,11 @@ def _query(rows: str, table: str, span_ms: int) -> str:
             SELECT {subject}, date, interval_ms, {time} AS observed_at, {queues} FROM ({rows}) p
         ),
         of_queue AS (
-            SELECT {subject}, date, observed_at // {span_ms} AS span, topic, queue_id,
+            SELECT {subject}, date, epoch_ms(observed_at) // {span_ms} AS span, topic, queue_id,
                 max(observed_at) AS observed_at, max(interval_ms) AS interval_ms, {lasts}
-            FROM each GROUP BY {subject}, date, each.observed_at // {span_ms}, topic, queue_id
+            FROM each GROUP BY {subject}, date, epoch_ms(each.observed_at) // {span_ms}, topic, queue_id
         )
-        SELECT {subject}, date, max(of_queue.observed_at) AS time, CAST(NULL AS BIGINT) AS asked,
+        SELECT {subject}, date, max(of_queue.observed_at) AS time, CAST(NULL AS TIMESTAMPTZ) AS asked_at,
             greatest(max(interval_ms), {span_ms}) AS interval_ms, {arrays}
         FROM of_queue GROUP BY {subject}, date, span
         ORDER BY "group", cluster, broker, time

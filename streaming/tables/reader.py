@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.tables.duckdb_views import define
@@ -75,6 +76,7 @@ class ReadModel:
         self._show(self._views, keep=False)
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         # A query reads the tables: no other file, no extension from the network.
         self._database.execute(f"SET allowed_directories = [{literal(str(tables))}]")
@@ -149,6 +151,9 @@ class ReadModel:
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
         """Run one of the program's own queries, with ``?`` or ``$name`` for parameters; `ask` is for users' SQL.
 
+        Times are timestamps here, and epoch milliseconds in `rows` and `scan`. A parameter that is epoch milliseconds
+        is converted in the query: ``from_ms($since)``.
+
         Raises:
             UserError: DuckDB reports an error.
         """
@@ -156,14 +161,14 @@ class ReadModel:
             return _relation(cursor, query, parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
-        """Run one of the program's own queries; return the rows as dictionaries."""
-        rows: list[Row] = self.sql(query, parameters).to_pylist()
+        """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds."""
+        rows: list[Row] = in_epoch_ms(self.sql(query, parameters)).to_pylist()
         return rows
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
         with self._cursor() as cursor:
-            yield from _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS)
+            yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
 
     def span(self, table: str) -> tuple[int, int] | None:
         """Return the earliest and the latest ``time`` of a table's rows, epoch milliseconds; None if it is empty.

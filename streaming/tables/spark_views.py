@@ -14,9 +14,9 @@ def register(spark: SparkSession, tables: Path) -> None:
     for table in TABLES:
         spark.read.format("delta").load(str(tables / table)).createOrReplaceTempView(table)
     for name, parameters, text in definitions(observations.IN_SPARK):
-        sql = text.replace("unnest(", "explode(")  # DuckDB's name for it
+        sql = text.replace("unnest(", "explode(").replace("epoch_ms(", "unix_millis(")  # DuckDB's names for them
         if parameters is None:
             spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{sql}")
         else:
-            declared = ", ".join(f"{parameter} BIGINT" for parameter in parameters)
+            declared = ", ".join(f"{parameter} TIMESTAMP" for parameter in parameters)
             spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({declared}) RETURNS TABLE RETURN\n{sql}")

@@ -147,7 +147,8 @@ def rows(root: Path) -> list[Row]:
     for table in DERIVED:
         for row in DeltaTable(str(root / "tables" / table)).to_pyarrow_table().to_pylist():
             what = " ".join(str(row[name]) for name in _SAYS if row.get(name) not in (None, ""))
-            found.append(Row(table, row["time"], row["seq"], row["cause"], what, row.get("rebalance_id", "")))
+            time = round(row["time"].timestamp() * 1000)
+            found.append(Row(table, time, row["seq"], row["cause"], what, row.get("rebalance_id", "")))
     return found
 
 

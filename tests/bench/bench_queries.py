@@ -150,7 +150,7 @@ def _written(root: Path, work: Path) -> Iterator[Path]:
 
 def _asked(tables: Path, turns: int) -> dict[str, Times]:
     with _living(tables) as living:
-        some = living.rows("SELECT a.incident_id FROM anomalies a WHERE a.time < ? LIMIT ?", [END, turns])
+        some = living.rows("SELECT a.incident_id FROM anomalies a WHERE a.time < from_ms(?) LIMIT ?", [END, turns])
         asked: dict[str, Times] = {}
         for turn in range(turns):
             for name, question in questions(turn, some[turn]["incident_id"]).items():

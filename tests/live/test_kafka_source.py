@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
@@ -18,6 +16,7 @@ from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source
 from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
@@ -93,4 +92,4 @@ def send_without_key(settings, value: bytes) -> None:
 
 
 def rows(settings, table: str) -> list[dict[str, object]]:
-    return pa.table(DeltaTable(settings.runtime.tables / table).scan()).to_pylist()
+    return read_rows(settings.runtime.tables, table)

@@ -18,6 +18,7 @@ from streaming.pipeline import archive
 from streaming.pipeline.archive import ArchiveError, archive_batch, start_archive
 from streaming.pipeline.archive_rows import Transport
 from streaming.pipeline.sinks import TableSink
+from tests.support.tables import read_rows
 
 pytestmark = pytest.mark.spark
 MTIME_MS = 1_795_300_000_000
@@ -63,7 +64,7 @@ def run(spark, settings) -> None:
 
 
 def rows(settings, table: str) -> list[dict]:
-    return sorted(DeltaTable(settings.runtime.tables / table).to_pyarrow_table().to_pylist(), key=repr)
+    return sorted(read_rows(settings.runtime.tables, table), key=repr)
 
 
 def test_every_row_is_kept_as_event_or_as_rejected_however_the_log_is_cut(spark, settings_in, tmp_path):

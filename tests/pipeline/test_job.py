@@ -23,6 +23,7 @@ from streaming.log.files import FilePublisher, files_of
 from streaming.log.rows import publish
 from streaming.pipeline import job
 from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
 pytestmark = pytest.mark.spark
@@ -38,7 +39,7 @@ def write_log(root: Path, *, groups: int = 12, rounds: int = 40, file_bytes: int
 
 def tables_of(settings: Settings) -> dict[str, list[str]]:
     """The rows of every derived table that has any, in the form of `derived_rows`."""
-    rows = {table: pa.table(DeltaTable(settings.runtime.tables / table).scan()).to_pylist() for table in DERIVED}
+    rows = {table: read_rows(settings.runtime.tables, table) for table in DERIVED}
     return {table: sorted(map(as_json, found)) for table, found in rows.items() if found}
 
 
@@ -143,7 +144,7 @@ def test_bad_input_is_rejected_whole_with_a_reason_and_the_job_goes_on(spark, se
     add_file(tmp_path / "log", 2, torn)
     settings = settings_in(tmp_path, partitions=PARTITIONS)
     batches = job.run_available_now(settings, POLICY)
-    rejected = pa.table(DeltaTable(settings.runtime.tables / "telemetry_rejected").scan()).to_pylist()
+    rejected = read_rows(settings.runtime.tables, "telemetry_rejected")
     reasons = {row["value"]: row["reason"] for row in rejected if row["partition"] == 0}
     assert reasons == BAD_LINES
     assert [row["reason"] for row in rejected if row["partition"] != 0] == ["malformed"] * 4

@@ -6,9 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
@@ -16,6 +14,7 @@ from streaming.base.settings import Settings, conf_file
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -136,4 +135,4 @@ def start_and_wait(settings: Settings) -> subprocess.Popen[str]:
 
 
 def rows(settings: Settings, table: str) -> list[dict[str, object]]:
-    return pa.table(DeltaTable(settings.runtime.tables / table).scan()).to_pylist()
+    return read_rows(settings.runtime.tables, table)

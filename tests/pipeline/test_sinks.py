@@ -9,6 +9,7 @@ from schemas.arrow import arrow_schema
 from schemas.spark import spark_schema
 from streaming.pipeline.sinks import TableSink, write_effects
 from tests.support.basis import BASIS
+from tests.support.tables import read_rows
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +35,7 @@ def batch_of(spark, *effects: tuple[str, dict[str, object]]):
 
 
 def rows_in(sink: TableSink, table: str) -> list[dict[str, object]]:
-    return pa.table(DeltaTable(sink.tables / table).scan()).to_pylist()
+    return read_rows(sink.tables, table)
 
 
 def test_a_batch_that_is_done_again_is_written_once(spark, sink):

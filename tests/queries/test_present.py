@@ -13,7 +13,7 @@ from tests.tables.test_read_model import COMMON, Story
 
 def progress(time: int, source: str) -> QueueProgress:
     return QueueProgress(
-        time=time, asked=time, source=source, kind="CONSUME_STATS", cluster=COMMON["cluster"], group=COMMON["group"],
+        time=time, asked_at=time, source=source, kind="CONSUME_STATS", cluster=COMMON["cluster"], group=COMMON["group"],
         broker="b", interval_ms=1_000, topic=("Orders",), queue_id=(0,), lag=(1,),
     )  # fmt: skip
 

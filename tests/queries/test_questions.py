@@ -306,7 +306,7 @@ def test_sql_gives_what_json_has(model):
         model,
         "SELECT sum(s.lag) AS lag, NULL AS nothing, CAST('nan' AS DOUBLE) AS odd, {'a': [1, 2]} AS parts,"
         " CAST('2027-01-15' AS DATE) AS day, CAST('x' AS BLOB) AS raw, 1.5::DECIMAL(3, 1) AS half"
-        f" FROM progress_at({INSTANTS[3]}) s WHERE s.group = 'g'",
+        f" FROM progress_at(from_ms({INSTANTS[3]})) s WHERE s.group = 'g'",
     )
 
     total = sum(queue.lag for queue in queues(model, "g", at=INSTANTS[3], retry=True) if queue.lag is not None)

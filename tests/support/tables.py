@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.tables import PARTITIONED_BY, TABLES, stored
 from streaming.pipeline.archive_rows import LogRow, Transport, archived
 
@@ -22,7 +22,12 @@ def make_tables(folder: Path) -> Path:
 
 def append_rows(folder: Path, table: str, rows: Iterable[Mapping[str, object]]) -> None:
     """Append to a table, in one commit."""
-    write_deltalake(folder / table, pa.Table.from_pylist(list(rows), arrow_schema(table)), mode="append")
+    write_deltalake(folder / table, table_of(table, rows), mode="append")
+
+
+def read_rows(folder: Path, table: str) -> list[dict[str, object]]:
+    """All rows of a table, in no order; times are epoch milliseconds."""
+    return in_epoch_ms(pa.table(DeltaTable(folder / table).scan())).to_pylist()
 
 
 def append(folder: Path, effects: Iterable[AnyRow]) -> None:
@@ -36,7 +41,7 @@ def append(folder: Path, effects: Iterable[AnyRow]) -> None:
 def accepted(log: Iterable[LogRow]) -> list[dict[str, object]]:
     """What the archive keeps of rows of a file log."""
     (batch,) = archived([pa.RecordBatch.from_pylist([row._asdict() for row in log])], Transport(None))
-    return batch.column("accepted").to_pylist()
+    return in_epoch_ms(batch).column("accepted").to_pylist()
 
 
 def archive(folder: Path, log: Iterable[LogRow]) -> None:

@@ -64,7 +64,7 @@ class World:
         lag, lock_age = fields.pop("lag", 2), fields.pop("lock_age_ms", 1_000)
         self.effects.append(
             QueueProgress(
-                cluster="c", group=group, broker="b", time=time, asked=time - 5, interval_ms=10_000, source="POLL",
+                cluster="c", group=group, broker="b", time=time, asked_at=time - 5, interval_ms=10_000, source="POLL",
                 kind="CONSUME_STATS", topic=(topic,), queue_id=(queue_id,), lag=(lag,), waiting_ms=(500,),
             )
         )  # fmt: skip

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from checkpoints.generation import claimed, verify
 from checkpoints.manifest import OPERATOR, app_id
-from schemas.arrow import arrow_schema
+from schemas.arrow import in_epoch_ms, table_of
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.cli import main
@@ -23,7 +23,7 @@ from streaming.serve.alerting.follow import Follower
 from streaming.tables import ReadModel, maintenance
 from streaming.tables.maintenance import Limits, maintain, maintained
 from tests.support.basis import BASIS
-from tests.support.tables import append, archive, make_tables
+from tests.support.tables import append, archive, make_tables, read_rows
 from tests.tables.test_read_model import Story, log
 
 HISTORY, STATES = "assignment_history", "queue_state"
@@ -39,7 +39,7 @@ class Job:
             self.sink = TableSink(root / "tables", OPERATOR, generation)
 
     def append(self, table: str, rows: list[dict[str, object]]) -> None:
-        self.sink.append_arrow(pa.Table.from_pylist(rows, arrow_schema(table)), table, batch_id=self.batch)
+        self.sink.append_arrow(table_of(table, rows), table, batch_id=self.batch)
         begun = self.root / "checkpoints" / OPERATOR / "offsets"
         begun.mkdir(parents=True, exist_ok=True)
         (begun / str(self.batch)).touch()
@@ -65,7 +65,7 @@ def job(tmp_path):
 
 
 def rows_of(tables: Path, table: str) -> list[str]:
-    return sorted(map(repr, pa.table(DeltaTable(tables / table).scan()).to_pylist()))
+    return sorted(map(repr, read_rows(tables, table)))
 
 
 def files_of(root: Path, table: str) -> list[str]:
@@ -104,7 +104,7 @@ def test_large_files_are_not_merged_and_merged_ones_are_in_order_of_time(job, mo
 
     maintain(job.root / "tables", HISTORY, Limits())
     large = set(files_of(job.root, HISTORY))
-    spans = pa.table(DeltaTable(job.root / "tables" / HISTORY).get_add_actions(flatten=True)).to_pylist()
+    spans = in_epoch_ms(pa.table(DeltaTable(job.root / "tables" / HISTORY).get_add_actions(flatten=True))).to_pylist()
     assert sorted((one["min.time"], one["max.time"]) for one in spans) == [(0, 7), (8, 15), (16, 23), (24, 29)]
     job.owners(30)
     maintain(job.root / "tables", HISTORY, Limits())
@@ -155,7 +155,7 @@ def test_beside_a_job_that_appends_nothing_is_lost_or_there_twice(job):
     over.set()
     worker.join()
     assert failed == []
-    found = pa.table(DeltaTable(job.root / "tables" / HISTORY).scan()).column("time").to_pylist()
+    found = [row["time"] for row in read_rows(job.root / "tables", HISTORY)]
     assert sorted(found) == sorted(n for n in range(job.batch) for _ in range(5))
 
 
@@ -189,7 +189,7 @@ def test_who_follows_the_commits_is_told_of_appends_only(job):
     assert follower.last_append() == appended
     job.owners(3)
 
-    assert [commit.rows.column("time").to_pylist()[0] for commit in follower.new()] == [1, 2, 3]
+    assert [in_epoch_ms(commit.rows).column("time").to_pylist()[0] for commit in follower.new()] == [1, 2, 3]
 
 
 def test_two_that_rewrite_the_same_files_do_not_double_them(job):
@@ -247,7 +247,8 @@ def test_an_old_incident_goes_as_a_whole_and_only_once_it_is_over(tmp_path):
 def test_telemetry_goes_by_the_day_without_being_read(tmp_path):
     archive(make_tables(tmp_path), log())
     rows = DeltaTable(tmp_path / "telemetry").to_pyarrow_table()
-    day = max(rows.column("time").to_pylist()) // DAY * DAY
+    times = in_epoch_ms(rows).column("time").to_pylist()
+    day = max(times) // DAY * DAY
     for shift in (1, 2):
         dates = pa.array([(day // DAY) + shift] * len(rows), pa.int32()).view(pa.date32())
         shifted = rows.set_column(rows.schema.get_field_index("date"), rows.schema.field("date"), dates)
@@ -255,7 +256,7 @@ def test_telemetry_goes_by_the_day_without_being_read(tmp_path):
 
     done = maintain(tmp_path, "telemetry", Limits(rows_since=day + DAY + 5))
 
-    too_old = sum(time // DAY * DAY <= day for time in rows.column("time").to_pylist())
+    too_old = sum(time // DAY * DAY <= day for time in times)
     assert (done.rows_dropped, done.files_after) == (too_old, 2)
     with ReadModel(tmp_path) as model:
         assert len(model.rows("SELECT DISTINCT t.date FROM telemetry t")) == 2
@@ -370,6 +371,6 @@ def test_spark_reads_what_was_merged_and_appends_to_it(spark, tmp_path):
     assert maintain(tmp_path, "telemetry", Limits(replaced_ms=0)).merged
 
     read = spark.read.format("delta").load(str(tmp_path / "telemetry"))
-    assert sorted(map(repr, read.toArrow().to_pylist())) == before
+    assert sorted(map(repr, in_epoch_ms(read.toArrow()).to_pylist())) == before
     read.limit(1).write.format("delta").mode("append").save(str(tmp_path / "telemetry"))
     assert DeltaTable(tmp_path / "telemetry").count() == len(before) + 1

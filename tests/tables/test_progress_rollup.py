@@ -17,7 +17,7 @@ FIRST = 20_000 * DAY
 def answer(at: int, lags: tuple[int | None, ...], **fields: object) -> QueueProgress:
     return QueueProgress(
         **{
-            "cluster": "c", "group": "g", "broker": "b", "time": at, "asked": at - 5, "interval_ms": 10_000,
+            "cluster": "c", "group": "g", "broker": "b", "time": at, "asked_at": at - 5, "interval_ms": 10_000,
             "source": "POLL", "kind": "CONSUME_STATS", "topic": ("T",) * len(lags), "queue_id": tuple(range(len(lags))),
             "lag": lags, "waiting_ms": tuple(lag and 100 * lag for lag in lags), **fields,
         }
@@ -32,7 +32,7 @@ def tables(folder):
 
 
 def lags(model, at: int) -> list[tuple]:
-    found = model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = 0", [at])
+    found = model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = 0", [at])
     return [(row["lag"], row["lag_time"] - FIRST, row["lag_is_stale"]) for row in found]
 
 

@@ -18,6 +18,7 @@ from rebalance_model.observe.effects import (
     QueueSnapshot,
     RebalanceSettled,
 )
+from schemas.arrow import in_epoch_ms
 from streaming.base.errors import UserError
 from streaming.pipeline.archive_rows import LogRow
 from streaming.tables import ReadModel
@@ -28,7 +29,8 @@ from tests.support.tables import accepted, append, append_rows, archive, make_ta
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
 EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
 
-RELATIONS = [*VIEWS, *(f"{name}({'450, 650' if len(given) == 2 else '600'})" for name, given in FUNCTIONS.items())]
+_INSTANTS = [f"TIMESTAMP '1970-01-01 00:00:00.{ms}'" for ms in (450, 650)]
+RELATIONS = [*VIEWS, *(f"{name}({', '.join(_INSTANTS[-len(given) :])})" for name, given in FUNCTIONS.items())]
 
 
 def _move(queue_id: int, before: str | None, after: str | None, kind: MoveKind, pause_ms: int | None) -> QueueMove:
@@ -89,8 +91,8 @@ class Story:
         said = {"client_id": arrays.pop("client_id", None), "source": "HOOK" if kind == "HOOK" else "POLL"}
         self.rows.append(
             QueueProgress(
-                cluster=self.common["cluster"], group="orders", broker="b", time=time, asked=None, interval_ms=interval,
-                kind=kind, topic=("Orders",) * len(arrays["queue_id"]), **said, **arrays,
+                cluster=self.common["cluster"], group="orders", broker="b", time=time, asked_at=None,
+                interval_ms=interval, kind=kind, topic=("Orders",) * len(arrays["queue_id"]), **said, **arrays,
             )
         )  # fmt: skip
 
@@ -127,9 +129,9 @@ def orders() -> list[Effect | QueueProgress]:
 
 def test_an_instant_shows_the_last_observation_not_after_it(model):
     def queue(at: int, queue_id: int = 0) -> dict[str, object]:
-        return model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = ?", [at, queue_id])[0]
+        return model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = ?", [at, queue_id])[0]
 
-    assert model.rows("SELECT * FROM progress_at(99)") == []
+    assert model.rows("SELECT * FROM progress_at(from_ms(99))") == []
     first = queue(299)
     assert (first["lag"], first["lag_age_ms"], first["lag_is_stale"], first["lag_is_at_least"]) == (
         5,
@@ -147,7 +149,7 @@ def test_an_instant_shows_the_last_observation_not_after_it(model):
 
 def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
     def lags(at: int) -> list[tuple]:
-        found = model.rows("SELECT * FROM progress_at(?) p WHERE p.queue_id = 0", [at])
+        found = model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = 0", [at])
         return [(row["lag"], row["lag_is_at_least"], row["lag_is_stale"]) for row in found]
 
     assert lags(20_100) == [(5, False, False)]
@@ -157,7 +159,7 @@ def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
 
 
 def test_what_a_client_said_is_its_own(model):
-    [row] = model.rows("SELECT * FROM client_progress_at(500)")
+    [row] = model.rows("SELECT * FROM client_progress_at(from_ms(500))")
     assert (row["client_id"], row["cached_count"], row["lock_at"], row["client_age_ms"]) == ("A", 2, 440, 50)
 
 
@@ -225,7 +227,8 @@ def test_the_history_of_a_queue_has_every_interval_and_why_it_ended(model):
 )
 def test_who_owned_a_queue_at_an_instant(model, instant, owner):
     rows = model.rows(
-        "SELECT w.client_id FROM who_owned_at(?) w WHERE w.cluster = 'c' AND w.topic = 'Orders' AND w.queue_id = 1",
+        "SELECT w.client_id FROM who_owned_at(from_ms(?)) w"
+        " WHERE w.cluster = 'c' AND w.topic = 'Orders' AND w.queue_id = 1",
         [instant],
     )
 
@@ -233,8 +236,10 @@ def test_who_owned_a_queue_at_an_instant(model, instant, owner):
 
 
 def test_what_changed_between_two_instants(model):
-    rows = model.rows("SELECT * FROM owner_changes($a, $b) o WHERE o.cluster = 'c' ORDER BY o.topic, o.queue_id",
-                      {"a": 450, "b": 650})  # fmt: skip
+    changes = (
+        "SELECT * FROM owner_changes(from_ms($a), from_ms($b)) o WHERE o.cluster = 'c' ORDER BY o.topic, o.queue_id"
+    )
+    rows = model.rows(changes, {"a": 450, "b": 650})
 
     assert pick(rows, "topic", "queue_id", "from_client", "to_client") == [
         ("%RETRY%orders", 0, "A", None),
@@ -242,8 +247,8 @@ def test_what_changed_between_two_instants(model):
         ("Orders", 1, "A", None),
         ("Orders", 2, "A", None),
     ]
-    assert model.rows("SELECT * FROM owner_changes(910, 9000) o WHERE o.cluster = 'c'") == []
-    assert pick(model.rows("SELECT * FROM owner_changes(50, 100)"), "from_client", "to_client")[0] == (None, "A")
+    assert model.rows(changes, {"a": 910, "b": 9000}) == []
+    assert pick(model.rows(changes, {"a": 50, "b": 100}), "from_client", "to_client")[0] == (None, "A")
 
 
 def test_an_incident_is_told_as_its_last_transition_left_it(model):
@@ -296,7 +301,8 @@ def test_a_queue_is_its_group_s_while_the_group_tells_of_it(tmp_path):
 
     with ReadModel(tmp_path) as model:
         assert pick(model.queues(), "group", "queue_id") == [("orders", 2), ("silent", 0)]
-        then = model.rows("SELECT q.group, q.queue_id FROM queues_at($at) q ORDER BY q.group", {"at": 22 * hour})
+        query = "SELECT q.group, q.queue_id FROM queues_at(from_ms($at)) q ORDER BY q.group"
+        then = model.rows(query, {"at": 22 * hour})
         assert pick(then, "group", "queue_id") == [("silent", 0)]
 
 
@@ -358,8 +364,8 @@ def test_any_duckdb_gives_the_same_rows(tables, model, tmp_path):
     with duckdb.connect(str(tmp_path / "any.duckdb"), read_only=True) as other:
         for relation in RELATIONS:
             query = f"SELECT * FROM {relation}"
-            theirs = other.sql(query).to_arrow_table().to_pylist()
-            assert sorted(map(repr, model.sql(query).to_pylist())) == sorted(map(repr, theirs)), relation
+            theirs = in_epoch_ms(other.sql(query).to_arrow_table()).to_pylist()
+            assert sorted(map(repr, model.rows(query))) == sorted(map(repr, theirs)), relation
 
 
 def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
@@ -369,7 +375,7 @@ def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
     with ReadModel(folder) as model, duckdb.connect() as other:
         register_in_duckdb(other, folder)
         query = "SELECT * FROM group_state"
-        assert model.sql(query).to_pylist() == other.sql(query).to_arrow_table().to_pylist() != []
+        assert model.rows(query) == in_epoch_ms(other.sql(query).to_arrow_table()).to_pylist() != []
 
 
 def test_the_day_of_a_row_is_its_table_s_own_and_leaves_files_out(tmp_path):
@@ -396,7 +402,7 @@ def test_spark_gives_the_same_rows(spark, tables, model):
     register(spark, tables)
     for relation in RELATIONS:
         query = f"SELECT * FROM {relation}"
-        ours, theirs = model.sql(query), spark.sql(query).toArrow()
+        ours, theirs = in_epoch_ms(model.sql(query)), in_epoch_ms(spark.sql(query).toArrow())
         assert ours.column_names == theirs.column_names, relation
         assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist())), relation
         assert ours.num_rows, f"{relation} has no row that could differ"

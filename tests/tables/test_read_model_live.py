@@ -23,7 +23,8 @@ def own(folder, time: int, client: str, queue_id: int = 0) -> None:
 
 
 def times(model: ReadModel) -> list[int]:
-    return [row["time"] for row in model.rows(f"SELECT h.time FROM {HISTORY} h WHERE h.time > 1000 ORDER BY h.time")]
+    query = f"SELECT h.time FROM {HISTORY} h WHERE h.time > from_ms(1000) ORDER BY h.time"
+    return [row["time"] for row in model.rows(query)]
 
 
 @pytest.fixture

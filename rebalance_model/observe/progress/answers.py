@@ -34,7 +34,7 @@ class _Common(TypedDict):
     group: str
     broker: str
     time: int
-    asked: int | None
+    asked_at: int | None
     interval_ms: int
     source: Literal["POLL"]
     kind: str
@@ -128,7 +128,7 @@ def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
         "group": event.group,
         "broker": broker,
         "time": time,
-        "asked": event.asked or None,
+        "asked_at": event.asked or None,
         "interval_ms": interval_ms,
         "source": "POLL",
         "kind": str(event.__struct_config__.tag),

@@ -102,7 +102,7 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
             group=group,
             broker=broker,
             time=now,
-            asked=None,
+            asked_at=None,
             interval_ms=REPEATED_AFTER,
             source="HOOK",
             kind="HOOK",

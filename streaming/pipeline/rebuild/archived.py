@@ -23,21 +23,22 @@ from streaming.tables import ReadModel
 from streaming.tables.files import literal
 
 _FLUSH_ROWS = 50_000
-_LAST_MS = 3_600_000
-"""The last hour of ticks shows which sources are active at the end."""
 
 _COUNT = "SELECT count(*) AS rows FROM telemetry t WHERE t.partition = $partition AND t.offset < $until"
 
-_BROADCASTS = f"""
+_BROADCASTS = """
+-- The last hour of ticks shows which sources are active at the end.
 SELECT t.offset, t.value, t.ingest_time
 FROM telemetry t
 WHERE t.partition = $partition AND t.offset < $until AND t.group IS NULL AND (
-    t.type <> 'TICK' OR t.ingest_time >= -{_LAST_MS} + (
-        SELECT max(o.ingest_time) FROM telemetry o WHERE o.partition = $partition AND o.offset < $until
+    t.type <> 'TICK' OR t.ingest_time >= (
+        SELECT max(o.ingest_time) - INTERVAL 1 HOUR
+        FROM telemetry o
+        WHERE o.partition = $partition AND o.offset < $until
     )
 )
 ORDER BY t.offset
-"""  # noqa: S608  a number of ours
+"""
 
 _IN_TIME = """
 SELECT t.value, t.ingest_time, {moment} AS moment
@@ -147,7 +148,7 @@ def _moment(corrections: dict[str, list[tuple[int, int]]]) -> str:
         for (_, correction), (until, _) in pairwise(known[1:]):
             cases.append(f"WHEN {source} = {literal(name)} AND t.offset < {until} THEN {correction}")
         cases.append(f"WHEN {source} = {literal(name)} THEN {later[-1] if later else first}")
-    return f"t.time - CASE {' '.join(cases)} ELSE 0 END" if cases else "t.time"
+    return f"epoch_ms(t.time) - CASE {' '.join(cases)} ELSE 0 END" if cases else "epoch_ms(t.time)"
 
 
 def _scan(model: ReadModel, query: str, wanted: dict[str, object]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.tables import PARTITIONED_BY
 from streaming.tables import ReadModel
 
@@ -64,7 +64,7 @@ class RowFiles:
         write_rows(
             self._folder / table / f"{self._name}-{self._files:05d}.parquet",
             table,
-            pa.Table.from_pylist(rows, arrow_schema(table)),
+            table_of(table, rows),
         )
         self._files += 1
         self.written += len(rows)
@@ -92,18 +92,18 @@ def keep_older(model: ReadModel, folder: Path) -> int:
     begins = model.rows("SELECT min(time) AS time FROM telemetry")[0]["time"]
     kept = 0
     for table in REBUILT:
-        rows = model.sql(f"SELECT * FROM {table} WHERE time < ?", [begins])  # noqa: S608  ours
+        rows = model.sql(f"SELECT * FROM {table} WHERE time < from_ms(?)", [begins])  # noqa: S608  ours
         if table == "anomalies":
-            ends = [row | {"transition": "RESOLVED", "time": begins, "cause": ""} for row in _open(rows.to_pylist())]
-            rows = pa.concat_tables([rows.cast(arrow_schema(table)), pa.Table.from_pylist(ends, arrow_schema(table))])
+            ends = [row | {"transition": "RESOLVED", "time": begins, "cause": ""} for row in _open(in_epoch_ms(rows))]
+            rows = pa.concat_tables([rows.cast(arrow_schema(table)), table_of(table, ends)])
         if rows.num_rows:
             write_rows(folder / table / "older.parquet", table, rows)
             kept += rows.num_rows
     return kept
 
 
-def _open(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _open(rows: pa.Table) -> list[dict[str, Any]]:
     last: dict[str, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (row["time"], row["seq"])):
+    for row in sorted(rows.to_pylist(), key=lambda row: (row["time"], row["seq"])):
         last[row["incident_id"]] = row
     return [row for row in last.values() if row["transition"] != "RESOLVED"]

@@ -16,10 +16,12 @@ from checkpoints.manifest import OPERATOR
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import instance_of
 from rebalance_model.observe.identity import stable_id
+from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
 from streaming.serve.alerting.follow import Follower, LostError
 from streaming.serve.alerting.state import Known
+from streaming.tables.files import delta_time
 
 _JOB = "job"
 _LOOK_BACK_MS = 3_600_000
@@ -63,7 +65,7 @@ class Watch:
         """The time of the last telemetry of each (cluster, source), by the transport's clock."""
         self._newest = 0
         """The time of the last telemetry of any source."""
-        for batch in self._telemetry.whole(f"ingest_time >= {now - _LOOK_BACK_MS}"):
+        for batch in self._telemetry.whole(f"ingest_time >= {delta_time(now - _LOOK_BACK_MS)}"):
             self._note(pa.Table.from_batches([batch]))
 
     def look(self, now: int, known: Mapping[str, Known]) -> list[IncidentTransition]:
@@ -102,7 +104,7 @@ class Watch:
 
     def _note(self, rows: pa.Table) -> None:
         last = rows.group_by(["cluster", "source_id"]).aggregate([("ingest_time", "max")])
-        for row in last.to_pylist():
+        for row in in_epoch_ms(last).to_pylist():
             name = row["cluster"], instance_of(row["source_id"])[0]
             self._sources[name] = max(self._sources.get(name, 0), row["ingest_time_max"])
             self._newest = max(self._newest, row["ingest_time_max"])

@@ -216,8 +216,8 @@ class Dispatcher:
         of = alert.transition
         row = AlertDelivery(
             number=self._number, time=now, step=step, detail=detail, channel=channel,
-            message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery, attempt=attempt, due=due,
-            cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq, code=of.code,
+            message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery, attempt=attempt,
+            due_at=due, cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq, code=of.code,
             severity=of.severity,
             alert=_ENCODER.encode(alert).decode() if step in {"HELD", "QUEUED"} else None,
         )  # fmt: skip

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.rows import AlertControl, AlertDelivery
 from streaming.base.files import FileLock, is_locked
 from streaming.serve.alerting.follow import Follower
@@ -68,7 +68,7 @@ def columns_of(table: str) -> list[str]:
 
 def converted(rows: pa.Table, kind: type[_Row]) -> Iterator[_Row]:
     """Convert the rows of a table to their type."""
-    return (msgspec.convert(row, kind) for row in rows.to_pylist())
+    return (msgspec.convert(row, kind) for row in in_epoch_ms(rows).to_pylist())
 
 
 def controls_of(rows: pa.Table) -> list[AlertControl]:
@@ -99,4 +99,4 @@ def _application(followed: str) -> str:
 
 
 def _arrow(rows: Sequence[AlertDelivery] | Sequence[AlertControl], table: str) -> pa.Table:
-    return pa.Table.from_pylist([msgspec.structs.asdict(row) for row in rows], arrow_schema(table))
+    return table_of(table, [msgspec.structs.asdict(row) for row in rows])

@@ -119,7 +119,7 @@ class AlertState:
                 queue.packed.append(Packed(message, [], row.detail == SUMMARY))
             queue.packed[-1].keys.append(row.key)
         elif row.step == "FAILED":
-            queue.failures, queue.retry_at, queue.error = row.attempt, row.due or 0, row.detail
+            queue.failures, queue.retry_at, queue.error = row.attempt, row.due_at or 0, row.detail
             if queue.packed and row.key == queue.packed[0].keys[0]:  # a message has one row per alert
                 queue.refusals += row.detail.startswith(REFUSED)
             queue.failed_since = queue.failed_since or row.time
@@ -176,7 +176,7 @@ class AlertState:
 
     def _queued(self, row: AlertDelivery, channel: str, queue: ChannelQueue) -> None:
         alert = _alert(row)
-        queue.waiting[row.key] = Waiting(alert, row.due or row.time)
+        queue.waiting[row.key] = Waiting(alert, row.due_at or row.time)
         if alert.kind == "RESOLVED":
             self.known.pop(row.incident_id, None)  # the rows of the other channels follow
             return

@@ -17,7 +17,7 @@ from streaming.tables import ReadModel
 
 _UNOWNED = """
 SELECT h.topic, h.broker, h.queue_id FROM assignment_history h
-WHERE h.cluster = $cluster AND h.group = $group AND h.time <= $since AND NOT starts_with(h.topic, '%RETRY%')
+WHERE h.cluster = $cluster AND h.group = $group AND h.time <= from_ms($since) AND NOT starts_with(h.topic, '%RETRY%')
 GROUP BY h.topic, h.broker, h.queue_id
 HAVING arg_max(h.action, (h.time, h.seq)) = 'RELEASED'
 """

@@ -33,12 +33,12 @@ SELECT
     q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status,
     CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
     CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
-    CASE WHEN q.locked THEN $now - greatest(q.lock_at, p.lock_at, c.lock_at) END AS lock_age_ms
+    CASE WHEN q.locked THEN $now - epoch_ms(greatest(q.lock_at, p.lock_at, c.lock_at)) END AS lock_age_ms
 FROM current_queues q
-LEFT JOIN progress_at($now) p
+LEFT JOIN progress_at(from_ms($now)) p
     ON p.cluster = q.cluster AND p.group = q.group AND p.topic = q.topic AND p.broker = q.broker
     AND p.queue_id = q.queue_id
-LEFT JOIN client_progress_at($now) c
+LEFT JOIN client_progress_at(from_ms($now)) c
     ON c.cluster = q.cluster AND c.group = q.group AND c.topic = q.topic AND c.broker = q.broker
     AND c.queue_id = q.queue_id AND c.client_id = q.owner
 """
@@ -76,16 +76,16 @@ GROUP BY 1, 2, 3, 4, 5
 ORDER BY 1, 2, 3 NULLS LAST, 4, 5
 """  # noqa: S608  parts of ours
 _REBALANCES = """
-SELECT r.cluster, r.group, r.trigger AS cause, count(*) FILTER (r.time >= $midnight) AS today
+SELECT r.cluster, r.group, r.trigger AS cause, count(*) FILTER (r.time >= from_ms($midnight)) AS today
 FROM rebalances r
-WHERE r.time >= $since
+WHERE r.time >= from_ms($since)
 GROUP BY ALL
 ORDER BY ALL
 """
 _REJECTED = """
-SELECT t.reason, count(*) FILTER (t.ingest_time >= $midnight) AS today
+SELECT t.reason, count(*) FILTER (t.ingest_time >= from_ms($midnight)) AS today
 FROM telemetry_rejected t
-WHERE t.ingest_time >= $since
+WHERE t.ingest_time >= from_ms($since)
 GROUP BY ALL
 ORDER BY ALL
 """

@@ -17,7 +17,7 @@ SELECT
     e.cluster, e.source, regexp_replace(e.source_id, '@[0-9]+$', '') AS instance,
     max(e.time) AS time, max(e.ingest_time) AS ingest_time
 FROM telemetry e
-WHERE e.ingest_time >= $since
+WHERE e.ingest_time >= from_ms($since)
 GROUP BY ALL
 """
 

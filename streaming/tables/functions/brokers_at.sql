@@ -1,4 +1,4 @@
--- How many groups have queues at each broker at an instant (epoch milliseconds), and how many queues: what an incident
+-- How many groups have queues at each broker at an instant, and how many queues: what an incident
 -- of the broker touches.
 SELECT q.cluster, q.broker, count(DISTINCT q.group) AS groups, count(*) AS queues
 FROM queues_at(instant) q

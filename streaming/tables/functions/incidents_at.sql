@@ -1,4 +1,4 @@
--- Each incident once, as its last transition by an instant (epoch milliseconds) had left it; `resolved_at` is null while
+-- Each incident once, as its last transition by an instant had left it; `resolved_at` is null while
 -- it was open.
 SELECT
     l.cluster, l.group, l.incident_id, l.code, l.sub_cause, l.severity, l.subject, l.opened_at,

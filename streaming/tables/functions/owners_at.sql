@@ -1,4 +1,4 @@
--- Who owned each queue at an instant (epoch milliseconds), and since when; `client_id` is null if it was unassigned.
+-- Who owned each queue at an instant, and since when; `client_id` is null if it was unassigned.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id,
     CASE WHEN l.action = 'ASSIGNED' THEN l.client_id END AS client_id,

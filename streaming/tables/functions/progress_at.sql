@@ -1,4 +1,4 @@
--- The last observed quantities of each queue by an instant (epoch milliseconds): an answer of the last 15 minutes, or
+-- The last observed quantities of each queue by an instant: an answer of the last 15 minutes, or
 -- of three of its intervals where that is more. A quantity is stale where its observation is older than two intervals;
 -- without a row nothing of the queue is known. A lower bound counts where the exact lag is stale and older than it.
 SELECT
@@ -6,8 +6,8 @@ SELECT
     CASE WHEN q.is_bound THEN q.bound ELSE q.lag END AS lag,
     q.is_bound AS lag_is_at_least,
     CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END AS lag_time,
-    instant - CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END AS lag_age_ms,
-    instant - CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END
+    epoch_ms(instant) - epoch_ms(CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END) AS lag_age_ms,
+    epoch_ms(instant) - epoch_ms(CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END)
         > 2 * CASE WHEN q.is_bound THEN q.bound_interval_ms ELSE q.lag_interval_ms END AS lag_is_stale,
     CASE WHEN NOT q.is_bound THEN q.in_flight END AS in_flight,
     CASE WHEN NOT q.is_bound THEN q.ready END AS ready,
@@ -15,8 +15,8 @@ SELECT
     CASE WHEN NOT q.is_bound THEN q.broker_offset END AS broker_offset,
     CASE WHEN q.is_span THEN q.span_ms ELSE q.waiting_ms END AS waiting_ms,
     NOT q.is_span AND q.waiting_ms > 0 AS waiting_is_at_most,
-    instant - CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END AS waiting_age_ms,
-    instant - CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END
+    epoch_ms(instant) - epoch_ms(CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END) AS waiting_age_ms,
+    epoch_ms(instant) - epoch_ms(CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END)
         > 2 * CASE WHEN q.is_span THEN q.span_interval_ms ELSE q.waiting_interval_ms END AS waiting_is_stale,
     q.commit_at, q.lock_at, q.pull_at
 FROM (
@@ -24,10 +24,12 @@ FROM (
         s.*,
         s.bound_time IS NOT NULL AND (
             s.lag_time IS NULL
-            OR instant - s.lag_time > 2 * s.lag_interval_ms AND s.bound_time > s.lag_time
+            OR epoch_ms(instant) - epoch_ms(s.lag_time) > 2 * s.lag_interval_ms AND s.bound_time > s.lag_time
         ) AS is_bound,
         s.span_time IS NOT NULL AND (
-            s.waiting_time IS NULL OR instant - s.span_time <= 2 * s.span_interval_ms OR s.span_time > s.waiting_time
+            s.waiting_time IS NULL
+            OR epoch_ms(instant) - epoch_ms(s.span_time) <= 2 * s.span_interval_ms
+            OR s.span_time > s.waiting_time
         ) AS is_span
     FROM (
         SELECT

@@ -1,4 +1,4 @@
--- The last state, reported by an instant (epoch milliseconds), of each queue that its group then had: a group reports
+-- The last state, reported by an instant, of each queue that its group then had: a group reports
 -- all of them once an hour at the latest (policy: snapshot_interval), so nothing older than its last hour is looked at.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_at,
@@ -16,6 +16,6 @@ FROM (
         WHERE g.time <= instant
         GROUP BY g.cluster, g.group
     ) t ON t.cluster = s.cluster AND t.group = s.group
-    WHERE s.time <= instant AND s.time > t.last_time - 3900000
+    WHERE s.time <= instant AND s.time > t.last_time - INTERVAL '65' MINUTE
 ) l
 WHERE l.age = 1

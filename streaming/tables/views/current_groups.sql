@@ -1,2 +1,2 @@
 -- The last known state of each group.
-SELECT n.* FROM groups_at(9223372036854775807) n
+SELECT n.* FROM groups_at(CAST('9999-12-31 00:00:00+00:00' AS TIMESTAMP)) n

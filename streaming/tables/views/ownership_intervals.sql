@@ -4,7 +4,7 @@ SELECT
     c.cluster, c.group, c.topic, c.broker, c.queue_id, c.client_id,
     c.time AS from_time,
     c.next_time AS to_time,
-    c.next_time - c.time AS duration_ms,
+    epoch_ms(c.next_time) - epoch_ms(c.time) AS duration_ms,
     c.evidence,
     c.next_evidence AS end_evidence,
     c.rebalance_id

@@ -20,7 +20,7 @@ FROM (
         CAST(sum(s.queues_unassigned) AS BIGINT) AS queues_unassigned,
         CAST(sum(s.reconsumed_min) AS BIGINT) AS reconsumed_min,
         CASE WHEN count(s.reconsumed_max) = count(*) THEN CAST(sum(s.reconsumed_max) AS BIGINT) END AS reconsumed_max,
-        max(s.end_time - s.start_time) AS duration_ms_max
+        max(epoch_ms(s.end_time) - epoch_ms(s.start_time)) AS duration_ms_max
     FROM rebalances s
     GROUP BY s.cluster, s.group
 ) r

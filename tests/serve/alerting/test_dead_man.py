@@ -1,12 +1,11 @@
 """Silence is an alert: the job's, or one source's while others speak; and so is its end."""
 
+import datetime as dt
 import os
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
-from schemas.arrow import arrow_schema
 from streaming.serve.alerting.config import DeadMan
 from streaming.serve.alerting.dead_man import Watch
 from streaming.serve.alerting.dispatcher import Dispatcher
@@ -24,7 +23,7 @@ from tests.support.alerting import (
     tell,
     transition,
 )
-from tests.support.tables import make_tables
+from tests.support.tables import append_rows, make_tables
 
 SETTINGS = DeadMan(job="3m", sources="2m", forget="1d")
 
@@ -37,14 +36,12 @@ def tables(tmp_path):
 def heard(tables, *sources):
     """The archive has a row of each (source, when it was taken in)."""
     rows = [
-        {"date": None, "type": "TICK", "time": time, "cluster": "c", "broker": "", "broker_id": 0, "source": "poll",
-         "source_id": source, "seq": 1, "group": None, "key": "", "value": "{}", "partition": 0, "offset": number,
-         "ingest_time": time}
+        {"date": dt.date(1970, 1, 1) + dt.timedelta(milliseconds=time), "type": "TICK", "time": time,
+         "cluster": "c", "broker": "", "broker_id": 0, "source": "poll", "source_id": source, "seq": 1,
+         "group": None, "key": "", "value": "{}", "partition": 0, "offset": number, "ingest_time": time}
         for number, (source, time) in enumerate(sources)
     ]  # fmt: skip
-    table = pa.Table.from_pylist(rows, arrow_schema("telemetry"))
-    days = pa.array([row["ingest_time"] // 86_400_000 for row in rows], pa.int32()).cast(pa.date32())
-    write_deltalake(tables / "telemetry", table.set_column(0, arrow_schema("telemetry").field(0), days), mode="append")
+    append_rows(tables, "telemetry", rows)
 
 
 def committed(tables, name="anomalies"):

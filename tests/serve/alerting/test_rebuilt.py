@@ -1,12 +1,11 @@
 """A rebuild puts other incidents into the table while alerts are sent: nobody is told twice, nothing is left out."""
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from checkpoints.manifest import Swap
 from checkpoints.swap import apply
-from schemas.arrow import arrow_schema
+from schemas.arrow import table_of
 from streaming.pipeline.rebuild.rows import write_rows
 from tests.support.alerting import Clock, Listener, rounds, start, tell, transition
 from tests.support.tables import make_tables
@@ -23,7 +22,7 @@ def ops():
 
 
 def swap(tables, swap_id, *transitions):
-    rows = pa.Table.from_pylist([msgspec.to_builtins(one) for one in transitions], arrow_schema("anomalies"))
+    rows = table_of("anomalies", [msgspec.to_builtins(one) for one in transitions])
     write_rows(tables.parent / swap_id / "anomalies" / "rows.parquet", "anomalies", rows)
     apply(Swap(swap_id, ("anomalies",), swap_id, ""), tables.parent, tables)
 

@@ -79,7 +79,7 @@ class Group:
         """What an answer says of queues."""
         self.rows.append(
             QueueProgress(
-                cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked=None,
+                cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked_at=None,
                 interval_ms=interval_ms, source="POLL", kind="CONSUME_STATS", topic=(self.topic,) * len(queue_ids),
                 queue_id=queue_ids, lag=lags, waiting_ms=tuple(lag and 1_000 * lag for lag in lags),
                 waiting_is_at_most=tuple(bool(lag) for lag in lags),

@@ -12,6 +12,7 @@ from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
+from streaming.tables.files import delta_time
 from tests.support.world import NOON, World, example
 
 DAY = 86_400_000
@@ -162,7 +163,7 @@ def test_retention_lowers_no_counter_and_midnight_corrects_it(tmp_path, scraper)
     name, labels = "rocketmq_consumer_rebalance_times", {"consumer_group": "orders", "cause": "CLIENT_JOINED"}
     assert of(process.scrape(), name, **labels) == 2
 
-    DeltaTable(tables / "rebalances").delete(f"time < {NOON - DAY // 2}")
+    DeltaTable(tables / "rebalances").delete(f"time < {delta_time(NOON - DAY // 2)}")
     assert of(process.scrape(), name, **labels) == 2
     assert of(scraper(tmp_path).scrape(), name, **labels) == 2
 
