@@ -1,9 +1,9 @@
-"""ASSIGNMENT_MISMATCH: a queue stays with a member that, by the strategy, should not have it.
+"""ASSIGNMENT_MISMATCH: a queue stays with a member that should not have it according to the strategy.
 
-Judged by an answer of the owner to a question from later than 60 s after the last change of anything: by then every
-client has rebalanced three times. Where brokers name different members each client works from one of the lists, and
-nothing can be expected (CID_VIEW_SPLIT tells that); a strategy that was only inferred is given up instead. Clients that
-pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no strategy that is known.
+Judged at an answer of the owner to a request that was sent later than 60 s after the last change in the group: every
+client has rebalanced three times by then. While brokers list different members, each client works from one of the
+lists, and no owner can be expected (CID_VIEW_SPLIT reports that). If the strategy was only inferred, the inference is
+dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no known strategy.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -14,7 +14,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By owner and expected owner."""
+    """Compare the queue's owner with the expected owner."""
     state = step.state
     queue = state.queues[mq]
     if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
@@ -29,7 +29,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Who has it, who should, and by what strategy."""
+    """Return the owner, the expected owner, and the strategy."""
     state = step.state
     queue = state.queues[mq]
     return {
@@ -43,7 +43,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 
 def _lists_differ(state: GroupState) -> bool:
-    """A broker that names nobody is not asked again by its clients: they stay as they are."""
+    """Return whether brokers list different members; one with an empty list does not count, since clients ignore it."""
     lists = {tuple(ids) for view in state.views.values() if not view.failing and (ids := view.info.client_ids())}
     return len(lists) > 1
 
@@ -65,11 +65,11 @@ RULE = QueueRule(
     advice={
         "": Advice(
             what=(
-                "The queue stays with a member that should not have it, by the strategy on the members that the "
-                "broker names."
+                "The queue stays with a member that should not have it according to the strategy and the members "
+                "that the broker lists."
             ),
             first_step=(
-                "Look for `rebalanced result changed` in the owner's log: it works from other members or other queues."
+                "Look for `rebalanced result changed` in the owner's log: it uses another list of members or queues."
             ),
         ),
     },

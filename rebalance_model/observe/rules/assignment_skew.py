@@ -6,25 +6,25 @@ from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 FACTOR, MORE = 2, 2
-"""Strategies deal out each topic by itself, and the first clients get every remainder: so much is usual."""
+"""Strategies divide each topic separately, and the first clients get every remainder: this much skew is normal."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Judge by the largest share against the mean."""
+    """Compare the largest share with the mean."""
     state = step.state
     if not state.rounds.known_at or not is_divided(state):
-        return None  # a member that has not answered may have what nobody is known to have
+        return None  # the queues without a known owner may belong to a member that has not answered
     who, most = _most(state)
     members, queues = len(state.members), sum(state.shares.values())
     if most * members <= FACTOR * queues or (most - MORE) * members <= queues:
         return CLEAR
     if any(view.info.client_ids().count(who) > 1 for view in state.views.values()):
-        return None  # two processes by one id, and its share is theirs together
+        return None  # two processes use one client id, and their shares are added up
     return Holds("info", client_id=who)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return the largest share, all queues that members have, and the strategy."""
+    """Return the largest share, the number of queues that members have, and the strategy."""
     who, most = _most(step.state)
     return {
         "client": who,
@@ -50,8 +50,8 @@ RULE = GroupRule(
         "": Advice(
             what="One member has more than twice as many queues as the members have on average.",
             first_step=(
-                "See the strategy: AVG gives every topic's remainder to the first client ids, and a hash ring is "
-                "uneven."
+                "Check the strategy: AVG gives every topic's remainder to the first client ids, and a hash ring "
+                "distributes unevenly."
             ),
         ),
     },

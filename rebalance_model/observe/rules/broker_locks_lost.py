@@ -1,7 +1,7 @@
-"""BROKER_LOCKS_LOST: a broker has restarted and forgotten its queue locks; who had one believes in it still.
+"""BROKER_LOCKS_LOST: a broker has restarted without its queue locks, and the former holders still rely on them.
 
-A client renews its locks every 20 s, and until then whoever asks first gets the queue: two clients may consume it.
-Clear when everyone has its lock again, or knows that it has not.
+A client renews its locks every 20 s. Until then the broker grants a lock to the first client that requests it, so two
+clients may consume the queue. Clear when every holder has its lock again or has learned that it lost it.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -11,7 +11,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, broker: str) -> Verdict:
-    """By the locks that stood at the restart."""
+    """Check the locks that existed when the broker restarted."""
     hook = step.live_hook(step.state.views.get(broker))
     if hook is None:
         return None
@@ -29,7 +29,7 @@ def judge(step: GroupStep, broker: str) -> Verdict:
 
 
 def evidence(step: GroupStep, broker: str) -> Evidence:
-    """How many locks are not back, and where two believe that they have one."""
+    """Return how many locks are not renewed, and the queues where two clients believe they hold the lock."""
     hook = step.live_hook(step.state.views.get(broker))
     lost, doubles = (_lost(step, hook), _doubles(step, hook)) if hook is not None else ([], [])
     found: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
@@ -40,7 +40,7 @@ def evidence(step: GroupStep, broker: str) -> Evidence:
 
 
 def _lost(step: GroupStep, hook: HookView) -> list[MessageQueue]:
-    """Whose holder is a member still, and was not found to have given it up for another."""
+    """Return the queues whose former holder is still a member and has not been seen to accept the loss."""
     return [mq for mq, lost in hook.lost_locks.items() if _counts(step, hook, mq, lost)]
 
 
@@ -68,19 +68,19 @@ RULE = BrokerRule(
     advice={
         "": Advice(
             what=(
-                "The broker has restarted without its queue locks: until the owners renew theirs, whoever asks first "
-                "gets one."
+                "The broker has restarted without its queue locks: until the owners renew theirs, the first client "
+                "that requests a lock gets it."
             ),
             first_step=(
-                "Wait for the owners' next renewal (every 20 s); if it stays, see whether they reach the broker."
+                "Wait for the owners' next renewal (every 20 s); if this persists, check that they reach the broker."
             ),
         ),
         "TWO_OWNERS": Advice(
             what=(
-                "After the broker's restart another client took a queue whose former owner still believes in its lock."
+                "After the broker's restart another client took a queue whose former owner still relies on its lock."
             ),
             first_step=(
-                "Expect messages of this queue out of order for up to 30 s; lockInStrictMode keeps locks over a "
+                "Expect messages of this queue out of order for up to 30 s; lockInStrictMode keeps locks across a "
                 "restart."
             ),
         ),

@@ -1,8 +1,8 @@
-"""BROKER_UNREACHABLE: a broker answers no question of any collector; what rests on it is explained by that.
+"""BROKER_UNREACHABLE: a broker answers no request of any collector; it explains incidents that depend on the broker.
 
-About the cluster, from broadcasts alone (BROKER_STATUS). Two questions in a row without even an error of the broker's
-own; one is enough where its hook's ticks have stopped, too. It holds when no collector that keeps up reaches the
-broker, and is over with the first answer. Not known while no collector keeps up.
+Judged for the cluster, from broadcasts alone (BROKER_STATUS). It takes two consecutive requests without any answer
+(an error code of the broker is an answer), or one if the ticks of its hook have stopped as well. Holds while no
+collector that keeps up reaches the broker; clear at the first answer. Unknown while no collector keeps up.
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
@@ -11,7 +11,7 @@ from rebalance_model.observe.step import ClusterStep
 
 
 def judge(step: ClusterStep, broker: str) -> Verdict:
-    """By the questions in vain."""
+    """Check the unanswered requests."""
     view = step.state.brokers.get(broker)
     if view is None or not view.reached_by:
         return CLEAR
@@ -29,7 +29,7 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
 
 
 def evidence(step: ClusterStep, broker: str) -> Evidence:
-    """For how long."""
+    """Return for how long the broker has been unreachable."""
     view = step.state.brokers.get(broker)
     if view is None:
         return {}
@@ -43,19 +43,19 @@ def evidence(step: ClusterStep, broker: str) -> Evidence:
 
 
 def hook_stopped_at(state: ClusterState, view: ClusterBroker) -> int | None:
-    """When the ticks of the broker's hook stopped, as far as that is known; None: they go on, or it has no hook."""
+    """Return when the ticks of the broker's hook stopped; None if they continue, or the broker has no hook."""
     if view.hook in state.silent:
         return state.silent[view.hook].since
     return state.ended.get(view.hook)
 
 
 def _reaches(state: ClusterState, view: ClusterBroker) -> list[Reach]:
-    """What the collectors that keep up know of the broker."""
+    """Return the reachability of the broker for each collector that keeps up."""
     return [reach for collector, reach in view.reached_by.items() if state.keeps_up(collector)]
 
 
 def _decided_at(reach: Reach, hook_stopped_at: int | None) -> int | None:
-    """When it showed that a collector does not reach the broker; None: it has not."""
+    """Return when a collector was found not to reach the broker; None if it reaches it or that is undecided."""
     both = max(reach.first_at, hook_stopped_at) if hook_stopped_at is not None else None
     second = reach.second_at if reach.unanswered >= UNANSWERED_POLLS else None
     return min((at for at in (both, second) if at is not None), default=None)
@@ -72,7 +72,7 @@ RULE = ClusterRule(
     advice={
         "": Advice(
             what="The broker is unreachable; its queues are not consumed and their state is unknown.",
-            first_step="Check that the process is running, and that the collector's host reaches its port.",
+            first_step="Check that the process is running, and that the collector's host can reach its port.",
         ),
         "HOOK_SILENT": Advice(
             what="The broker is unreachable and its hook stopped reporting: it is most likely down.",

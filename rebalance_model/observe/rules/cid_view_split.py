@@ -1,10 +1,9 @@
 """CID_VIEW_SPLIT: the brokers of the group's topics list different members.
 
-Each client asks one of them, by chance, who the members are; so assignments alternate, and queues have two owners or
-none. A client heartbeats to every broker: one that is listed by some only cannot reach the others.
-
-No event tells that a channel was closed, so a broker's hook may show a member for a while that is gone: there such a
-member counts only while it heartbeats.
+Each client requests the member list from one broker, chosen at random. So assignments alternate, and queues have two
+owners or none. A client sends heartbeats to every broker: one that only some brokers list can't reach the others. No
+event reports a closed channel, so the view built from a broker's hook may keep a member for a while after it is gone:
+such a member counts only while it sends heartbeats.
 """
 
 from rebalance_model.observe.group.expectation import division
@@ -13,13 +12,13 @@ from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.step import GroupStep
 
 HEARTBEAT_LATE = 5_000
-"""A heartbeat comes so much later than its interval at most."""
+"""The longest delay of a heartbeat beyond its interval; milliseconds."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By what every broker that answers, or whose hook tells, says of its members."""
+    """Compare the member lists of all brokers that answer or whose hook reports."""
     if len(step.state.views) < 2 or division(step.state) == "PROXIED":
-        return CLEAR  # each broker with a proxy inside lists the clients of its own
+        return CLEAR  # each broker with an embedded proxy lists only its own clients
     views = _views(step)
     if len(views) < 2:
         return None
@@ -30,7 +29,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Who is missing where."""
+    """Return which members are missing on which brokers."""
     views = _views(step)
     missing = _missing(step, views)
     found: Evidence = {"brokers": len(views), "missing": len(missing)}
@@ -40,12 +39,12 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def is_split(step: GroupStep) -> bool:
-    """Whether brokers list different members now: clients that ask one or the other share out queues differently."""
+    """Return whether brokers list different members now; clients of different brokers then compute different shares."""
     return len(step.state.views) > 1 and bool(_missing(step, _views(step)))
 
 
 def _views(step: GroupStep) -> dict[str, tuple[set[str], set[str]]]:
-    """Of each broker whose word counts: whom it lists, and whom it surely still hears from."""
+    """Return by broker the members that it lists, and those whose heartbeats it is sure to receive."""
     serving = {mq.broker for mq, queue in step.state.queues.items() if queue.in_route}
     views = {}
     for broker, view in step.state.views.items():
@@ -69,7 +68,7 @@ def _heard(step: GroupStep, view: BrokerView, now: int) -> set[str]:
 
 
 def _missing(step: GroupStep, views: dict[str, tuple[set[str], set[str]]]) -> list[tuple[str, str]]:
-    """Members that one broker hears from, and the broker that does not list them."""
+    """Return pairs of a member whose heartbeats one broker receives, and a broker that does not list it."""
     heard = set().union(*(heard for _, heard in views.values()))
     members = [member for member in step.state.members if member in heard]
     return [(member, broker) for member in members for broker in sorted(views) if member not in views[broker][0]]
@@ -86,11 +85,11 @@ RULE = GroupRule(
     advice={
         "": Advice(
             what=(
-                "Brokers list different members: clients that ask different ones share out the queues differently, "
-                "and some get two owners or none."
+                "Brokers list different members: clients that query different brokers compute different assignments, "
+                "and some queues get two owners or none."
             ),
             first_step=(
-                "Look why the missing client's heartbeats do not reach that broker: network, or its list of brokers."
+                "Check why the missing client's heartbeats do not reach that broker: network, or its broker list."
             ),
         ),
     },

@@ -1,8 +1,8 @@
 """CLIENT_ID_COLLISION: two processes share one client id.
 
-RocketMQ takes them for one member on two connections: each works out the same share, some queues have two consumers
-and others none. Hook: heartbeats of the id alternate between two channels (`heartbeats`). Poll: a broker lists two of
-its channels for longer than it keeps a dead one.
+RocketMQ treats them as one member on two connections: both compute the same share, so some queues have two consumers
+and others none. Hook: heartbeats of the id alternate between two channels (`heartbeats`). Poll: a broker lists two
+channels of the id for longer than it keeps a dead channel.
 """
 
 from rebalance_model.observe.hooks.heartbeats import returning
@@ -11,14 +11,14 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
-    """By the channels that are alive at once."""
+    """Check which channels of the client are alive at the same time."""
     if client_id not in step.state.members:
         return CLEAR
     return Holds("critical", client_id=client_id) if len(_channels(step, client_id)) > 1 else CLEAR
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
-    """The channels: address and port of each process."""
+    """Return the channels: address and port of each process."""
     channels = _channels(step, client_id)
     return {"channels": ", ".join(channels), "count": len(channels)}
 
@@ -48,11 +48,11 @@ RULE = ClientRule(
     advice={
         "": Advice(
             what=(
-                "Two processes share this client id: both take the same share of the queues, and others go without "
-                "owner."
+                "Two processes share this client id: both take the same share of the queues, and other queues have "
+                "no owner."
             ),
             first_step=(
-                "Give each process an instanceName of its own (in containers, host network and pid 1 make them equal)."
+                "Give each process its own instanceName (in containers, host network and pid 1 make ids equal)."
             ),
         ),
     },

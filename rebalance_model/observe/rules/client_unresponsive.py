@@ -1,9 +1,9 @@
-"""CLIENT_UNRESPONSIVE: a member has not answered two questions in a row, though its broker answers.
+"""CLIENT_UNRESPONSIVE: a member has not answered two consecutive requests, though its broker answers.
 
-Frozen, starved of CPU, or cut off from its broker: what it last said of its queues is all that is known of them. Of a
-client that stands on two channels it is not known: the broker passes the question on by one of them, which may be dead
-while the client is well on the other (seen for 130 s after a restart of a real broker). Clients behind a proxy answer
-no such question at all.
+It is frozen, starved of CPU, or cut off from its broker: its last answer is all that is known of its queues. Unknown
+for a client with two channels: the broker forwards the request on one of them, which may be dead while the client
+works on the other (observed for 130 s after a restart of a real broker). Clients behind a proxy never answer this
+request.
 """
 
 from rebalance_model.observe.group.expectation import division
@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
-    """By the questions in vain; one may be a long garbage collection."""
+    """Count the unanswered requests; a single one may be a long garbage collection."""
     client = step.state.clients.get(client_id)
     if client is None or not client.unanswered or division(step.state) == "PROXIED":
         return CLEAR
@@ -23,7 +23,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
-    """For how long, and what is at stake."""
+    """Return for how long the client has not answered, and how many queues it has."""
     client = step.state.clients.get(client_id)
     if client is None:
         return {"member": False}
@@ -52,9 +52,9 @@ RULE = ClientRule(
     advice={
         "": Advice(
             what=(
-                "The member answers nothing, though its broker does; its queues stay with it until the broker drops it."
+                "The member answers no request, though its broker does; it keeps its queues until the broker drops it."
             ),
-            first_step="Look whether its process is paused, starved or cut off; end it to free its queues at once.",
+            first_step="Check whether its process is paused, starved or cut off; end it to free its queues at once.",
         ),
     },
 )

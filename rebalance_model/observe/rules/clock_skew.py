@@ -1,11 +1,11 @@
-"""CLOCK_SKEW: a client's clock, or a broker's, is off the collector's.
+"""CLOCK_SKEW: the clock of a client or a broker differs from the collector's.
 
-A broker's clock is measured (`engine.clocks`), and then it is about the cluster. Where no broadcast measures it, and of
-a client, stamps in answers to one group show it (`polls.clock_skew`).
+A broker's clock is measured from broadcasts (`engine.clocks`), and the incident is about the cluster. Where no
+broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.clock_skew`).
 
-What it costs a client: the broker keeps its older subscription, where it is slow. What it costs a broker: messages are
-kept for too long or too short, and delayed ones come at the wrong time. The stamps of either mislead whoever reads them
-beside another's.
+Effects: if a client's clock is slow, the broker keeps its older subscription. If a broker's clock is off, messages are
+retained too long or too short, and delayed messages are delivered at the wrong time. Timestamps of that client or
+broker can't be compared with those of others.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ _UNITS: Mapping[str, Unit] = {"ahead_ms_min": "ms", "ahead_ms_max": "ms", "limit
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
-    """By the bounds that its answers have given."""
+    """Check the bounds that the client's answers have set."""
     client = step.state.clients.get(client_id)
     return _judge(step, client.skew, client_id=client_id) if client is not None else CLEAR
 
 
 def judge_broker(step: GroupStep, broker: str) -> Verdict:
-    """By the bounds that its answers to the group have given, unless it is measured."""
+    """Check the bounds that the broker's answers to the group have set, unless its clock is measured."""
     view, measured = step.state.views.get(broker), step.cluster.brokers.get(broker)
     if view is None or (measured is not None and measured.skew is not None):
         return CLEAR
@@ -43,7 +43,7 @@ def judge_broker(step: GroupStep, broker: str) -> Verdict:
 
 
 def judge_broker_clock(step: ClusterStep, broker: str) -> Verdict:
-    """By the bounds that were measured."""
+    """Check the measured bounds."""
     view = step.state.brokers.get(broker)
     return _judge(step, view.skew, whose="BROKER_", stamp=view.skew_since) if view is not None else CLEAR
 
@@ -86,11 +86,11 @@ def _evidence(step: Step, skew: Bounds | None) -> Evidence:
 
 _BROKER_ADVICE = {
     "BROKER_AHEAD": Advice(
-        what="The broker's clock is ahead of the collector's: messages expire early, and delayed ones come early.",
+        what="The broker's clock is ahead of the collector's: messages expire early, delayed ones arrive early.",
         first_step="Check NTP on the broker's host.",
     ),
     "BROKER_BEHIND": Advice(
-        what="The broker's clock is behind the collector's: delayed messages come late, and its stamps mislead.",
+        what="The broker's clock is behind the collector's: delayed messages arrive late, and its stamps mislead.",
         first_step="Check NTP on the broker's host.",
     ),
 }
@@ -104,7 +104,7 @@ RULE = ClientRule(
     open_after=lambda policy: policy.clock_skew_after,
     advice={
         "AHEAD": Advice(
-            what="The client's clock is ahead of the collector's: its stamps can't be read beside others'.",
+            what="The client's clock is ahead of the collector's: its stamps can't be compared with others'.",
             first_step="Check NTP on the client's host.",
         ),
         "BEHIND": Advice(

@@ -7,11 +7,11 @@ from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 NAMED = 10
-"""So many idle members are named in the evidence."""
+"""At most this many idle members are named in the evidence."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Judge by the number of queues; not known while the route of a topic is not."""
+    """Compare the number of members with the number of queues; None while the route of a topic is unknown."""
     state = step.state
     queues = _queues(state)
     if queues is None:
@@ -22,7 +22,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return how many members and queues there are, and the first members without a queue."""
+    """Return the numbers of members and queues, and the first members without a queue."""
     idle = [member for member in step.state.members if member not in step.state.shares]
     return {
         "members": len(step.state.members),
@@ -33,7 +33,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _queues(state: GroupState) -> int | None:
-    """Return how many queues the group's topics have; None as long as the route of one is not known."""
+    """Return how many queues the group's topics have; None while the route of one of them is unknown."""
     info, queues = group_info(state), 0
     for topic in info.subscription_table if info is not None else ():
         if topic.startswith(RETRY_TOPIC_PREFIX):
@@ -53,8 +53,8 @@ RULE = GroupRule(
     open_after=lambda policy: policy.assignment_settled_after,
     advice={
         "": Advice(
-            what="There are more members than queues: some have nothing to consume.",
-            first_step="Add queues to the topic, or run fewer members; as a standby it is harmless.",
+            what="There are more members than queues: some members have nothing to consume.",
+            first_step="Add queues to the topic, or run fewer members; idle members kept as standby are harmless.",
         ),
     },
 )

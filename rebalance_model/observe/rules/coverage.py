@@ -1,4 +1,4 @@
-"""What telemetry there is to judge a group by, and which rules are silent for want of theirs."""
+"""The telemetry that is available to judge a group, and the rules that are suspended because theirs is missing."""
 
 from functools import lru_cache
 
@@ -17,36 +17,36 @@ _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
     "PROXIED": ("OWNERS", "LISTS", "ANSWERS"),
     "UNLISTED": ("OWNERS", "LISTS", "MEMBERS", "ANSWERS"),
 }
-"""What a group has not, by how its members share the queues (`Coverage.sharing`)."""
+"""The needs that a group can't meet, by how its members share the queues (`Coverage.sharing`)."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """The sources of a group, as they are in JSON beside its health."""
+    """The sources of a group, as the JSON beside its health shows them."""
 
     brokers: int
     hooks: int
-    """Of how many of them a hook tells, and ticks."""
+    """The number of brokers with a hook that reports and ticks."""
     polls: bool
-    """Whether a collector is followed, and ticks."""
+    """Whether a collector is followed and ticks."""
     brokers_answering: int
     members: int
     members_answering: int
     offsets: bool
     """Whether GET_CONSUME_STATS is answered."""
     silent_rules: tuple[str, ...] = ()
-    """They say nothing, for want of a source or because they do not apply; not that all is well."""
+    """Codes of the suspended rules: their source is missing or they do not apply. It does not mean that all is well."""
     sharing: str = ""
-    """How members share the queues, see `expectation.division`; UNLISTED: commits advance and no member is listed (its
-    clients are behind a proxy in CLUSTER mode); empty: not known."""
+    """How members share the queues (`expectation.division`). UNLISTED: commits advance though no member is listed (its
+    clients are behind a proxy in CLUSTER mode). Empty: unknown."""
 
 
 def hooks_of(state: GroupState) -> int:
-    """How many brokers have a hook that ticks."""
+    """Return how many brokers have a hook that ticks."""
     return sum(view.hook is not None and view.hook_source not in state.silent for view in state.views.values())
 
 
 def coverage(state: GroupState, policy: Policy) -> str:
-    """Return the sources of a group, and which rules are silent, as JSON."""
+    """Return the sources of a group and its suspended rules as JSON."""
     polls = state.is_polled
     clients = [state.clients.get(m) for m in state.members]
     return _encoded(

@@ -1,6 +1,7 @@
-"""What every member of a group must declare alike: the strategy, and the kind of listener.
+"""What every member of a group must declare alike: the strategy and the kind of listener.
 
-It differs when clients that differ have each said so in two answers; of a client that is silent its last word stands.
+A difference counts when the clients that differ have each declared it in two answers. The last declaration of an
+unresponsive client stays valid.
 """
 
 from collections import Counter
@@ -13,9 +14,9 @@ from rebalance_model.observe.rules.rule import CLEAR, Evidence, Holds, Unit, Ver
 from rebalance_model.observe.state import ClientView, GroupState
 
 Declares: TypeAlias = Callable[[ClientView], str]
-"""What a client declares; empty: nothing."""
+"""Returns what a client declares; empty if it declares nothing."""
 UNITS: Mapping[str, Unit] = {"declared": "text", "members": "text"}
-"""Of what `who` returns."""
+"""Units of the fields that `who` returns."""
 
 
 def verdict(state: GroupState, declares: Declares) -> Verdict:
@@ -27,7 +28,7 @@ def verdict(state: GroupState, declares: Declares) -> Verdict:
 
 
 def who(state: GroupState, declares: Declares) -> Evidence:
-    """Return how many members declare what, and the first of those in the minority."""
+    """Return how many members declare what, and the first member in the minority."""
     said = {member: declares(client) for member in state.members if (client := state.clients[member]).answered}
     counted = Counter(said.values())
     rarest = min(counted, key=lambda what: (counted[what], what), default="")

@@ -1,8 +1,8 @@
-"""A queue that a client has dropped, and keeps.
+"""A queue that a client has dropped but still keeps.
 
-A client that loses an ordered queue drops it and gives up the lock, but not while its listener works on a message
-(removeUnnecessaryMessageQueue, tryLock on the consume lock). Two rules tell of it: UNLOCK_PENDING, and, when the queue
-comes back to that client before it is gone, ZOMBIE_QUEUE.
+A client that loses an ordered queue drops it and unlocks it, but not while its listener is working on a message
+(RebalancePushImpl.removeUnnecessaryMessageQueue, tryLock on the consume lock). Two rules use this: UNLOCK_PENDING, and
+ZOMBIE_QUEUE if the queue is assigned to that client again before it is removed.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ UNITS: Mapping[str, Unit] = {
     "unlock_attempts": "count",
     "in_listener": "messages",
 }
-"""Of what `evidence` returns."""
+"""Units of the fields that `evidence` returns."""
 
 
 def kept(step: GroupStep, mq: MessageQueue) -> tuple[str, ClientView, ProcessQueueView] | None:
-    """Return who keeps the queue dropped, and how its last answer shows it; None where no client does."""
+    """Return the client that keeps the dropped queue, and the queue in its last answer; None if there is none."""
     keeper = step.state.queues[mq].dropped_by
     if keeper is None:
         return None
@@ -37,7 +37,7 @@ def kept(step: GroupStep, mq: MessageQueue) -> tuple[str, ClientView, ProcessQue
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Return who keeps it, for how long (ms), and how often it has tried to unlock it."""
+    """Return which client keeps the queue, for how long (ms), and how often it has tried to unlock it."""
     queue, found = step.state.queues[mq], kept(step, mq)
     shown: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
     if found is not None:

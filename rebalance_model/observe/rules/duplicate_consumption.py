@@ -1,8 +1,9 @@
 """DUPLICATE_CONSUMPTION: after a rebalance, owners read messages again that had been consumed and committed.
 
-RocketMQ promises each message at least once, so this is no fault; how many they were, and what moved the queues, is
-worth knowing. One incident for each rebalance, which lists its queues; one more for what no rebalance explains. It
-opens after a persist interval, by when the heirs have begun. Clear when every commit is back where it was.
+RocketMQ guarantees at-least-once delivery, so this is no fault; the incident reports how many messages were read
+again, and which rebalance moved the queues. There is one incident for each rebalance, which lists its queues, and one
+for the queues that no rebalance explains. It opens after a persist interval, when the new owners have begun. Clear when
+every commit has reached its former position.
 """
 
 from rebalance_model.entities import MessageQueue, queue_order
@@ -12,11 +13,11 @@ from rebalance_model.observe.step import GroupStep
 
 CODE = "DUPLICATE_CONSUMPTION"
 QUEUES_LISTED = 20
-"""So many queues are listed, and all are counted."""
+"""At most this many queues are listed; all of them are counted."""
 
 
 def note(step: GroupStep) -> list[str]:
-    """Note which of the queues to be judged are read again; return the rebalances to judge, "" for none."""
+    """Record which of the queues to judge are read again; return the rebalances to judge, "" for none."""
     noted = step.state.reread
     for mq in step.queues_to_judge:
         reread = _reread(step.state, mq)
@@ -27,7 +28,7 @@ def note(step: GroupStep) -> list[str]:
 
 
 def forget(step: GroupStep) -> None:
-    """Forget what was noted of incidents that are over."""
+    """Remove the records of resolved incidents."""
     state = step.state
     for rebalance_id in list(state.reread):
         if _name(rebalance_id) not in state.incidents and _name(rebalance_id) not in state.pending:
@@ -35,7 +36,7 @@ def forget(step: GroupStep) -> None:
 
 
 def judge(step: GroupStep, rebalance_id: str) -> Verdict:
-    """Judge by where the owners began to read, against what had been committed."""
+    """Compare the offset where each owner began to read with what had been committed."""
     state = step.state
     noted = state.reread.get(rebalance_id)
     if not noted:
@@ -46,13 +47,13 @@ def judge(step: GroupStep, rebalance_id: str) -> Verdict:
             return CLEAR
         pending = state.pending.get(_name(rebalance_id))
         if pending is not None and step.now - pending.since >= step.policy.persist_consumer_offset_interval:
-            step.schedule_check(step.now + 1)  # it is over already, opens now all the same, and ends
+            step.schedule_check(step.now + 1)  # over already: opens now, resolved at the next check
     clients = {reread.client_id for reread in noted.values()}
     return Holds("info", client_id=clients.pop() if len(clients) == 1 else None)
 
 
 def evidence(step: GroupStep, rebalance_id: str) -> Evidence:
-    """Say how much was read again, of which queues, and because of which rebalance."""
+    """Return how much was read again, of which queues, and because of which rebalance."""
     noted = step.state.reread.get(rebalance_id, {})
     times = [reread.consume_time_ms for reread in noted.values() if reread.consume_time_ms is not None]
     ranges = [f"{mq} {noted[mq].start}..{noted[mq].mark}" for mq in sorted(noted, key=queue_order)]
@@ -67,7 +68,7 @@ def evidence(step: GroupStep, rebalance_id: str) -> Evidence:
 
 
 def _name(rebalance_id: str) -> str:
-    """Its incident's place among the group's."""
+    """Return the key of the rebalance's incident within the group."""
     return f"{CODE} {rebalance_id}".rstrip()
 
 
@@ -77,7 +78,7 @@ def _reread(state: GroupState, mq: MessageQueue) -> Reread | None:
 
 
 def _together(before: Reread, reread: Reread) -> Reread:
-    """Return all that was read again of a queue, where it is read again once more or from further back."""
+    """Return the union of two ranges of a queue that is read again twice, or from a lower offset."""
     start, mark = min(before.start, reread.start), max(before.mark, reread.mark)
     return Reread(start, mark, reread.client_id, reread.rebalance_id, reread.consume_time_ms)
 
@@ -95,7 +96,7 @@ RULE = RebalanceRule(
         "": Advice(
             what="Messages that were consumed and committed before are being consumed again.",
             first_step=(
-                "Nothing, if consumers are idempotent; the rebalance named in the evidence is what moved the queue."
+                "Nothing, if consumers are idempotent; the rebalance named in the evidence moved the queue."
             ),
         ),
     },

@@ -1,4 +1,4 @@
-"""The sub-cause GHOST_CONNECTION, which three rules have: a dead connection keeps a queue from having an owner.
+"""GHOST_CONNECTION, a sub-cause of three rules: a dead connection prevents a queue from having an owner.
 
 See `group.ghost_connections`.
 """
@@ -14,8 +14,8 @@ from rebalance_model.observe.step import GroupStep
 GHOST_CONNECTION: Final = "GHOST_CONNECTION"
 GHOST_ADVICE = Advice(
     what=(
-        "A client stands twice in the broker's list, once on a dead connection: the strategy counts it twice, and "
-        "no client takes the share of the second place."
+        "A client appears twice in the broker's member list, once on a dead connection: the strategy counts it twice, "
+        "and no client takes the second share."
     ),
     first_step=(
         "Wait until the broker drops the dead connection (120 to 130 s after its last heartbeat, see the "
@@ -31,13 +31,13 @@ GHOST_UNITS: Mapping[str, Unit] = {
     "earliest_drop_at": "epoch_ms",
     "latest_drop_at": "epoch_ms",
 }
-"""Of what `ghost_evidence` returns."""
+"""Units of the fields that `ghost_evidence` returns."""
 NAMED = 10
-"""So many of a ghost's queues are named in the evidence."""
+"""At most this many of the affected queues are named in the evidence."""
 
 
 def ghost_evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Return which connections are dead, whose queues they keep, and when the broker's scan drops them (epoch ms)."""
+    """Return the dead connections, the queues that they affect, and when the broker's scan drops them (epoch ms)."""
     ghosts = ghost_connections.leaves_unassigned(step, mq)
     if not ghosts:
         return {}

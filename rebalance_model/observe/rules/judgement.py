@@ -1,8 +1,8 @@
-"""Which rules are judged when: those of what the step has touched; on a deadline, all.
+"""Decide which rules are judged at a step: those about what the step has changed; at a deadline, all of them.
 
-Every rule gets its say on what it is about as soon as something is learnt of it. What time alone changes a rule asks
-for (`Step.schedule_check`), and then everything of the group is judged anew: simpler than an index by rule and subject,
-and rare (a group is looked at again about every 30 s; one of many queues each second at most).
+A rule is judged as soon as there is new information about its subject. A rule whose verdict time alone may change
+schedules a check (`Step.schedule_check`), at which everything of the group is judged again. That is simpler than an
+index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
 from rebalance_model.observe.rules import duplicate_consumption
@@ -19,11 +19,11 @@ from rebalance_model.observe.step import GroupStep
 
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS")
-"""The codes of rules that say nothing where no collector is followed, or it is silent."""
+"""Codes of the rules that are suspended while no collector is followed or the collector is silent."""
 
 
 def judge(step: GroupStep) -> None:
-    """Judge what the step has touched; broad causes first, so that their children find them open."""
+    """Judge what the step has changed; broad causes come first, so that their children find them open."""
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     for broker in step.brokers_to_judge:
         apply(step, BROKER_RULES, broker, silent)
@@ -42,7 +42,7 @@ def judge(step: GroupStep) -> None:
 
 
 def judge_all(step: GroupStep) -> None:
-    """Judge everything that the group has, as when a deadline has come."""
+    """Judge everything that the group has, as at a deadline."""
     state = step.state
     step.group_to_judge = True
     step.brokers_to_judge |= dict.fromkeys(state.views)
@@ -52,9 +52,9 @@ def judge_all(step: GroupStep) -> None:
 
 
 def _look_at_open(step: GroupStep) -> None:
-    """Members, owners or routes have changed: what is open may be about somebody who is gone."""
+    """Judge open incidents again after members, owners or routes have changed: their subject may be gone."""
     step.queues_to_judge |= {one.queue: None for one in step.state.incidents.values() if one.queue is not None}
     for name in (*step.state.incidents, *step.state.pending):
         code, _, subject = name.partition(" ")
-        if code in _OF_CLIENTS and subject not in step.state.views:  # CLOCK_SKEW is of brokers, too
+        if code in _OF_CLIENTS and subject not in step.state.views:  # CLOCK_SKEW has brokers as subjects, too
             step.clients_to_judge[subject] = None

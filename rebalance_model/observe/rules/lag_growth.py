@@ -1,7 +1,8 @@
-"""LAG_GROWTH: a queue's lag has grown over a full window and never fell in it (Burrow's judgement, no fixed number).
+"""LAG_GROWTH: a queue's lag has grown over a full window without a decrease (Burrow's method, without a fixed limit).
 
-Judged at each answer of the broker; clear as soon as it falls. The sub-cause says why: NOBODY_OWNS, REBALANCE_PAUSE
-(the queue changes hands just now), CONSUMED_SLOWER or PRODUCED_FASTER, whichever is further off the queue's usual pace.
+Judged at each answer of the broker; clear as soon as lag falls. The sub-cause names the reason: NOBODY_OWNS,
+REBALANCE_PAUSE (the queue is being handed over), CONSUMED_SLOWER or PRODUCED_FASTER, whichever rate deviates more from
+the queue's usual rate.
 """
 
 from typing import Literal, get_args
@@ -18,11 +19,11 @@ SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "NOBODY_OWNS", "REBALAN
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the window that ends with this answer."""
+    """Check the window that ends with this answer."""
     queue = step.state.queues[mq]
     trend = queue.lag_trend
     if broadcasts(step.state):
-        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
+        return CLEAR  # each client keeps its offsets itself: those of the broker are stale
     if trend is None or queue.stats_at != step.now or mq.is_retry or not queue.commit_known:
         return None
     if trend.rising_since == step.now:
@@ -33,7 +34,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Lag, by how much it has grown in what time, and the pace of late beside the usual one."""
+    """Return the lag, its growth and the time it took, and the recent rates beside the usual ones."""
     queue = step.state.queues[mq]
     produced, consumed = lag_trend.of_late(queue)
     trend = queue.lag_trend
@@ -93,25 +94,25 @@ RULE = QueueRule(
     advice={
         "PRODUCED_FASTER": Advice(
             what=(
-                "Lag has grown through the whole window: more is produced than usual, and consumption does not follow."
+                "Lag has grown throughout the window: more is produced than usual, and consumption does not keep up."
             ),
-            first_step="See whether the load is meant; add consumers up to the number of queues, or threads.",
+            first_step="Check whether the load is intended; add consumers up to the number of queues, or threads.",
         ),
         "CONSUMED_SLOWER": Advice(
-            what="Lag has grown through the whole window: less is consumed than usual.",
-            first_step="Look at the owner: a slow listener, a slow database behind it, flow control.",
+            what="Lag has grown throughout the window: less is consumed than usual.",
+            first_step="Check the owner: a slow listener, a slow database behind it, flow control.",
         ),
         "NOBODY_OWNS": Advice(
-            what="Lag has grown through the whole window: nobody has the queue.",
-            first_step="See the group's assignment: which member should have it, and why it has not.",
+            what="Lag has grown throughout the window: the queue has no owner.",
+            first_step="Check the group's assignment: which member should have the queue, and why it does not.",
         ),
         "REBALANCE_PAUSE": Advice(
-            what="Lag has grown through the whole window, in which the queue changes hands.",
-            first_step="See what keeps the rebalance from its end: locks that are held, members that join and leave.",
+            what="Lag has grown throughout the window, during which the queue changed owners.",
+            first_step="Check what delays the rebalance: locks that are held, members that join and leave.",
         ),
         "UNDETERMINED": Advice(
-            what="Lag has grown through the whole window; the queue's usual pace is not known yet.",
-            first_step="Compare what is produced with what the owner consumes.",
+            what="Lag has grown throughout the window; the queue's usual rate is not known yet.",
+            first_step="Compare the rate of production with the owner's rate of consumption.",
         ),
     },
 )
