@@ -1,4 +1,4 @@
-"""Bring the log's events into the order of time, and let time pass: clocks, ordering, timeline, shard.
+"""Bring the log's events into time order and advance time: clocks, ordering, timeline, shard.
 
-What an event means is for `group_observer` and `cluster_observer`, which the timeline calls.
+The timeline calls `group_observer` and `cluster_observer`, which interpret the events.
 """

@@ -1,14 +1,14 @@
-"""Brings the times of all sources onto one timeline (Materialize calls that reclocking).
+"""Bring the times of all sources onto one timeline (Materialize calls this reclocking).
 
-Hosts are trusted to keep NTP time. Whether a clock is wrong is measured, never guessed from how late rows are: a
-constant delay looks the same. A collector's question carries its time, the broker's hook reports when it saw it
-(CLOCK_SEEN), and the collector's BROKER_STATUS says when the answer came: asked <= seen <= answered bounds the
-difference of the two clocks by the round trip, as in NTP. Where no hook reports that, the broker's own ``now`` in
+Hosts are expected to keep NTP time. Whether a clock is wrong is measured, and never inferred from late rows: a constant
+delay looks the same. A collector's request carries its time, the broker's hook reports when it saw the request
+(CLOCK_SEEN), and the collector's BROKER_STATUS reports when the answer came: asked <= seen <= answered bounds the
+difference of the two clocks by the round trip, as in NTP. Where no hook reports CLOCK_SEEN, the broker's own ``now`` in
 BROKER_STATUS bounds it to a second.
 
-The reference is the clock with which most sources agree within their bounds; among equals a collector, the lowest name
-first. A source is corrected by the middle of its bounds where 0 lies more than `TOLERANCE` outside them, and the
-correction changes only when new bounds exclude it.
+The reference is the clock that agrees with most sources within their bounds; among equals a collector is preferred,
+then the lowest name. A source is corrected by the middle of its bounds if 0 lies more than `TOLERANCE` outside them.
+The correction changes only when new bounds exclude it.
 """
 
 from typing import TypeVar
@@ -21,30 +21,30 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 TOLERANCE = 100
-"""Clocks that differ by so much at most are left as they are; milliseconds."""
+"""Clocks that differ by at most this are not corrected; milliseconds."""
 UNANSWERED_MAX = 64
-"""So many questions and so many sightings wait for their other half; of more the oldest is dropped."""
+"""The maximum of requests, and of sightings, that wait for their counterpart; beyond it the oldest is dropped."""
 
 Question = tuple[str, str, int]
-"""A collector, the broker that it asked, and when (by its own clock)."""
+"""A collector, the broker that it asked, and when (epoch milliseconds by the collector's clock)."""
 
 
 class Clocks(msgspec.Struct, array_like=True):
-    """What is known of the clocks of a shard's sources, by the sources' names."""
+    """The measured differences between the clocks of a shard's sources, by source name; milliseconds."""
 
     bounds: dict[str, dict[str, Bounds]] = {}
-    """By collector and hook: the hook's clock less the collector's."""
+    """By collector and hook: the hook's clock minus the collector's."""
     corrections: dict[str, int] = {}
-    """What is taken from a source's times; absent: nothing."""
+    """By source: the correction that is subtracted from its times; absent: none."""
     answered: dict[Question, int] = {}
-    """Questions that were answered, and whose sighting has not come."""
+    """Answered requests whose sighting has not arrived, with the time of the answer."""
     seen: dict[Question, tuple[str, int]] = {}
-    """Questions that a hook saw, by which hook and when, and whose answer has not come."""
+    """Requests that a hook saw and whose answer has not arrived: the hook, and the time of the sighting."""
     measured: dict[str, dict[int, Bounds]] = {}
-    """By hook and the time of a question: the hook's clock less the reference, as that question bounds it."""
+    """By hook and the time of a request: the bounds of the hook's clock minus the reference from that request."""
 
     def note_answer(self, question: Question, answered: int) -> bool:
-        """Take the time of an answer (collector's clock); returns whether a correction has changed."""
+        """Take the time of an answer (collector's clock); return whether a correction has changed."""
         if (sighting := self.seen.pop(question, None)) is None:
             _keep(self.answered, question, answered)
             return False
@@ -52,24 +52,24 @@ class Clocks(msgspec.Struct, array_like=True):
         return self._bound(question, hook, (seen - answered, seen - question[2]))
 
     def note_sighting(self, question: Question, hook: str, seen: int) -> bool:
-        """Take the time at which a hook saw the question (its clock); returns whether a correction has changed."""
+        """Take the time at which a hook saw the request (its clock); return whether a correction has changed."""
         if (answered := self.answered.pop(question, None)) is None:
             _keep(self.seen, question, (hook, seen))
             return False
         return self._bound(question, hook, (seen - answered, seen - question[2]))
 
     def note_now(self, question: Question, answered: int, hook: str, now: int) -> bool:
-        """Take the broker's own clock, cut to a second; returns whether a correction has changed."""
+        """Take the broker's own clock, truncated to a second; return whether a correction has changed."""
         known = self.bounds.get(question[0], {}).get(hook)
         bounds = bounds_of_now(question[2], answered, now)
         if known is not None and bounds[0] <= known[1] and known[0] <= bounds[1]:
-            return False  # the hook's own sighting says as much, and is narrower
+            return False  # the hook's own sighting is more precise
         return self._bound(question, hook, bounds)
 
     def measured_by(self, hook: str, asked: int) -> tuple[Bounds, int] | None:
-        """Return what questions up to a time say of a hook's clock, and when the last of them was asked.
+        """Return the bounds of a hook's clock from requests up to a time, and when the last of them was sent.
 
-        What has come of later questions depends on how late rows are, so it is not looked at.
+        Later requests are ignored: which of them have arrived depends on how late rows are.
         """
         found = self.measured.get(hook, {})
         last = max((time for time in found if time <= asked), default=None)
@@ -98,7 +98,7 @@ class Clocks(msgspec.Struct, array_like=True):
             self.corrections.pop(source, None)
 
     def _offsets(self) -> dict[str, Bounds]:
-        """The clock of each source less that of the first collector, as far as they are connected."""
+        """Return the clock of each source minus that of the first collector, as far as they are connected."""
         first = min(self.bounds)
         offsets: dict[str, Bounds] = {first: (0, 0)}
         waiting = sorted(self.bounds)
@@ -115,7 +115,7 @@ class Clocks(msgspec.Struct, array_like=True):
         return offsets
 
     def _reference(self, offsets: dict[str, Bounds]) -> str:
-        """The clock with which most agree; a collector before a hook, the lowest name before others."""
+        """Return the source whose clock most agree with; a collector before a hook, then the lowest name."""
 
         def rank(source: str) -> tuple[int, bool, str]:
             agree = sum(_agree(offsets[source], other) for other in offsets.values())

@@ -1,31 +1,32 @@
-"""Puts the events of a shard, which come in the order of the log, into the order of time.
+"""Bring the events of a shard from log order into time order.
 
-Every source ticks: "everything of mine that is older than this has been sent". What is older than the least tick of
-the sources that keep up (the watermark) is complete, and is released by (time, source, order of arrival). So it does
-not matter which of two sources is later in the log; a source waits for the others for about their ticks' interval.
+Every source sends ticks: "all my events older than this have been sent". Events older than the lowest tick of the
+sources that keep up (the watermark) are complete, and are released by (time, source, order of arrival). So the order
+of two sources in the log does not matter; each source waits for the others for about one tick interval.
 
-- *Late*: a source whose ticks stay behind the highest by more than `Policy.source_silent_after` and two of its
-  intervals, or stop while others' go on for so long, is waited for no longer (Flink's idle source). What it says of the
-  time before the watermark is not folded. It keeps up again when it ticks, a late one less than half of that behind.
+- *Late*: ticks of a source stay behind the highest by more than `Policy.source_silent_after` and two of its intervals,
+  or stop while others' continue for that long. The watermark no longer waits for it (Flink's idle source), and its
+  events from before the watermark are not folded. It keeps up again when it ticks; a late one when it is less than half
+  of that behind.
 - *Start*: nothing is released before the log's stamp is 20 s past its first row, or ticks span ten minutes (a fast
-  replay, whose stamps stand), or every known source has ended, or the buffer is full: the sources have to be known
-  first, and their clocks. A source that is heard first later is waited for from its first tick on.
-- *End*: a source that stops says so with its last tick, and is waited for no longer. When all have, everything is
-  released. For a hook whose broker answers no question the wait ends 5 s after its last tick.
-- *Bound*: 100,000 events or 64 MB. Beyond that the source that is furthest behind is waited for no longer.
+  replay, whose stamps do not advance), or every known source has ended, or the buffer is full: the sources and their
+  clocks have to be known first. A source whose first event comes later is waited for from its first tick on.
+- *End*: a source that stops reports it in its last tick, and the watermark no longer waits for it. When all have ended,
+  everything is released. For a hook whose broker does not answer, the wait ends 5 s after its last tick.
+- *Bound*: 100,000 events or 64 MB. Beyond that the watermark no longer waits for the source that is furthest behind.
 
-The log's stamp serves for one thing beside the start: a clock that is ahead of it does not make the others late.
+The log's stamp has one more use beside the start: a clock ahead of it does not make the other sources late.
 
-Measured on the demo's recording and on the stories of the simulation, and otherwise than first designed:
-- A source that was silent may come back, and what it says then comes as late as it always did. So the watermark stays
-  behind the highest tick by the lag of each source that is away; else a broker's return after an outage, by a hook that
-  is 1 s late in the log, lost its first second.
-- A source that is given up is silent from its last tick on, not from the end of the wait: that nothing came in between
-  proves nothing. Judged by the wait, every lock expired before the gap was reported.
+Decisions that were measured on the demo's recording and the simulation's scenarios, and differ from the first design:
+- A silent source may come back, and its events are then as late as before. So the watermark stays behind the highest
+  tick by the lag of each source that is away. Otherwise, when a broker returned after an outage and its hook was 1 s
+  late in the log, the first second of its events was lost.
+- A source is silent from its last tick on, not from the end of the wait: that nothing came in between proves nothing.
+  When the end of the wait was used, every lock expired before the gap was reported.
 - The start waits for `source_silent_after` and 5 s: a source that is 15 s late, and ticks for the first time a second
   after its first row, has to be known by then.
-- An answer is dated by its event's time, which the collector stamps when it comes (at most 3 ms later on a lab); a
-  second date for what waits for its route would let rows go back in time.
+- An answer is dated by its event's time, which the collector stamps on arrival (at most 3 ms later in a lab). A second
+  date for answers that wait for their route would let rows go back in time.
 """
 
 import heapq
@@ -50,49 +51,49 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Sequence
 
 START_MARGIN = 5_000
-"""Anything is released when the log's stamp is `source_silent_after` and this past its first row's; milliseconds."""
+"""Nothing is released before the log's stamp is `source_silent_after` plus this past its first row's; milliseconds."""
 START_TICKS = 600_000
-"""So far ticks must span otherwise; milliseconds."""
+"""The alternative start condition: ticks span this long; milliseconds."""
 UNREACHABLE_WAIT = 5_000
-"""How much longer than its lag the hook of a broker that answers no question is waited for; milliseconds."""
+"""The wait for the hook of a broker that does not answer, in addition to its lag; milliseconds."""
 LAG_EASES = 50
-"""By so much a source's lag is forgotten with each of its ticks; milliseconds."""
+"""A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
 COMES_BACK_WITHIN = 3_600_000
-"""A source that was silent for longer is not waited on; milliseconds."""
+"""The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
 EVENTS_MAX = 100_000
 BYTES_MAX = 64_000_000
 NEVER = 2**63 - 1
 
 Why = Literal["SILENT", "LATE", "BUFFER_FULL"]
-"""Why a source is waited for no longer: no tick comes, ticks stay behind, or the buffer was full."""
+"""Why the watermark does not wait for a source: no tick comes, ticks stay behind, or the buffer was full."""
 
 
 class OutOfWait(NamedTuple):
-    """A source that is waited for no longer."""
+    """A source that the watermark no longer waits for."""
 
     source: str
     tick: int
-    """Its last one."""
+    """Its last tick."""
     at: int
-    """From then on it is silent, on the timeline; milliseconds."""
+    """The time on the timeline from which it is silent; epoch milliseconds."""
     why: Why
 
 
 class Source(msgspec.Struct, array_like=True):
-    """What has arrived of one source; times are on the timeline, the stopwatch's in milliseconds since its start."""
+    """What has arrived from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
 
     broker: str = ""
-    """Whose hook it is, after its cluster, as its ticks say; empty for a collector."""
+    """The broker whose hook it is, prefixed with its cluster, as its ticks report; empty for a collector."""
     correction: int = 0
-    """What its times are corrected by, milliseconds."""
+    """The correction that is subtracted from its times, milliseconds."""
     tick: int = -1
-    """Its highest tick; -1: none came yet."""
+    """Its highest tick; -1: none has come yet."""
     span: int = 0
-    """Between its first tick and its highest."""
+    """The number of ticks between its first tick and its highest."""
     steps: tuple[int, ...] = ()
-    """Between its last ticks, two at most."""
+    """The gaps between its last ticks, at most two; milliseconds."""
     last: Sequence | None = None
-    """The number of its last tick: a copy is no sign of life."""
+    """The seq of its last tick: a copy of a tick does not show that the source is alive."""
     heard: int = 0
     """The stopwatch when its last tick came."""
     behind_since: int | None = None
@@ -100,25 +101,25 @@ class Source(msgspec.Struct, array_like=True):
     unreachable_since: int | None = None
     """When a collector found that its broker does not answer; None: it does."""
     newest: int = 0
-    """The highest time of what has come of it."""
+    """The highest time of its events so far."""
     floor: int = 0
-    """What comes is no older than that: its correction has changed, and time never falls within a source."""
+    """A lower bound for the times of its events: after a changed correction, time must not go back within a source."""
     lag: int = 0
-    """How far behind the highest tick its rows have lately been when they came."""
+    """How far behind the highest tick its rows have recently been on arrival; milliseconds."""
     late: bool = False
-    """Whether it is waited for no longer."""
+    """Whether the watermark no longer waits for it."""
     stays_behind: bool = False
     """Whether that is because its ticks stay behind, not because none comes."""
     ended: bool = False
 
     @property
     def is_collector(self) -> bool:
-        """Whether it asks, and others may stand by for it."""
+        """Whether it is a collector: it sends requests, and others may stand by for it."""
         return not self.broker
 
     @property
     def interval(self) -> int:
-        """Between two of its ticks, milliseconds, a time in which it stood left out; 0: not known."""
+        """Return the time between two of its ticks, milliseconds, without an outage; 0: unknown."""
         return min(self.steps, default=0)
 
 
@@ -128,24 +129,24 @@ class Waiting(msgspec.Struct, array_like=True):
     first_stamp: int = -1
     started: bool = False
     watermark: int = 0
-    """What is older has been released."""
+    """The watermark: everything older has been released."""
     highest: int = 0
-    """The highest tick, no further ahead of the log's stamp than clocks may differ."""
+    """The highest tick, limited to the log's stamp plus the tolerated difference of clocks."""
     elapsed: int = 0
-    """A stopwatch that runs with the highest tick; no step of a clock counts for more than `_step_max`."""
+    """A stopwatch that advances with the highest tick; a clock step counts for at most `_step_max`."""
     arrivals: int = 0
     sources: dict[str, Source] = {}
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     bytes: int = 0
-    """What the buffer holds, as it came."""
+    """The size of the buffer's content, in bytes as received."""
 
 
 Held = tuple[int, str, int, int, AnyEvent]
-"""One event in the buffer: its time on the timeline, its source, the number of its arrival, its size, itself."""
+"""One event in the buffer: its time on the timeline, its source, its arrival number, its size, the event itself."""
 
 
 class Ordering:
-    """The buffer of one shard."""
+    """The buffer of one shard, which releases events in time order."""
 
     def __init__(self, state: Waiting, held: list[Held], policy: Policy) -> None:
         self.state = state
@@ -161,7 +162,7 @@ class Ordering:
             event: the event.
             stamp: the log's own stamp of the row, epoch milliseconds.
             size: its bytes in the log.
-            at_once: whether it came together with the row before it, so that nobody has been waited for any longer.
+            at_once: whether it arrived together with the row before it, so that no waiting time has passed.
 
         Returns:
             The event, on the timeline, if it is too late to be folded in its order; else None. A copy of a tick is
@@ -176,7 +177,7 @@ class Ordering:
         if broadcast:
             self._compare_clocks(event, name)
         time = _time_of(event, source)
-        if time > source.newest:  # a copy says nothing of how late the source is
+        if time > source.newest:  # a copy does not show how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
         if broadcast and isinstance(event, Tick):
@@ -196,7 +197,7 @@ class Ordering:
         """Release what is complete, in the order of time.
 
         Args:
-            followed: the collectors that groups follow; others are not waited for, as long as there is any.
+            followed: the collectors that groups follow; if there are any, others are not waited for.
         """
         state = self.state
         if not state.started:
@@ -213,36 +214,36 @@ class Ordering:
         state.watermark = max(state.watermark, until)
 
     def on_timeline(self, event: AnyEvent) -> AnyEvent:
-        """Bring the time of an event that was just pushed onto the timeline, by what is known of its clock so far."""
+        """Bring the time of an event that was just pushed onto the timeline, by the present correction of its clock."""
         source = self.state.sources[source_of(event)]
         return corrected(event, max(0, event.time - source.correction), source.correction)
 
     def is_late(self, name: str) -> bool:
-        """Whether the source is waited for no longer."""
+        """Return whether the watermark no longer waits for the source."""
         return self.state.sources[name].late
 
     def end(self) -> None:
-        """Wait for nobody any longer."""
+        """Wait for no source any longer."""
         self.state.started = True
         for source in self.state.sources.values():
             source.ended = True
 
     def out_of_wait(self) -> list[OutOfWait]:
-        """The sources that are waited for no longer, since this was last asked."""
+        """Return the sources that have stopped being waited for since the last call."""
         out, self._out = self._out, []
         return out
 
     @property
     def patience(self) -> int:
-        """How long time may go on without a tick of anybody, milliseconds."""
+        """Return how long time may advance without a tick of any source, milliseconds."""
         return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
 
     def is_full(self) -> bool:
-        """Whether the buffer holds more than it should."""
+        """Return whether the buffer exceeds its limit."""
         return len(self.held) > EVENTS_MAX or self.state.bytes > BYTES_MAX
 
     def limit_of(self, source: Source) -> int:
-        """How far behind a source may be, milliseconds."""
+        """Return how far behind a source may be, milliseconds."""
         silent_after = self._policy.source_silent_after
         return silent_after + 2 * source.interval if source.interval else 2 * silent_after
 
@@ -254,10 +255,10 @@ class Ordering:
         return any(source.span >= START_TICKS for source in sources) or all(source.ended for source in sources)
 
     def _complete_until(self, followed: Collection[str]) -> int:
-        """Until when all is there; `NEVER` where nobody is waited for.
+        """Return the time until which all events are there; `NEVER` if no source is waited for.
 
-        A source that is silent may come back at any time. What it says then comes as late as it always did: so much is
-        waited on, which costs nothing, since all waited so long while it spoke.
+        A silent source may come back at any time, and its events are then as late as before. The watermark allows for
+        that, which delays nothing further: all sources waited that long while it was reporting.
         """
         waited_for = [source.tick for source in self._waited_for(followed).values()]
         if not waited_for:
@@ -281,22 +282,22 @@ class Ordering:
         }
 
     def _limit(self, followed: Collection[str]) -> None:
-        """Wait for the furthest behind no longer while the buffer is too full."""
+        """Stop waiting for the source that is furthest behind while the buffer is too full."""
         while self.is_full() and (waited_for := self._waited_for(followed)):
             name = min(waited_for, key=lambda name: (waited_for[name].tick, name))
             if self.held[0][0] < waited_for[name].tick:
-                return  # what is complete makes room
+                return  # releasing what is complete makes room
             self._give_up(name, waited_for[name], "BUFFER_FULL")
 
     def _give_up(self, name: str, source: Source, why: Why) -> None:
-        """From its last tick on nothing is known of it: what did not come since then proves nothing."""
+        """Stop waiting for a source; it is silent from its last tick on: missing events after it prove nothing."""
         source.late, source.stays_behind = True, why != "SILENT"
         self._out.append(OutOfWait(name, source.tick, source.tick + 1, why))
 
     # Ticks
 
     def _hear(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
-        """Take a tick: its source is alive, and time has gone on for the others; return False for a copy."""
+        """Take a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
         number = Sequence(instance_of(tick.source_id)[1], tick.seq)
         if source.last is not None and source.last.covers(number.start, number.seq):
@@ -320,7 +321,7 @@ class Ordering:
         return True
 
     def _step_max(self, source: Source) -> int:
-        """Neither a clock that is set nor an outage of everything makes anybody late."""
+        """Return the largest step that counts: neither a set clock nor an outage of everything makes a source late."""
         return max(self._policy.source_silent_after // 2, min(source.interval, self._policy.source_silent_after))
 
     def _note_behind(self, source: Source) -> None:
@@ -346,11 +347,11 @@ class Ordering:
                 self._give_up(name, source, "LATE")
 
     def _note_reachable(self, status: BrokerStatus, time: int) -> None:
-        """Only a collector finds that a broker does not answer."""
+        """Note whether a broker answers; only a collector can find that it does not."""
         for source in self.state.sources.values():
             if source.broker == _broker_of(status):
                 if status.error is None or not status.error.is_silence:
-                    source.unreachable_since = None  # an error of its own is an answer
+                    source.unreachable_since = None  # an error code from the broker is an answer
                 elif source.unreachable_since is None:
                     source.unreachable_since = time
 
@@ -371,7 +372,7 @@ class Ordering:
             self._correct()
 
     def _correct(self) -> None:
-        """Date again what is held: some source's correction has changed."""
+        """Assign new times to the buffered events after the correction of a source has changed."""
         state = self.state
         for name, source in state.sources.items():
             shift = state.clocks.corrections.get(name, 0) - source.correction

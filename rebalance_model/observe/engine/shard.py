@@ -1,7 +1,7 @@
-"""One shard of the log: its rows in the order of the log go in, conclusions in the order of time come out.
+"""One shard of the log: it takes rows in log order and returns conclusions in time order.
 
-A shard is one partition: all events of a group are in it, with a copy of every broadcast. Where the log is cut into
-batches does not show in the result. The runtime gives it a store for the groups' blobs, and keeps the shard's own blob
+A shard is one partition: it has all events of its groups, and a copy of every broadcast. The result does not depend on
+where the log is cut into batches. The runtime provides a store for the groups' blobs, and keeps the shard's own blob
 and its buffer; the same class runs under Spark and in a plain loop.
 """
 
@@ -18,7 +18,7 @@ from rebalance_model.observe.progress import ProgressLog, Unwritten
 from rebalance_model.observe.state import STATE_VERSION, check_version
 
 CHUNK_EVENTS = 500
-"""So many events of the buffer are kept in one blob."""
+"""The number of buffered events that are kept in one blob."""
 
 
 class ShardState(msgspec.Struct):
@@ -40,20 +40,20 @@ class Saved(msgspec.Struct, frozen=True):
 
     blob: bytes
     buffer: tuple[bytes, ...] = ()
-    """Events that wait for their turn."""
+    """The buffered events."""
 
 
 class Shard:
-    """Takes the rows of one shard, in log order."""
+    """Process the rows of one shard, in log order."""
 
     def __init__(self, saved: Saved | None, groups: GroupStore, policy: Policy, partition: int = 0) -> None:
-        """Go on from what was saved.
+        """Continue from what was saved.
 
         Args:
             saved: the shard after the batch before; None: it begins.
-            groups: where its groups are kept.
+            groups: the store of its groups.
             policy: the thresholds.
-            partition: the number of the shard; that of number 0 writes the rows about the cluster.
+            partition: the number of the shard; number 0 writes the rows about the cluster.
 
         Raises:
             StateVersionError: another release has saved it.
@@ -68,13 +68,13 @@ class Shard:
         self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, tells_of_cluster=partition == 0)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
-        """Take the log's next event, and return what it, or what it completes, leads to.
+        """Take the log's next event, and return the rows of all events that this releases.
 
         Args:
             event: the event.
             stamp: the log's own stamp of the row, epoch milliseconds.
             size: its bytes in the log.
-            at_once: whether it came together with the event before it, see `Ordering.push`.
+            at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
         late = self._ordering.push(event, stamp, size, at_once=at_once)
@@ -91,12 +91,12 @@ class Shard:
         return effects + self._release() if isinstance(event, Tick) or self._ordering.is_full() else effects
 
     def finish(self) -> list[AnyRow]:
-        """Fold all that is held, as when every source has ended."""
+        """Fold all buffered events, as when every source has ended; return the rows."""
         self._ordering.end()
         return [*self._progress.tick(INT64_MAX), *self._release()]
 
     def flush(self) -> Saved:
-        """Write the touched groups to the store; returns the shard's own part."""
+        """Write the changed groups to the store; return the shard's own part."""
         self.timeline.flush()
         self._progress.flush()
         held = sorted(self._ordering.held)
@@ -104,7 +104,7 @@ class Shard:
         return Saved(_ENCODER.encode(self._state), tuple(_ENCODER.encode(chunk) for chunk in chunks))
 
     def _release(self) -> list[AnyRow]:
-        """Fold what is complete, then let time pass up to the watermark."""
+        """Fold what is complete, then advance time to the watermark."""
         effects: list[AnyRow] = []
         self.timeline.patience = self._ordering.patience
         for out in self._ordering.out_of_wait():

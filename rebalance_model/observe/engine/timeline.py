@@ -1,7 +1,7 @@
-"""Folds the events of a shard, which come in the order of time, and lets time pass between them.
+"""Fold the events of a shard in time order, and advance time between them.
 
-There is one clock here: that of the timeline. What is due at a moment is done before an event of the same millisecond.
-A group knows nothing of the others, so its rows do not depend on which of them share its shard.
+There is one clock here: that of the timeline. A timer that is due at a moment runs before an event of the same
+millisecond. Groups are independent of each other, so a group's rows do not depend on which groups share its shard.
 """
 
 import heapq
@@ -41,14 +41,14 @@ from rebalance_model.observe.state import (
 from rebalance_model.observe.step import ClusterStep, Moment
 
 ENDED_AFTER = 5_000
-"""So long after its last tick a source that has ended is silent, milliseconds; those of one recording end together."""
+"""The time after its last tick when an ended source is silent, milliseconds; sources of a recording end together."""
 
 CHECKED_EVERY = 16
-"""Of the events of a group without queues every so many is followed by a check of its state; see `Timeline._check`."""
+"""For a group without queues, its state is checked after this many events; see `Timeline._check`."""
 
 
 class _Fact(Protocol):
-    """A step of `group_observer`, of a fact that it has already."""
+    """A function of `group_observer` that takes a fact about a source."""
 
     def __call__(self, state: GroupState, moment: Moment, policy: Policy) -> list[AnyEffect]: ...
 
@@ -57,52 +57,52 @@ class TimelineState(msgspec.Struct):
     """What a shard's timeline keeps beside its groups; times are epoch milliseconds."""
 
     now: int = 0
-    """How far time has come."""
+    """The present time of the timeline."""
     ticked: int = 0
-    """When any source last ticked: time goes on only while a source ticks."""
+    """When any source last ticked: time advances only while a source ticks."""
     known_at: int = 0
     """The log's highest stamp so far."""
     checks: dict[str, int] = {}
-    """When each group has something due."""
+    """When each group has a timer due."""
     falls_silent: dict[str, OutOfWait] = {}
-    """Sources that are waited for no longer, until that is due."""
+    """Sources that are no longer waited for, until their silence is due."""
     clusters: dict[str, ClusterState] = {}
-    """What is about each cluster."""
+    """The state of each cluster."""
     groups_of: dict[str, dict[str, None]] = {}
-    """By source, the groups that it tells of."""
+    """By source, the groups that it reports."""
     followers: dict[str, int] = {}
     """By collector, how many groups follow it."""
     boots: dict[str, int] = {}
-    """By source and broker: when the broker started, as that source last said."""
+    """By source and broker: when the broker started, as that source last reported."""
 
 
 _SILENCE, _CLUSTER, _GROUP = range(3)
-"""What may be due, in this order at the same moment."""
+"""The kinds of timers, in the order in which they run at the same moment."""
 
 
 class Timeline:
-    """Groups in the order of time, and what is about their clusters."""
+    """The groups of a shard and the states of their clusters, on one timeline."""
 
     def __init__(
         self, state: TimelineState, groups: GroupStore, policy: Policy, clocks: Clocks, *, tells_of_cluster: bool
     ) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Args:
             state: what was kept beside the groups.
-            groups: where the groups are kept.
+            groups: the store of the groups.
             policy: the thresholds.
-            clocks: what is known of the sources' clocks; only read.
-            tells_of_cluster: whether rows about the cluster are written here, and not by another shard.
+            clocks: the corrections of the sources' clocks; read only.
+            tells_of_cluster: whether this shard writes the rows about the cluster.
         """
         self.state = state
         self.patience = NEVER
-        """How long time may go on without a tick, milliseconds: beyond that nobody has spoken (`_stand`)."""
+        """How long time may advance without a tick, milliseconds; beyond that no source has reported (`_stand`)."""
         self._store = groups
         self._policy = policy
         self._clocks = clocks
         self.contradictions: dict[str, str] = {}
-        """By group, what was first found wrong with its state, in a sentence: a bug of ours."""
+        """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._tells_of_cluster = tells_of_cluster
         self._policies: dict[str, Policy] = {}
         self._groups: dict[str, GroupState] = {}
@@ -112,11 +112,11 @@ class Timeline:
 
     @property
     def followed(self) -> Collection[str]:
-        """The collectors that groups follow."""
+        """Return the collectors that groups follow."""
         return self.state.followers.keys()
 
     def fold(self, event: AnyEvent) -> list[AnyEffect]:
-        """Let time pass up to the event, apply it, and return what that leads to."""
+        """Advance time to the event, apply it, and return the resulting rows."""
         effects = self.advance(event.time)
         source = source_of(event)
         moment = self._moment(event.cluster, event)
@@ -125,9 +125,9 @@ class Timeline:
         return effects + self._fold_broadcast(event, source, moment)
 
     def skip(self, event: AnyEvent) -> list[AnyEffect]:
-        """Leave out an event that comes too late: only that it was there is noted, and what it says was lost.
+        """Skip an event that comes too late: note its presence, and that its content was lost.
 
-        A collector that nobody follows is not waited for; what it says of brokers counts all the same.
+        A collector that no group follows is not waited for; what it reports of brokers is folded nevertheless.
         """
         if isinstance(event, GroupEvent):
             group_observer.skip(self._group(f"{event.cluster}/{event.group}"), event)
@@ -140,11 +140,11 @@ class Timeline:
         return self._follow_up(cluster.judge(), moment)
 
     def note_out_of_wait(self, out: OutOfWait) -> None:
-        """A source is waited for no longer: from its moment on it is silent."""
+        """Note that a source is no longer waited for: it becomes silent at the moment given."""
         self.state.falls_silent[out.source] = out
 
     def note_behind(self, source: str) -> list[AnyEffect]:
-        """A silent source ticks, but far behind the others."""
+        """Note that a silent source ticks again, but far behind the others."""
         moment = self._moment_of(source)
         silence = moment.cluster.silent.get(source)
         if silence is None or silence.why == "LATE":
@@ -152,7 +152,7 @@ class Timeline:
         return self._fall_silent(source, Silence(silence.since, "LATE"), moment)
 
     def advance(self, to: int) -> list[AnyEffect]:
-        """Let time pass: what is due until then is done, in order."""
+        """Advance time: run all timers that are due until then, in order; return the resulting rows."""
         state, effects = self.state, list[AnyEffect]()
         if state.ticked and to - state.ticked > self.patience:
             self._stand(to)
@@ -163,29 +163,29 @@ class Timeline:
         return effects
 
     def flush(self) -> None:
-        """Write the touched groups to the store."""
+        """Write the changed groups to the store."""
         for key, group in self._groups.items():
             self._store.put(key, encode_group(group))
         self._groups.clear()
         self._policies.clear()
 
     def take_forgotten(self) -> list[GroupState]:
-        """Give the groups that were forgotten since this was last asked."""
+        """Return the groups that were forgotten since the last call."""
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
 
     def groups(self) -> Iterator[GroupState]:
-        """Give the groups that were touched since the last flush."""
+        """Yield the groups that were changed since the last flush."""
         return iter(self._groups.values())
 
     def group(self, cluster: str, group: str) -> GroupState:
-        """Give a group's state, made on first sight."""
+        """Return a group's state; create it on first sight."""
         return self._group(f"{cluster}/{group}")
 
     # Time
 
     def _next(self, to: int) -> tuple[int, int, str] | None:
-        """What is due next, until then: when, and of what (`_SILENCE`, `_CLUSTER`, `_GROUP`) by that name."""
+        """Return the next timer until then: its time, kind (`_SILENCE`, `_CLUSTER`, `_GROUP`) and name; None: none."""
         while self._heap and self.state.checks.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # rescheduled since
         due = [(self._heap[0][0], _GROUP, self._heap[0][1])] if self._heap and self._heap[0][0] <= to else []
@@ -215,7 +215,7 @@ class Timeline:
         return effects
 
     def _stand(self, to: int) -> None:
-        """Nobody has spoken for long: that proves nothing of anybody, and no time counts that nobody watched."""
+        """Skip a period without any report: it proves nothing, and unobserved time does not count."""
         stood, self.state.ticked, self.state.now = to - self.state.ticked, to, to
         self.state.falls_silent.clear()
         for cluster in self.state.clusters.values():
@@ -238,7 +238,7 @@ class Timeline:
     # Clusters
 
     def _fold_broadcast(self, event: Broadcast, source: str, moment: Moment) -> list[AnyEffect]:
-        """Take what a source says of itself, or of a broker."""
+        """Take what a source reports of itself, or of a broker."""
         effects: list[AnyEffect] = []
         if isinstance(event, Tick):
             self.state.ticked = max(self.state.ticked, event.time)
@@ -254,7 +254,7 @@ class Timeline:
         return effects
 
     def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
-        """Note what a broadcast says of the cluster."""
+        """Fold what a broadcast says of the cluster."""
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)
         if isinstance(event, BrokerStatus) and event.asked:
@@ -272,7 +272,7 @@ class Timeline:
         return effects + self._follow_up(step, moment)
 
     def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
-        """A source that was silent is back with its boot or its tick: what it has lost it says before that."""
+        """Note that a silent source is back with its boot or its tick; it has reported its losses before that."""
         if (out := self.state.falls_silent.get(source)) is not None and out.tick < moment.now:
             del self.state.falls_silent[source]
         if source not in moment.cluster.silent:
@@ -284,7 +284,7 @@ class Timeline:
         return effects + self._follow_up(step, moment)
 
     def _follow_up(self, step: ClusterStep, moment: Moment) -> list[AnyEffect]:
-        """Let the groups know which brokers and collectors have another incident; returns all that it leads to."""
+        """Notify the groups of brokers and collectors with another incident; return all resulting rows."""
         effects = step.effects if self._tells_of_cluster else []
         if not step.touched:
             return effects
@@ -314,10 +314,10 @@ class Timeline:
         return effects
 
     def _check(self, group: GroupState, seq: int) -> None:
-        """Check the group's state after a share of its events, and note what is wrong; the fold goes on in any case.
+        """Check the invariants of the group's state, and note a violation; folding continues in any case.
 
-        A check takes longer the more queues there are, and comes less often: it costs 0.4 % of the time of an event,
-        whatever the group's size. Which events are checked does not depend on where the log is cut.
+        A check takes longer the more queues there are, and is made less often: it costs 0.4 % of the time of an event,
+        independent of the group's size. Which events are checked does not depend on where the log is cut.
         """
         if seq % (CHECKED_EVERY * (1 + len(group.queues))) == 0:
             try:
@@ -326,7 +326,10 @@ class Timeline:
                 self.contradictions.setdefault(group.key, str(error))
 
     def _note_boot(self, event: BrokerStatus, source: str, moment: Moment) -> list[AnyEffect]:
-        """A hook begins with it; a collector says it every round, and another time than before is a restart."""
+        """Note when a broker started, and whether that is a restart.
+
+        A hook reports it once, at its start. A collector reports it every round, and a changed time is a restart.
+        """
         name = f"{source} {event.broker}"
         before = self.state.boots.get(name)
         if event.boot_time in (None, before):
@@ -338,7 +341,7 @@ class Timeline:
         return effects
 
     def _tell(self, source: str, moment: Moment, fact: _Fact) -> list[AnyEffect]:
-        """Apply a fact about a source to every group that it tells of."""
+        """Apply a fact about a source to every group that it reports."""
         effects: list[AnyEffect] = []
         for key in sorted(self.state.groups_of.get(source, ())):
             group = self._group(key)
@@ -374,7 +377,7 @@ class Timeline:
             self.state.followers = dict(+counts)
 
     def _forget(self, group: GroupState) -> None:
-        """At its moment, not at the end of a batch, so that it does not depend on where the log is cut."""
+        """Forget a group at its timer, not at the end of a batch: results do not depend on batch cuts."""
         del self._groups[group.key]
         self.state.checks.pop(group.key, None)
         self._count_follower(group.collector, -1)

@@ -1,4 +1,4 @@
-"""Quantities in answers: each answer becomes a row for every broker whose queues it has."""
+"""Quantities in answers: each answer becomes one row for every broker that has queues in it."""
 
 from collections.abc import Iterable
 from typing import Literal, TypedDict, TypeVar
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class _Common(TypedDict):
-    """What the rows of an answer have in common."""
+    """The fields that all rows of an answer share."""
 
     cluster: str
     group: str
@@ -41,7 +41,7 @@ class _Common(TypedDict):
 
 
 def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[QueueProgress]:
-    """Take a broker's offsets (GET_CONSUME_STATS)."""
+    """Take a broker's offsets (GET_CONSUME_STATS); return the rows."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, "", policy), _answered(event)
@@ -72,7 +72,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
 
 
 def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -> list[QueueProgress]:
-    """Take how long the next messages have waited (QUERY_CONSUME_TIME_SPAN)."""
+    """Take the waiting times of the next messages (QUERY_CONSUME_TIME_SPAN); return the rows."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, event.topic, policy), _answered(event)
@@ -88,7 +88,7 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
 
 
 def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Policy) -> list[QueueProgress]:
-    """Take a client's own state (GET_CONSUMER_RUNNING_INFO): queues of which it says something new, or all."""
+    """Take a client's own state (GET_CONSUMER_RUNNING_INFO); return rows of the changed queues, or of all if due."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, event.client_id, policy), _answered(event)
@@ -140,9 +140,9 @@ def _answered(event: Answer) -> int:
 
 
 def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> int:
-    """Note the answer; returns the shorter of the last two gaps between answers of its kind, milliseconds.
+    """Note the answer; return the shorter of the last two gaps between answers of its kind, milliseconds.
 
-    A longer one shows that a question was left out, not that they are asked less often.
+    A longer gap shows that a request was left out, not that requests are less frequent.
     """
     name = f"{instance_of(event.source_id)[0]} {event.__struct_config__.tag} {event.broker} {of}".rstrip()
     at, known = _answered(event), state.spacings.get(name)
@@ -154,7 +154,7 @@ def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> i
 
 
 def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
-    """The queues of an answer by their brokers: a client's are of several."""
+    """Group the queues of an answer by broker: a client has queues of several."""
     found: dict[str, list[_T]] = {}
     for mq, queue in queues:
         found.setdefault(mq.broker, []).append(queue)
@@ -162,7 +162,7 @@ def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]
 
 
 def _commit(state: ProgressState, info: OffsetInfo) -> int | None:
-    """The commit that a broker answers; None where it answers 0 and none was ever seen."""
+    """Return the commit that a broker answers; None if it answers 0 and no commit was ever seen."""
     mq, offset = info.mq, info.consumer_offset
     known = state.committed.setdefault(mq.broker, {}).setdefault(mq.topic, set())
     if offset > 0:
@@ -171,7 +171,7 @@ def _commit(state: ProgressState, info: OffsetInfo) -> int | None:
 
 
 def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:
-    """How long the next message has waited, at most: it is younger than the last one that was consumed."""
+    """Return how long the next message has waited at most (ms): it is younger than the last consumed one."""
     if lag is None:
         return None
     if lag == 0:
@@ -182,12 +182,12 @@ def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:
 def _client_queue(
     info: ProcessQueueInfo, before: ClientQueue | None, client_behind_ms: int, *, ordered: bool | None
 ) -> ClientQueue:
-    """What a client says of a queue, its stamps brought to the collector's time.
+    """Return what a client reports of a queue, with its stamps converted to the collector's time.
 
     Args:
-        info: what it says.
-        before: what it said before.
-        client_behind_ms: what its stamps are at most behind the collector's time.
+        info: the process queue in the answer.
+        before: the values of the answer before.
+        client_behind_ms: how far its stamps are at most behind the collector's time.
         ordered: whether it locks its queues.
     """
     at = {

@@ -1,4 +1,4 @@
-"""Quantities that a broker's hook has seen: its calls make a row every `HOOK_ROW_EVERY`."""
+"""Quantities from a broker's hook: its calls make one row every `HOOK_ROW_EVERY`."""
 
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PullMessage, UpdateConsumerOffset
@@ -11,13 +11,14 @@ from rebalance_model.observe.progress.state import (
 )
 
 HOOK_ROW_EVERY = 10_000
-"""A hook's calls make one row a broker and group in so many milliseconds; so long after the last ones, their row."""
+"""The interval of rows from a hook's calls, for each broker and group, and the delay of a row after the last call;
+milliseconds."""
 FORGOTTEN_AFTER = 900_000
-"""A hook's queue of which nothing came for so many milliseconds is said no more."""
+"""A queue without a call for this long is left out of the hook's rows; milliseconds."""
 
 
 def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueueProgress]:
-    """Take a commit (UPDATE_CONSUMER_OFFSET) that the broker took."""
+    """Take a commit (UPDATE_CONSUMER_OFFSET) that the broker accepted; return the row, if one is due."""
     if event.code != 0 or event.offset < 0:
         return []
     queue = _hook_queue(state, event, event.topic, event.queue_id)
@@ -27,7 +28,7 @@ def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueuePr
 
 
 def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
-    """Take a second's pulls (PULL_MESSAGE), with the commit that the last one carried."""
+    """Take a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
     if event.commit_offset >= 0 and event.last_time >= queue.commit_at:
@@ -37,7 +38,7 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
 
 
 def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
-    """Take locks that the broker granted (LOCK_BATCH_MQ)."""
+    """Take locks that the broker granted (LOCK_BATCH_MQ); return the row, if one is due."""
     granted = [mq for mq in event.granted if mq.broker == event.broker] if event.code == 0 else []
     for mq in granted:
         _hook_queue(state, event, mq.topic, mq.queue_id).lock_at = event.time
@@ -45,16 +46,16 @@ def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
 
 
 def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
-    """Return the row of what a hook has seen since the broker's last row; nothing has followed, and a row is due."""
+    """Return the row of what a hook has seen since the broker's last row; it is due, and no call has followed."""
     hook = state.hooks.get(broker)
     if hook is None or not hook.unwritten:
         return []
-    # A sum of pulls has the time of the second's end, as others have: the last row can be of the same millisecond.
+    # A sum of pulls is stamped with the end of its second, as other sums are: the last row may have the same time.
     return _row_of_hook(hook, cluster, group, broker, max(hook.seen_at, hook.written_at + 1))
 
 
 def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: int) -> HookQueueProgress:
-    """What the broker's hook saw of the queue, which is now seen."""
+    """Return the hook's values of the queue, marked as seen now."""
     hook = state.hooks.setdefault(event.broker, HookProgress())
     queue = hook.queues.get((topic, queue_id))
     if queue is None:
@@ -79,7 +80,7 @@ def _note_newest(queue: HookQueueProgress, broker_offset: int, time: int) -> Non
 
 
 def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
-    """What changed since the broker's last row, or all of it, if a row is due."""
+    """Return the changes since the broker's last row, or all values, if a row is due."""
     hook = state.hooks[event.broker]
     if event.time - hook.written_at < HOOK_ROW_EVERY:
         return []
@@ -121,7 +122,7 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
 
 
 def _hook_lag(queue: HookQueueProgress, since: int) -> tuple[int | None, bool]:
-    """The lag that a hook saw, and whether it is at least so much: it has not seen the newest offset since then."""
+    """Return the lag that a hook saw, and whether it is a lower bound: the newest offset was not seen since then."""
     commit = _known(queue.commit_offset)
     if queue.broker_offset >= 0 and queue.broker_offset_at > since:
         return behind_by(queue.broker_offset, commit), False

@@ -1,4 +1,4 @@
-"""The rows of all groups of a shard, and the states that they are made of."""
+"""Write the progress rows of all groups of a shard, and keep the states that they are made from."""
 
 from itertools import takewhile
 from typing import TypeAlias
@@ -29,23 +29,23 @@ from rebalance_model.observe.progress.state import ProgressState, decode_progres
 from rebalance_model.observe.state import Sequence
 
 KEY = "progress {}"
-"""The key of a group's progress in the store of the groups, whose own keys hold no space."""
+"""The key of a group's progress in the store of the groups, whose own keys contain no space."""
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
 _KINDS = frozenset({PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq})
-"""The events that say quantities."""
+"""The kinds of events that carry quantities."""
 
 
 class ProgressLog:
-    """Writes the rows of all groups of a shard, and keeps their states in the store of the groups."""
+    """Write the rows of all groups of a shard, and keep their states in the store of the groups."""
 
     def __init__(self, store: GroupStore, policy: Policy, unwritten: Unwritten) -> None:
-        """Go on.
+        """Continue from the stored states.
 
         Args:
             store: where the states are kept.
             policy: for the poll intervals.
-            unwritten: what the shard keeps of hooks' rows that are to come; changed in place.
+            unwritten: what the shard keeps of hooks' pending rows; changed in place.
         """
         self._store = store
         self._policy = policy
@@ -60,7 +60,7 @@ class ProgressLog:
             now: the highest tick so far.
 
         Returns:
-            The rows that it leads to.
+            The resulting rows.
         """
         if type(event) not in _KINDS:
             return []
@@ -74,7 +74,7 @@ class ProgressLog:
         return rows
 
     def tick(self, now: int) -> list[QueueProgress]:
-        """Write what hooks saw last, where nothing has followed for `HOOK_ROW_EVERY`.
+        """Write the hooks' pending rows after `HOOK_ROW_EVERY` without a further call.
 
         Args:
             now: the highest tick so far; `INT64_MAX`: nothing will follow.
@@ -95,7 +95,7 @@ class ProgressLog:
         return state
 
     def forget(self, cluster: str, group: str) -> None:
-        """Drop what is kept of a group that is forgotten."""
+        """Delete the state of a group that is forgotten."""
         key = KEY.format(f"{cluster}/{group}")
         for name in [name for name in self._unwritten if name[:2] == (cluster, group)]:
             del self._unwritten[name]
@@ -103,7 +103,7 @@ class ProgressLog:
         self._store.remove(key)
 
     def flush(self) -> None:
-        """Write the touched states to the store."""
+        """Write the changed states to the store."""
         for key, state in self._states.items():
             self._store.put(key, encode_progress(state))
         self._states.clear()
@@ -113,12 +113,12 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     """Take one event of the group.
 
     Args:
-        state: what is kept of the group; changed in place.
-        event: an event of the group that says quantities, in the order of the log.
-        policy: its poll interval counts until two answers of a kind have shown theirs.
+        state: the group's progress state; changed in place.
+        event: an event of the group that carries quantities, in log order.
+        policy: its poll interval applies until two answers of a kind have shown theirs.
 
     Returns:
-        The rows that it leads to: one for each broker in the event, none for an error.
+        The resulting rows: one for each broker in the event, none for an error.
     """
     instance, start = instance_of(event.source_id)
     known = state.sequences.get(instance)
@@ -128,7 +128,7 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     hook = state.hooks.get(event.broker) if not isinstance(event, Answer) else None
     rows: list[QueueProgress] = []
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
-        rows = rest_of_hook(state, event.cluster, event.group, event.broker)  # what it saw last before a silence
+        rows = rest_of_hook(state, event.cluster, event.group, event.broker)  # pending since before a silence
     match event:
         case PullMessage():
             rows += on_pull(state, event)

@@ -1,22 +1,22 @@
-"""What is kept of a group's quantities between two events."""
+"""The state of a group's quantities between two events."""
 
 import msgspec
 
 from rebalance_model.observe.state import Sequence
 
 REPEATED_AFTER = 60_000
-"""What is said only when it changes is said again after so many milliseconds: the interval of such a row."""
+"""The interval after which an unchanged value is written again; milliseconds."""
 
 
 class Spacing(msgspec.Struct, array_like=True):
-    """When the last answer of one kind came, and how long each of the last two came after the one before it."""
+    """When the last answer of one kind came, and the gaps before the last two; milliseconds."""
 
     answered: int
     gaps_ms: tuple[int, ...] = ()
 
 
 class ClientQueue(msgspec.Struct, array_like=True):
-    """What a client last said of one queue; ``*_at`` are the latest times that its stamps can mean."""
+    """What a client last reported of one queue; ``*_at`` are the latest times that its stamps can mean."""
 
     cached_count: int
     commit_offset: int
@@ -28,7 +28,7 @@ class ClientQueue(msgspec.Struct, array_like=True):
     consume_at: int
 
     def says(self) -> tuple[int, ...]:
-        """What the client itself said: when that changes, there is something new."""
+        """Return the values that the client itself reported: a change of these is news."""
         return (
             self.cached_count,
             self.commit_offset,
@@ -39,7 +39,7 @@ class ClientQueue(msgspec.Struct, array_like=True):
 
 
 class ClientProgress(msgspec.Struct, array_like=True):
-    """What a client last said of its queues, and when all of it was last written."""
+    """What a client last reported of its queues, and when all of it was last written."""
 
     repeated_at: int = 0
     queues: dict[tuple[str, str, int], ClientQueue] = {}
@@ -69,13 +69,13 @@ class HookProgress(msgspec.Struct, array_like=True):
     queues: dict[tuple[str, int], HookQueueProgress] = {}
     """By topic and queue id."""
     seen_at: int = 0
-    """When it last saw any of them."""
+    """When it last saw any of them; epoch milliseconds."""
     unwritten: set[tuple[str, int]] = set()
-    """Those that it has seen since its last row."""
+    """The queues that it has seen since its last row."""
 
 
 class ProgressState(msgspec.Struct):
-    """What is kept of one group between answers."""
+    """The quantities of one group between answers."""
 
     version: int = 1
     sequences: dict[str, Sequence] = {}
@@ -83,7 +83,7 @@ class ProgressState(msgspec.Struct):
     spacings: dict[str, Spacing] = {}
     """By source instance, kind, broker and client or topic."""
     committed: dict[str, dict[str, set[int]]] = {}
-    """Queues that have ever had a commit, by broker and topic: of these an offset 0 is a commit."""
+    """Queues that have ever had a commit, by broker and topic: their offset 0 is a commit."""
     clients: dict[str, ClientProgress] = {}
     hooks: dict[str, HookProgress] = {}
     """By broker."""
@@ -104,5 +104,5 @@ def decode_progress(blob: bytes) -> ProgressState:
 
 
 def behind_by(ahead: int | None, behind: int | None) -> int | None:
-    """Return how many messages lie between two offsets; None where one of them is not known."""
+    """Return how many messages lie between two offsets; None if one of them is unknown."""
     return max(0, ahead - behind) if ahead is not None and behind is not None else None

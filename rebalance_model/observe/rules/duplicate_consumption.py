@@ -95,9 +95,7 @@ RULE = RebalanceRule(
     advice={
         "": Advice(
             what="Messages that were consumed and committed before are being consumed again.",
-            first_step=(
-                "Nothing, if consumers are idempotent; the rebalance named in the evidence moved the queue."
-            ),
+            first_step="Nothing, if consumers are idempotent; the rebalance named in the evidence moved the queue.",
         ),
     },
 )

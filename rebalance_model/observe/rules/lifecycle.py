@@ -1,12 +1,12 @@
-"""The life of an incident: pending (silent), opened, escalated or de-escalated, reclassified, resolved.
+"""The lifecycle of an incident: pending (not reported), opened, escalated or de-escalated, reclassified, resolved.
 
-Each rule gives a verdict; this module turns verdicts into transitions. Only what was opened is closed; a verdict that
-is not known freezes: it neither opens nor resolves, and its time does not count.
+Each rule returns a verdict; this module turns verdicts into transitions. Only an incident that was opened is resolved.
+An unknown verdict freezes the incident: it neither opens nor resolves, and the time does not count.
 
-A parent explains its children, which alert nobody. What opened up to `ADOPTED_WITHIN` before its parent becomes its
-child with a transition (DEESCALATED). A parent that only waits to be resolved (`Rule.clear_after`) gets no new child;
-what it has explained is given so long to recover. What still holds when it is resolved stands alone at once
-(ESCALATED).
+A parent explains its children, and children send no alerts. An incident that opened up to `ADOPTED_WITHIN` before its
+parent becomes its child with a transition (DEESCALATED). A parent that is clear and only waits to be resolved
+(`Rule.clear_after`) gets no new child; its children have that long to recover. A child that still holds when its
+parent is resolved becomes independent at once (ESCALATED).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,24 +24,24 @@ from rebalance_model.observe.step import Step
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL")
-"""A source that is not heard explains nothing: on what it would have told nothing opens."""
+"""A source that is not heard explains nothing: nothing opens on its missing telemetry."""
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
-"""What explains whatever a queue shows, and not only the rules that name it."""
+"""Codes that explain every incident of a queue, not only those whose rules name them."""
 ADOPTED_WITHIN = 60_000
-"""An incident that opened so long before what explains it is explained by it, too; milliseconds."""
+"""An incident that opened at most this long before its cause becomes a child of the cause; milliseconds."""
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
-"""Of what is added to the evidence of a rule: since when it had been clear before it was resolved."""
+"""Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
-    """Judge by each rule, and bring the subject's incident to where the verdict says it is.
+    """Judge a subject by each rule, and bring its incidents to the state that the verdicts require.
 
     Args:
         step: the step.
         rules: the rules about subjects of this kind.
-        subject: what is judged.
-        silent: the codes of rules whose telemetry is missing: their verdict is not known.
+        subject: the entity that is judged.
+        silent: the codes of rules whose telemetry is missing: their verdict is unknown.
     """
     of = str(subject)
     for rule in rules:
@@ -89,7 +89,7 @@ def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
     elif isinstance(verdict, Clear):
         _drop_pending(step, subject, name)
     else:
-        step.state.pending[name].freeze(step.now)  # else there is nothing to settle (`apply`)
+        step.state.pending[name].freeze(step.now)  # otherwise there is nothing to settle (`apply`)
 
 
 def _drop_pending(step: Step, subject: MessageQueue | str, name: str) -> None:
@@ -98,7 +98,7 @@ def _drop_pending(step: Step, subject: MessageQueue | str, name: str) -> None:
 
 
 def _count(step: Step, subject: MessageQueue | str, change: int) -> None:
-    """Note that there is one more, or less, about the subject."""
+    """Count one incident more or less about the subject."""
     unsettled, of = step.state.unsettled, str(subject)
     unsettled[of] = unsettled.get(of, 0) + change
     if not unsettled[of]:
@@ -148,7 +148,7 @@ def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tup
 def _parent(
     step: StepT, rule: Rule[StepT, Subject], subject: str, queue: MessageQueue | None, since: int = 0
 ) -> str | None:
-    """What explains it, and has held since ``since`` or later; what only waits to be resolved explains nothing."""
+    """Return the id of an incident that explains it and has held since ``since`` or later; None if there is none."""
     for parent in step.parents(_parent_codes(rule, queue), subject, queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
         if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
@@ -157,7 +157,7 @@ def _parent(
 
 
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
-    """Give the incident a parent that has come up soon after it; returns whether there is one."""
+    """Make the incident a child of one that opened soon after it; return whether there is one."""
     if incident.parent is not None or step.now - incident.opened_at > ADOPTED_WITHIN:
         return False
     incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
@@ -165,7 +165,7 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
 
 
 def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
-    """Whether what explained it is still open."""
+    """Return whether the parent of the incident is still open."""
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
     return any(parent.incident_id == incident.parent for parent in parents)
 
@@ -174,7 +174,7 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
     rise = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
     if incident.parent is not None and not _is_explained(step, rule, incident):
-        incident.parent, rise = None, max(rise, 1)  # what explained it is over, and it is not
+        incident.parent, rise = None, max(rise, 1)  # its parent is resolved, and it still holds
     elif _adopt(step, rule, incident):
         rise = -1
     if not rise and not reclassified:

@@ -1,13 +1,13 @@
-"""LOCK_CONTENDED: two living clients want one queue.
+"""LOCK_CONTENDED: two living clients request the lock of one queue.
 
-REFUSED: a member keeps the lock, and another asks for it again and again. TO_AND_FRO: the lock goes from one to the
-other and back, twice, while the members stay the same: in a rollout a queue goes to and fro as well, but each time
-the shares are others. At start-up every queue is asked for by two clients and refused once or twice, and a client that
-thaws asks six times within milliseconds: neither is contention.
+REFUSED: a member keeps the lock, and another one requests it repeatedly. TO_AND_FRO: the lock goes from one client to
+the other and back, twice, while the members stay the same. (In a rollout a queue changes hands repeatedly as well, but
+the assignment is different each time.) At start-up two clients request each queue, and one of them is refused once or
+twice; a client that thaws sends six requests within milliseconds. Neither is contention.
 
-How long a refusal must last is measured: after 5 s, as first designed, a rollout of 50 clients in the lab showed
-12 contentions that were none. Heirs were refused for up to 15 s until their predecessors' turn, and for up to 25 s
-where a topic's queues change (tests/PROVED.md). So it is 50 s (`Policy.lock_contended_after`).
+How long a refusal must last was measured: with the 5 s of the first design, a rollout of 50 clients in the lab showed
+12 false contentions. New owners were refused for up to 15 s until the former owners' next rebalance, and for up to 25 s
+when a topic's queues change (tests/PROVED.md). Hence 50 s (`Policy.lock_contended_after`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -20,7 +20,7 @@ TURNS = 4
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By what the broker answered to those who asked for the lock."""
+    """Check the broker's answers to the clients that requested the lock."""
     hook_view = step.state.queues[mq].hook_view
     if hook_view is None or not (hook_view.refusals or len(hook_view.lock_handovers) == TURNS):
         return CLEAR
@@ -35,7 +35,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Who has it, who asks, and who had it in turn."""
+    """Return the holder, the requesting clients, and the recent holders."""
     hook_view = step.state.queues[mq].hook_view or HookQueueView()
     asked = {client_id: r for client_id, r in hook_view.refusals.items() if r.kept >= REFUSALS}
     return {
@@ -48,7 +48,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 
 def _is_refused(step: GroupStep, hook_view: HookQueueView) -> bool:
-    """Whether somebody is refused for long, all the time for the sake of a member, and still asks."""
+    """Return whether a client has long been refused the lock in favor of one member, and still requests it."""
     now, policy = step.now, step.policy
     lasting = [
         r.last
@@ -83,16 +83,15 @@ RULE = QueueRule(
     absorbed_by=("REBALANCE_STORM",),
     advice={
         "REFUSED": Advice(
-            what="A living member keeps the queue's lock, and another one asks for it again and again in vain.",
+            what="A living member keeps the queue's lock, and another one requests it repeatedly without success.",
             first_step=(
-                "Compare what both take for the members (client ids, subscriptions): one of them works from another "
-                "list."
+                "Compare the members that both clients see (client ids, subscriptions): one of them uses another list."
             ),
         ),
         "TO_AND_FRO": Advice(
-            what="Two members take the queue's lock from each other in turn.",
+            what="Two members take the queue's lock from each other alternately.",
             first_step=(
-                "Compare both clients' strategy, client id and subscriptions: they do not agree who should have the "
+                "Compare both clients' strategy, client id and subscriptions: they disagree about the owner of the "
                 "queue."
             ),
         ),

@@ -1,10 +1,11 @@
-"""LOCK_EXPIRED: an ordered queue whose owner has not renewed its lock; the client refuses to consume it.
+"""LOCK_EXPIRED: the owner of an ordered queue has not renewed its lock; the client refuses to consume it.
 
-With the broker's hook judged by the broker's clock; by polls within one answer, or, for an owner that is silent, by how
-long it has been (`ages`). Clear at a renewal, a release, or when the queue is granted to anyone.
+With the broker's hook, the age is measured by the broker's clock. By polls, it is taken from one answer, or, for an
+owner that stopped answering, from the time since (`ages`). Clear at a renewal, a release, or when any client is granted
+the lock.
 
-Nobody could renew at a broker that was away, and BROKER_UNREACHABLE or BROKER_LOCKS_LOST has told that: when it is back
-every client has its next turn first (`lock_interval`).
+No client can renew while the broker is away (BROKER_UNREACHABLE or BROKER_LOCKS_LOST reports that): after its return,
+each client first gets one interval to renew (`lock_interval`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -14,7 +15,7 @@ from rebalance_model.observe.step import Ages, GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the age of the owner's lock."""
+    """Check the age of the owner's lock."""
     ages = ages_of(step, mq)
     if ages is None:
         return CLEAR
@@ -32,11 +33,11 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def _has_just_come_back(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
-    """Whether the owner may not have had its turn between the broker's return and what is known of it."""
+    """Return whether the owner may not have had time to renew since the broker came back."""
     view = step.state.views.get(mq.broker)
     due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
     if not ages.goes_on:
-        return ages.client.asked_at_answer <= due  # judged at the answer: the next one will tell
+        return ages.client.asked_at_answer <= due  # judged at the answer: the next one decides
     if step.now > due:
         return False
     step.schedule_check(due + 1)
@@ -44,7 +45,7 @@ def _has_just_come_back(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Age and limits."""
+    """Return the owner, the age of its lock and the limits (ms)."""
     ages = ages_of(step, mq)
     found: Evidence = {"owner": step.state.queues[mq].owner}
     if ages is not None:
@@ -69,7 +70,7 @@ RULE = QueueRule(
                 "The owner has not renewed its queue lock: it refuses to consume, and past the broker's limit any "
                 "member may take the queue."
             ),
-            first_step="Look whether the owner's process is paused, out of CPU, or cut off from the broker's master.",
+            first_step="Check whether the owner's process is paused, out of CPU, or cut off from the broker's master.",
         ),
     },
 )

@@ -1,13 +1,13 @@
-"""LOCK_ORPHANED: the queue's heir asks for its lock and is refused it, for the sake of a client that is gone.
+"""LOCK_ORPHANED: the queue's next owner requests its lock and is refused in favor of a client that is gone.
 
-A client that is killed unlocks nothing: the broker keeps its lock for 60 s from the last renewal, and says so to nobody
-but the heirs that it refuses. With the broker's hook once an heir has been refused for 3 s. By polls it is inferred:
-the former owner is gone, its lock is young enough to live, and who should have the queue has had a full rebalance's
-time and has it not. Clear when the lock is granted or has run out, or nobody asks any more.
+A client that is killed unlocks nothing: the broker keeps its lock for 60 s after the last renewal, and only the clients
+that it refuses learn of that. With the broker's hook: once the next owner has been refused for 3 s. By polls it is
+inferred: the former owner is gone, its lock has not expired, and the expected owner has had time for a full rebalance
+and does not have the queue. Clear when the lock is granted or has expired, or nobody requests it any more.
 
-Not from the first refusal on, as first designed: a client whose connection broke is gone until its next call, up to 3 s
-later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and has its lock still. And clients that are shut down together take each
-other's queues while they leave, and whoever is refused is gone itself within a second or two.
+It does not hold from the first refusal (as first designed), for two reasons. A client whose connection broke is not
+listed until its next call, up to 3 s later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and still has its lock. And clients
+that are shut down together take each other's queues while they leave; a refused one is gone itself within two seconds.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -18,11 +18,11 @@ from rebalance_model.observe.state import BrokerView, HookView, QueueState
 from rebalance_model.observe.step import GroupStep
 
 BACK_WITHIN = 3_000
-"""A client that has lost its connections has others within so long; milliseconds."""
+"""A client that has lost its connections reconnects within this time; milliseconds."""
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the broker's word where its hook tells; else by who is gone and who waits."""
+    """Check the broker's refusals if its hook reports; else infer the verdict from who is gone and who waits."""
     queue = step.state.queues[mq]
     if mq.is_retry:
         return CLEAR
@@ -34,7 +34,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Whose lock it is, how old, and who asks for it."""
+    """Return the holder, the age of its lock, and the clients that request it."""
     queue = step.state.queues[mq]
     hook = step.live_hook(step.state.views.get(mq.broker))
     entry = hook.locks.get(mq) if hook is not None else None
@@ -58,7 +58,7 @@ def _told(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView
         return CLEAR
     free_at = entry.last_update_timestamp + step.policy.broker_lock_max_live_time
     if now > free_at:
-        return CLEAR  # whoever asks next has it
+        return CLEAR  # the next client that requests the lock gets it
     step.schedule_check(free_at + 1)
     if now - min(asked) <= BACK_WITHIN:
         step.schedule_check(min(asked) + BACK_WITHIN + 1)
@@ -111,19 +111,17 @@ RULE = QueueRule(
     advice={
         "": Advice(
             what=(
-                "The holder of the queue's lock is gone without unlocking, and the heir is refused: nobody consumes "
-                "the queue."
+                "The holder of the queue's lock is gone without unlocking, and the next owner is refused: the queue "
+                "is not consumed."
             ),
             first_step=(
-                "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL."
+                "Wait for the lock to expire (60 s after its last renewal); stop consumers by shutdown(), not SIGKILL."
             ),
         ),
         "INFERRED": Advice(
-            what=(
-                "The former owner is gone, its lock lives on by all that is known, and the heir has not got the queue."
-            ),
+            what="The former owner is gone, its lock has probably not expired, and the next owner lacks the queue.",
             first_step=(
-                "Wait for the lock to expire (60 s from its last renewal); end consumers by shutdown(), not by SIGKILL."
+                "Wait for the lock to expire (60 s after its last renewal); stop consumers by shutdown(), not SIGKILL."
             ),
         ),
     },

@@ -1,7 +1,6 @@
 """MIXED_CONSUME_MODE: some members of one group consume in order, and others concurrently.
 
-A group that consumes one queue in order and another one not, depending on who has it, keeps no order at all. See
-`declarations`.
+Whether a queue is consumed in order then depends on its owner, so the group guarantees no order. See `declarations`.
 """
 
 from rebalance_model.observe.rules import declarations
@@ -33,10 +32,10 @@ RULE = GroupRule(
     advice={
         "": Advice(
             what=(
-                "Some members consume in order and some concurrently: no queue's order is kept, and retries go both "
-                "ways."
+                "Some members consume in order and some concurrently: no queue's order is guaranteed, and retries use "
+                "both mechanisms."
             ),
-            first_step="Give every member the same kind of listener, or split the group in two.",
+            first_step="Give every member the same kind of listener, or split the group into two.",
         ),
     },
 )

@@ -1,7 +1,7 @@
-"""NO_ACTIVE_CLIENTS_WITH_LAG: messages wait for a group that had members, and has none.
+"""NO_ACTIVE_CLIENTS_WITH_LAG: a group that had members has none, and messages wait for it.
 
-Clients behind a proxy of its own (CLUSTER mode) stand in no broker's list: a group whose commits advance all the same
-is consumed. Of a broadcasting group the broker's offsets are leftovers.
+Clients behind a separate proxy (CLUSTER mode) are in no broker's list: a group whose commits advance nevertheless is
+consumed. For a broadcasting group the broker's offsets are stale and do not count.
 """
 
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
@@ -11,7 +11,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By how long ago the last member went."""
+    """Check how long ago the last member left."""
     state = step.state
     if state.members or not state.no_members_since:
         return CLEAR
@@ -28,7 +28,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """How much waits, and for how long nobody has been there."""
+    """Return how many messages wait, and for how long there has been no member."""
     since = step.state.no_members_since
     return {
         "lag": _waiting(step),
@@ -39,7 +39,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _waiting(step: GroupStep) -> int | None:
-    """Messages that wait in all queues; None where no broker has said."""
+    """Return the number of messages that wait in all queues; None if no broker has reported it."""
     lags = [lag for mq, queue in step.state.queues.items() if not mq.is_retry and (lag := lag_of(queue)) is not None]
     return sum(lags) if lags else None
 
@@ -54,8 +54,8 @@ RULE = GroupRule(
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
-            what="Messages wait for the group, which had members until lately and has none.",
-            first_step="Start its consumers; see why the last of them went.",
+            what="Messages wait for the group, which had members until recently and has none now.",
+            first_step="Start its consumers; check why the last of them left.",
         ),
     },
 )

@@ -1,9 +1,10 @@
-"""OFFSET_REGRESSION: a queue's commit has gone backwards; what lies between is consumed again.
+"""OFFSET_REGRESSION: a queue's committed offset has gone backwards; the messages in between are consumed again.
 
-The broker takes any offset, a lower one too. By its hook, in the order of the commits, with the cause (`commits`). By
-its answers alone only what lasts (POLLED): two of them in a row show less than was committed before; who did it is not
-known. Clear when a later commit passes the mark that was fallen from, and no other falls at once: a client that
-thaws, and the queue's heir that gives it back, commit in turn within milliseconds.
+The broker accepts any offset, including a lower one. With the hook, the order of the commits and the cause are known
+(`commits`). From answers alone only a lasting regression is seen (POLLED): two consecutive answers show less than was
+committed before, and the cause is unknown. Clear when a later commit passes the mark (the highest offset before the
+fall) and no other regression follows at once: a thawed client and the queue's new owner, which returns the queue, may
+commit alternately within milliseconds.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -14,11 +15,11 @@ from rebalance_model.observe.state import HookView, Regression
 from rebalance_model.observe.step import GroupStep
 
 LASTING = 2
-"""So many answers in a row."""
+"""The number of consecutive answers that must show it."""
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the lowest commit since the mark."""
+    """Check the lowest commit since the mark."""
     queue = step.state.queues[mq]
     fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
     if fallen is not None and fallen.shown:
@@ -32,7 +33,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """From where to where, and who has the queue."""
+    """Return the offsets before and after, and the owner of the queue."""
     queue = step.state.queues[mq]
     hook_view, polled = queue.hook_view, queue.fallen_back
     found: Evidence = {"owner": queue.owner, "commit_offset": committed(step, mq, queue)}
@@ -56,7 +57,7 @@ def _severity(step: GroupStep, size: int) -> Severity:
 
 
 def _committer(step: GroupStep, mq: MessageQueue, hook: HookView, fallen: Regression) -> str | None:
-    """Whose the channel is, if it has said so by now."""
+    """Return the client id of the channel, if a call has named it by now."""
     return client_of_channel(step.state.views[mq.broker], hook, fallen.channel)
 
 
@@ -78,20 +79,20 @@ RULE = QueueRule(
     clear_after=lambda policy: policy.persist_consumer_offset_interval,
     advice={
         "REREAD": Advice(
-            what="The queue's new owner began where the former one had committed before it was told to stop.",
-            first_step="Nothing to do: at most one persist interval (5 s) is consumed twice.",
+            what="The new owner began at the former owner's commit, and the former owner then committed once more.",
+            first_step="Nothing to do: at most one persist interval (5 s) of messages is consumed twice.",
         ),
         "STALE_OWNER": Advice(
-            what="A client that has lost the queue committed its old position over that of the owner.",
+            what="A client that has lost the queue committed its old position over the owner's.",
             first_step=(
                 "Look for a long pause of that client (garbage collection, a stopped VM); consumers must tolerate "
-                "repeats."
+                "duplicates."
             ),
         ),
         "OPERATOR_RESET": Advice(
-            what="The owner itself went back, as after a reset of the group's offset.",
+            what="The owner itself moved its offset back, as after a reset of the group's offset.",
             first_step=(
-                "Ask who ran mqadmin resetOffsetByTime; if nobody did, look at the owner's log for a corrected offset."
+                "Find out who ran mqadmin resetOffsetByTime; if nobody did, look for offset corrections in its log."
             ),
         ),
         "RESET_TO_MIN": Advice(
@@ -102,10 +103,10 @@ RULE = QueueRule(
             first_step="Look at the owner's log for OFFSET_ILLEGAL; check the topic's retention against the lag.",
         ),
         "POLLED": Advice(
-            what="The broker's stored offset is below what was committed before: what lies between is consumed again.",
+            what="The broker's stored offset is below an earlier commit: the messages in between are consumed again.",
             first_step=(
-                "See whether somebody reset the offset, or a stale client commits; the broker's hook would tell who "
-                "and when."
+                "Check whether somebody reset the offset, or a stale client commits; the broker's hook would show "
+                "which client and when."
             ),
         ),
         "FAILOVER": Advice(

@@ -1,9 +1,8 @@
 """ORDERED_QUEUE_STUCK: an ordered queue has lag and its commit has not advanced for stuck_after.
 
-The alert that this product exists for: `mqadmin consumerStatus` shows nothing of it. Judged at each answer of the
-broker (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may not be
-known: then it is a warning, and of a queue that its topic seems to have lost (`given_up`) nothing is known. Clear when
-the commit advances.
+The core alert: `mqadmin consumerStatus` does not show this condition. Judged at each answer of the broker
+(GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may be unknown: it
+is a warning then. Unknown for a queue that its topic seems to have lost (`given_up`). Clear when the commit advances.
 """
 
 from typing import Literal, get_args
@@ -38,9 +37,9 @@ SubCause = Literal[
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By how long the queue has waited; not known until that is long enough."""
+    """Check for how long the queue has waited; None until that is long enough."""
     if broadcasts(step.state):
-        return CLEAR  # each client keeps its offsets itself: those of the broker are leftovers
+        return CLEAR  # each client keeps its offsets itself: those of the broker are stale
     if not step.state.orderly or mq.is_retry:
         return None
     waited = stall.of(step, mq, step.policy.stuck_after)
@@ -55,7 +54,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Lag, offsets, and what its owner last showed."""
+    """Return the lag, the offsets, and the last known state of the owner."""
     queue, ages = step.state.queues[mq], ages_of(step, mq)
     found = stall.evidence(step, mq, committed(step, mq, queue), step.policy.stuck_after)
     if ages is not None:
@@ -70,7 +69,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 
 def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
-    """The first that fits."""
+    """Return the first sub-cause that applies."""
     policy = step.policy
     if ages is None:
         return _without_owner(step, mq)
@@ -86,7 +85,7 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
 
 
 def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
-    """Whether neither collector nor broker hears anything of the owner."""
+    """Return whether neither the collector nor the broker receives anything from the owner."""
     unanswered = step.now - ages.client.answered > step.policy.unresponsive_after
     if ages.client.answered and (ages.client.silent or not unanswered):
         return unanswered
@@ -103,7 +102,7 @@ def _of_hook(step: GroupStep, mq: MessageQueue, ages: Ages) -> SubCause:
 
 
 def _has_held(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> bool:
-    """Whether the owner has had the queue for long enough to have consumed something of it."""
+    """Return whether the owner has had the queue long enough to have consumed something of it."""
     hook = step.live_hook(step.state.views.get(mq.broker))
     return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
 
@@ -129,7 +128,7 @@ def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
 
 
 def _lock_is_kept(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether the broker still refuses the queue to everybody, for the sake of an owner that is no member any more."""
+    """Return whether the broker still refuses the lock in favor of an owner that is no member any more."""
     entry = hook_lock(step.state, mq)
     hook = step.live_hook(step.state.views.get(mq.broker))
     if entry is not None and hook is not None:
@@ -150,27 +149,27 @@ RULE = QueueRule(
     advice={
         **stall.ADVICE,
         "OWNER_GONE_LOCK_HELD": Advice(
-            what="The owner vanished without unlocking: its heirs are refused until the broker's lock expires.",
-            first_step="Wait for the lock to expire (60 s by default); if it stays, look for heirs that do not ask.",
+            what="The owner vanished without unlocking: other clients are refused until the broker's lock expires.",
+            first_step="Wait for the lock to expire (60 s by default); if this persists, check who requests the lock.",
         ),
         "UNLOCK_PENDING": Advice(
-            what="The queue was taken from its owner, whose listener still runs and keeps it from being unlocked.",
-            first_step="Take a thread dump of the owner: its listener has not returned.",
+            what="The queue was reassigned, but its former owner's listener still runs and prevents the unlock.",
+            first_step="Take a thread dump of the former owner: its listener has not returned.",
         ),
         "ZOMBIE": Advice(
-            what="The owner keeps the queue as dropped: it neither consumes it nor gives it up.",
-            first_step="Restart the owner; the client heals itself only when the queue is pull-expired (120 s).",
+            what="The owner keeps the queue as dropped: it neither consumes nor releases it.",
+            first_step="Restart the owner; the client recovers by itself only when the queue is pull-expired (120 s).",
         ),
         "NOT_LOCKED": Advice(
-            what="The owner does not hold the queue's lock and so does not consume it.",
-            first_step="See who holds the lock: the broker's lock.log names the client that refuses it.",
+            what="The owner does not hold the queue's lock and therefore does not consume it.",
+            first_step="Check who holds the lock: the broker's lock.log names the client.",
         ),
         "LOCK_EXPIRED": Advice(
             what="The owner's lock is older than lockMaxLiveTime: it refuses to consume.",
-            first_step="Look whether the owner reaches the broker's master, where locks are renewed every 20 s.",
+            first_step="Check whether the owner reaches the broker's master, where locks are renewed every 20 s.",
         ),
         "LISTENER_HUNG": Advice(
-            what="The owner's listener has taken a message and not returned.",
+            what="The owner's listener has taken a message and has not returned.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
         ),
         "LISTENER_BLOCKED": Advice(
@@ -184,8 +183,7 @@ RULE = QueueRule(
         ),
         "SUSPEND_LOOP": Advice(
             what=(
-                "The owner's listener is given the same message again and again and does not accept it: a poison "
-                "message."
+                "The owner's listener receives the same message repeatedly and does not accept it: a poison message."
             ),
             first_step=(
                 "Read the message at the commit offset; fix the listener, or set maxReconsumeTimes so that it goes to "
@@ -193,7 +191,7 @@ RULE = QueueRule(
             ),
         ),
         "NOT_PULLING": Advice(
-            what="The owner has the lock and nothing to consume, and it does not pull.",
+            what="The owner has the lock and no cached messages, and it does not pull.",
             first_step="Check the owner's pullInterval and flow control; restart it if its pull request is lost.",
         ),
     },

@@ -1,15 +1,15 @@
 """PULL_EXPIRED: a push client has not pulled from its queue for longer than pullMaxIdleTime.
 
-The client repairs that itself at its next rebalance (it drops the queue and starts it anew), so in polls it shows
-for 20 s at most. Clear when a pull is seen or the queue goes to another.
+The client repairs that itself at its next rebalance (it drops and re-acquires the queue), so in polls it shows for at
+most 20 s. Clear when a pull is seen or another client gets the queue.
 
-By the client's own stamp where it answers. Its stamp goes on while it holds back (flow control, no lock), but the
-broker then sees no pull: by the hook alone it is not known of a queue of which so much is cached that the client may
-hold back, nor of one that is committed further than its master gave it out: a slave serves it. Nor of a queue that its
-owner has given up without a word (`given_up`).
+If the client answers, its own timestamp counts. That timestamp advances while the client holds back (flow control, no
+lock), but the broker then sees no pull. So by the hook alone the verdict is unknown for a queue with so many cached
+messages that the client may hold back, for a queue committed beyond what its master served (a slave serves it), and for
+a queue that its owner has released without a call (`given_up`).
 
-Where both tell, an answer is up to a poll interval old and its stamp a lower bound; the hook is exact. So where the
-answer's stamp is as old as the hook says, give or take two intervals, the hook's age counts.
+If both sources report, the answer is up to a poll interval old and its timestamp a lower bound, while the hook is
+exact. So if the answer's age equals the hook's within two intervals, the hook's age counts.
 """
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
@@ -23,7 +23,7 @@ from rebalance_model.observe.step import Ages, GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the age of the owner's last pull."""
+    """Check the age of the owner's last pull."""
     ages = ages_of(step, mq)
     if ages is None:
         return CLEAR
@@ -44,17 +44,18 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def _limit(step: GroupStep, ages: Ages) -> int:
-    """How long the owner may not have pulled: of one that is silent until an answer after its broker's scan lists it.
+    """Return how long the owner may not have pulled, milliseconds.
 
-    A client that is cut off, or stands, is dropped 120 to 130 s after its last heartbeat: until then nothing shows that
-    it will go on without pulling.
+    For a silent owner the limit lasts until an answer after the broker's scan still lists it. A client that is cut off
+    or frozen is dropped 120 to 130 s after its last heartbeat: until then nothing shows that it will stay without
+    pulling.
     """
     limit = step.policy.pull_max_idle_time
     return limit + SCAN_PERIOD + step.policy.poll_interval if ages.client.silent else limit
 
 
 def _agree(step: GroupStep, ages: Ages, pull: int) -> bool:
-    """Whether the client's own stamp, grown older since its answer, is as old as the hook says: it sees every pull."""
+    """Return whether the client's timestamp, aged since its answer, agrees with the hook: it sees every pull then."""
     client, queue = ages.client, ages.queue
     if queue is None or pull + 2 * step.policy.poll_interval <= step.policy.pull_max_idle_time:
         return False
@@ -75,7 +76,7 @@ def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdic
 
 
 def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
-    """Whether nothing that the client may have cached, and no missing lock, keeps it from pulling at its master."""
+    """Return whether the client should pull at the master: neither cached messages nor a missing lock prevent it."""
     if step.state.orderly and not ages.lock_is_exact:
         return False
     if hook_view.start_offset < 0:
@@ -86,7 +87,7 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Age and limit."""
+    """Return the owner, the age of its last pull and the limit (ms)."""
     ages = ages_of(step, mq)
     found: Evidence = {"owner": step.state.queues[mq].owner}
     if ages is not None:

@@ -1,16 +1,17 @@
 """QUEUE_DOUBLE_OWNED: two members hold one queue at the same time.
 
-Answers are pictures of two instants: in a hand-over one may still show what the next one does not. So each of the two
-must show the queue in two answers in a row, and the rows must overlap. Of an ordered queue a client consumes only what
-it believes to have locked: both locks must live by their owner's own stamps, and the later one must have been there
-when the other client answered.
+Answers are snapshots of two instants: during a hand-over one may still show what the next one does not. So each member
+must show the queue in two consecutive answers, and the two spans must overlap. A client consumes an ordered queue only
+while it believes that it holds the lock: both locks must be valid by their owners' own timestamps, and the later one
+must have existed when the other client answered.
 
-Of a concurrent queue the broker's hook shows it too: both have pulled it in turn for longer than a rebalance takes.
-(Commits add nothing to that: a client pulls what it has not dropped, and where no message comes none is committed.)
+For a concurrent queue the broker's hook shows it too: both clients have pulled alternately for longer than a rebalance
+takes. (Commits add nothing: a client pulls every queue that it has not dropped, but commits nothing if no message
+arrives.)
 
-Where a topic has just got more queues, one client may have seen that and the other not yet: two owners they are, and
-messages are consumed twice (DUPLICATE_CONSUMPTION tells), but it ends by itself. Every client has looked at the name
-server within 30 s, and rebalances within 20 s after, so until then nothing is judged (`Policy.unassigned_after_new`).
+After a topic gets more queues, one client may know that and the other may not: the queue has two owners and messages
+are consumed twice (DUPLICATE_CONSUMPTION reports that), but it ends by itself. Every client queries the name server
+within 30 s and rebalances within another 20 s, so nothing is judged until then (`Policy.unassigned_after_new`).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -23,7 +24,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By the last two answers of both, or by the pulls of both."""
+    """Check the last two answers of both members, or the pulls of both."""
     queue = step.state.queues[mq]
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
     if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(step.state):
@@ -36,7 +37,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether some clients may not have seen yet how many queues the topic has."""
+    """Return whether some clients may not yet know how many queues the topic has."""
     route = step.state.routes.get(mq.topic)
     if route is None or not 0 < len(route.former) < len(route.queues):
         return False
@@ -48,7 +49,7 @@ def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:
 
 
 def _by_pulls(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> str | None:
-    """Who pulls it beside its owner."""
+    """Return the client that pulls the queue beside its owner."""
     hook, puller = step.live_hook(step.state.views.get(mq.broker)), hook_view.concurrent_puller
     if hook is None or puller is None or puller.client_id not in step.state.members or step.state.orderly:
         return None
@@ -63,7 +64,7 @@ def _by_pulls(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> st
 
 
 def _by_answers(step: GroupStep, mq: MessageQueue, owner: str, rival: str | None) -> str | Clear | None:
-    """Who says, as its owner does, that it has it."""
+    """Return the member that claims the queue in its answers as its owner does."""
     if rival is None or rival == owner:
         return CLEAR
     one, other = step.state.clients[owner], step.state.clients.get(rival)
@@ -75,7 +76,7 @@ def _by_answers(step: GroupStep, mq: MessageQueue, owner: str, rival: str | None
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Both of them, since when each has shown it, and what they say of the lock."""
+    """Return both members, since when each has shown the queue, and whether each claims the lock."""
     queue = step.state.queues[mq]
     found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
     for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
@@ -107,7 +108,7 @@ def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientVie
 
 
 def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
-    """Whether the client believes in its lock, and did so when the other one was asked."""
+    """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
     age = held.lock.age(client.client_now, client.asked_at_answer)
     return held.locked and age <= policy.client_lock_max_live_time and client.answered - age <= at
 
@@ -135,7 +136,7 @@ RULE = QueueRule(
     absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM"),
     advice={
         "": Advice(
-            what="Two members hold the queue at once: its messages are consumed twice.",
+            what="Two members hold the queue at the same time: its messages are consumed twice.",
             first_step=(
                 "Compare both members' strategy, client id and member list; restart the one that should not have it."
             ),

@@ -1,8 +1,8 @@
-"""QUEUE_STALLED: a queue that is consumed concurrently has lag, and its commit has not advanced for long.
+"""QUEUE_STALLED: a queue that is consumed concurrently has lag, and its commit has not advanced for a long time.
 
-The commit of such a queue is the smallest offset that is still in work: one listener that does not return holds it,
-though the others go on, until consumeConcurrentlyMaxSpan messages wait behind it. Judged as ORDERED_QUEUE_STUCK is, on
-covered time alone; a queue of which its owner has nothing cached, or which it has given up without a word
+The commit of such a queue is the smallest offset that is still being processed: one listener that does not return holds
+it back, while others continue until the span reaches consumeConcurrentlyMaxSpan. Judged like ORDERED_QUEUE_STUCK, on
+covered time alone. A queue of which the owner has no cached message, or which it has released without a call
 (`given_up`), does not wait for a listener.
 """
 
@@ -24,12 +24,12 @@ SubCause = Literal[
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By how long the queue has waited; not known until that is long enough."""
+    """Check for how long the queue has waited; None until that is long enough."""
     queue = step.state.queues[mq]
     state = step.state
     if division(state) in ("BROADCAST", "POPPED"):
-        return CLEAR  # offsets of the broker are leftovers, or advance when messages are popped
-    concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was asked for
+        return CLEAR  # the broker's offsets are stale, or advance when messages are popped
+    concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if not concurrent or mq.is_retry:
         return None
     waited = stall.of(step, mq, _limit(step.policy))
@@ -45,7 +45,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Lag, offsets, and what its owner last showed."""
+    """Return the lag, the offsets, and the last known state of the owner."""
     queue, ages = step.state.queues[mq], ages_of(step, mq)
     found = stall.evidence(step, mq, queue.commit_offset, _limit(step.policy))
     if ages is not None:
@@ -59,9 +59,9 @@ def _limit(policy: Policy) -> int:
 
 
 def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
-    """The first that fits."""
+    """Return the first sub-cause that applies."""
     if ages is None and not is_divided(step.state) and step.state.members:
-        return "UNDETERMINED"  # its clients do not say who has it
+        return "UNDETERMINED"  # its clients do not report which of them has it
     if ages is None:
         return stall.without_owner(step, mq)
     if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
@@ -90,7 +90,7 @@ RULE = QueueRule(
         "LISTENER_BLOCKED": Advice(
             what=(
                 "The owner has pulled messages, but its committed offset is not advancing: the message at it is still "
-                "in work."
+                "being processed."
             ),
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
         ),

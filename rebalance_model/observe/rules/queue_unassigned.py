@@ -1,15 +1,15 @@
-"""QUEUE_UNASSIGNED: a queue that members should consume is nobody's, for longer than a hand-over takes.
+"""QUEUE_UNASSIGNED: no member has a queue that the group should consume, for longer than a hand-over takes.
 
-How long that is depends on how it began: an heir of a queue that was seen to be given up needs two turns of its 20 s
-timer; a new queue is first seen by the clients at their next look at the route; in any other case the broker may have
-to find out that the owner is gone. Where the strategy itself leaves the queue without owner it takes as long, whatever
-was seen. Only what every member has said since that time counts; of a group with a silent member it is not known. A
-queue that a client has without its lock, as one does that is cut off from its broker, is not nobody's.
+The limit depends on how the queue became unassigned. After an observed release, the next owner needs two intervals of
+its 20 s timer. A new queue is first seen at the clients' next route query. In any other case, and where the strategy
+itself assigns the queue to no client, the broker may first have to detect that the owner is gone. Only answers of every
+member after that time count; while a member does not answer, the verdict is unknown. A queue that a client has without
+its lock, as a client does that is cut off from its broker, is not unassigned.
 
-GHOST_CONNECTION: a client stands twice in the list, and the strategy gives the share of its second place to no client
-(`ghost_connections`). That the queue has no owner need not be waited for then: it opens when lag has grown after every
-client has looked at the list again (20 s). The broker may ask that client over its dead channel: its silence counts for
-nothing here. Critical when lag goes on growing for `stuck_after`.
+GHOST_CONNECTION: a client appears twice in the list, and the strategy gives the share of its second entry to no client
+(`ghost_connections`). It is then certain that the queue gets no owner: the incident opens if lag has grown after every
+client has requested the list again (20 s). The broker may forward requests for that client on its dead channel, so the
+client's missing answers do not count. Critical if lag keeps growing for `stuck_after`.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -25,7 +25,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """By how long everybody has answered without the queue, or by lag that grows where a ghost has its share."""
+    """Check for how long all members have answered without the queue, or whether lag grows on a ghost's share."""
     state = step.state
     queue = state.queues[mq]
     if queue.owner is not None or not queue.in_route or mq.is_retry or holders(state, mq):
@@ -40,13 +40,13 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         severity: Severity = "critical" if step.now - since > step.policy.stuck_after else "warning"
         return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
     if state.rounds.known_at <= since + _grace(step.policy, queue):
-        return None  # asked again when all have answered (`rounds`)
+        return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
     return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else Holds(severity)
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Since when, what it may take, and who should have it; the connections that leave it without owner."""
+    """Return since when, the limit (ms), the expected owner, and the connections that leave the queue without owner."""
     queue, ghosts = step.state.queues[mq], ghost_evidence(step, mq)
     found: Evidence = {
         "owner": queue.owner,

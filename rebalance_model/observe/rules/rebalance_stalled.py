@@ -1,9 +1,10 @@
-"""REBALANCE_STALLED: members or routes have changed, and with them the strategy's answer, but no queue has moved.
+"""REBALANCE_STALLED: members or routes have changed, and with them the expected assignment, but no queue has moved.
 
-A client rebalances in one thread: an RPC that hangs in it keeps the client as it was (#3138). Queues that wait for
-something else do not count: a lock that the broker keeps for a client that is gone, a listener that keeps a queue from
-being unlocked, a member that is silent. Nor is anything stalled where a member has taken its queues and others
-keep them (QUEUE_DOUBLE_OWNED). While brokers list different members there is no one answer of the strategy.
+A client rebalances in one thread: an RPC that hangs in it blocks all rebalancing (#3138). Queues that wait for
+something else do not count: a lock that the broker keeps for a client that is gone, a listener that prevents a queue
+from being unlocked, a member that does not answer. The rebalance is not stalled either if one member has taken its
+queues while another keeps them (QUEUE_DOUBLE_OWNED). While brokers list different members the expected assignment is
+ambiguous, and nothing is judged.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -16,7 +17,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By the time since the strategy's answer changed, in which every member has answered."""
+    """Check the time since the expected assignment changed, in which every member must have answered."""
     state = step.state
     if (
         not 0 < state.owner_changed_at < state.expected_at
@@ -29,12 +30,12 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return CLEAR
     since = min(max(state.expected_at, _free_at(step, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + step.policy.assignment_settled_after or cid_view_split.is_split(step):
-        return None  # asked again when all have answered (`rounds`)
+        return None  # judged again when all have answered (`rounds`)
     return Holds("warning")
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """What waits, and for whom."""
+    """Return the queues that wait, and the owners that should release them."""
     state = step.state
     behind = _behind(step)
     return {
@@ -48,7 +49,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _behind(step: GroupStep) -> list[MessageQueue]:
-    """Queues that could be where the strategy puts them, and are not."""
+    """Return queues that could be with their expected owner, and are not."""
     state = step.state
     return [
         mq
@@ -63,7 +64,7 @@ def _could_move(state: GroupState, queue: QueueState) -> bool:
 
 
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:
-    """When the lock of an owner that is gone runs out, by the group's clock; 0 where there is none."""
+    """Return when the lock of a vanished owner expires, by the group's clock (epoch ms); 0 if there is none."""
     entry, hook = hook_lock(step.state, mq), step.live_hook(step.state.views.get(mq.broker))
     if entry is not None and hook is not None and entry.client_id not in step.state.members:
         age = step.now - entry.last_update_timestamp
@@ -87,9 +88,9 @@ RULE = GroupRule(
     absorbed_by=("REBALANCE_STORM", "TELEMETRY_GAP"),
     advice={
         "": Advice(
-            what="The strategy's answer has changed, and no queue has moved since: a rebalance thread hangs.",
+            what="The expected assignment has changed, but no queue has moved since: a rebalance thread hangs.",
             first_step=(
-                "Take a thread dump of the owner named and look at RebalanceService; check its RPCs to the broker."
+                "Take a thread dump of the named owner and look at RebalanceService; check its RPCs to the broker."
             ),
         ),
     },

@@ -1,15 +1,16 @@
-"""REBALANCE_STORM: the group rebalances again and again, and what makes it do so comes again each time.
+"""REBALANCE_STORM: the group rebalances again and again for repeating causes.
 
-Counted are the causes that repeat (`causes.repeated`): a rollout is none, however large, nor is a network that comes
-back. The sub-cause is what most of them are:
+Only causes that repeat are counted (`causes.repeated`): a rollout of any size is no storm, nor is a recovered network.
+The sub-cause is the most frequent kind of cause:
 
 - TOPIC_SET_FLIP: members subscribe different topics, and each heartbeat undoes the other's.
-- RECONNECT_CHURN: the same client ids come back on other connections, without having said goodbye.
+- RECONNECT_CHURN: the same client ids return on other connections without UNREGISTER_CLIENT.
 - MEMBER_FLAPPING: clients join and leave.
-- ROUTE_FLAPPING: the topic's queues, or a broker with its own, come and go.
+- ROUTE_FLAPPING: the topic's queues, or a broker with its queues, disappear and return.
 
-Without a cause, a client that is never done rebalances every second. CONFIG_ON_RETRY_TOPIC: the strategy CONFIG gives
-it the same queues for the retry topic, too, where they are none; ENDLESS_REBALANCE: not known why. The hook tells.
+Without such a cause, a client whose rebalance never completes rebalances every second; only the hook shows that.
+CONFIG_ON_RETRY_TOPIC: the strategy CONFIG returns the same queues for the retry topic, which does not have them.
+ENDLESS_REBALANCE: the reason is unknown.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ SubCause = Literal[
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By the causes that repeat, and, once it is open, until none has for the whole window."""
+    """Count the repeated causes; once open, it holds until none has repeated for the whole window."""
     state, policy = step.state, step.policy
     looping = _looping_client(step)
     if looping is not None:
@@ -52,7 +53,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """How many causes, and whose."""
+    """Return how many causes there were, and the most frequent ones."""
     found, lately = causes.repeated(step), len(causes.recent(step))
     rate = causes.own_rate(step.state, step.policy, step.now, lately)
     shown: Evidence = {
@@ -95,13 +96,13 @@ def _kind(cause: Cause, goodbyes: set[str]) -> SubCause:
 
 
 def _culprit(found: list[Cause]) -> str | None:
-    """The client that causes most of it, where one does."""
+    """Return the client that makes most of the causes, if there is one."""
     [(client_id, count)] = Counter(cause.client_id for cause in found).most_common(1)
     return client_id if 2 * count > len(found) else None
 
 
 def _looping_client(step: GroupStep) -> str | None:
-    """A client that has rebalanced every second for the whole window, though no lock is kept from it."""
+    """Return a client that has rebalanced every second for the whole window though no lock is refused to it."""
     for view in step.state.views.values():
         if view.hook is None or not view.hook.rebalance_loops:
             continue
@@ -148,39 +149,39 @@ RULE = GroupRule(
         ),
         "RECONNECT_CHURN": Advice(
             what=(
-                "The same client ids come back again and again on new connections, without having said goodbye; the "
-                "group rebalances each time."
+                "The same client ids return repeatedly on new connections without unregistering; the group "
+                "rebalances each time."
             ),
             first_step=(
-                "Look for what cuts the connections (network, proxy, idle time-outs), or kills the processes: memory "
+                "Check what cuts the connections (network, proxy, idle timeouts), or kills the processes: memory "
                 "limits, liveness probes."
             ),
         ),
         "MEMBER_FLAPPING": Advice(
-            what="Clients join and leave again and again, and the group rebalances each time.",
+            what="Clients join and leave repeatedly, and the group rebalances each time.",
             first_step=(
-                "Look why these clients restart: their logs, their deployment's probes, an autoscaler that swings."
+                "Check why these clients restart: their logs, their deployment's probes, an oscillating autoscaler."
             ),
         ),
         "ROUTE_FLAPPING": Advice(
-            what="The topic's queues, or a broker with its own, come and go; every client rebalances each time.",
+            what="The topic's queues, or a broker's queues, disappear and return; every client rebalances each time.",
             first_step=(
-                "Look at the broker's registration with the name servers, and who changes the topic's configuration."
+                "Check the broker's registration with the name servers, and who changes the topic's configuration."
             ),
         ),
         "CONFIG_ON_RETRY_TOPIC": Advice(
             what=(
-                "The strategy CONFIG gives the client the same queues for its retry topic, where they are none: its "
-                "rebalance is never done, and starts anew every second."
+                "The strategy CONFIG returns the same queues for the retry topic, which does not have them: the "
+                "client's rebalance never completes and restarts every second."
             ),
             first_step=(
-                "Use another strategy, or one of your own that returns CONFIG's queues for their own topic only."
+                "Use another strategy, or your own that returns CONFIG's queues only for the topic they belong to."
             ),
         ),
         "ENDLESS_REBALANCE": Advice(
-            what="The client's rebalance is never done: it starts anew every second, though no lock is kept from it.",
+            what="The client's rebalance never completes: it restarts every second, though no lock is refused to it.",
             first_step=(
-                "Read the client's rebalance log; a strategy such as CONFIG that names queues of other topics does it."
+                "Read the client's rebalance log; strategies that return queues of other topics (CONFIG) cause this."
             ),
         ),
     },

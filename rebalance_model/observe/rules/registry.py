@@ -1,6 +1,6 @@
-"""All rules, in the order of judgement, which is that of their rows; checked at import.
+"""All rules in the order of judgement, which is also the order of their rows; checked at import.
 
-A new rule is a file beside this one and a line in `RULES`.
+To add a rule, add a file beside this one and a line in `RULES`.
 """
 
 from collections.abc import Iterable
@@ -105,14 +105,14 @@ _UNIT_OF_SUFFIX: dict[str, Unit] = {
     "_per_hour": "per_hour",
     "_offset": "offset",
 }
-"""A field whose name ends so has this unit: who reads the tables knows it by that."""
+"""Units by the ending of an evidence field's name: readers of the tables rely on it."""
 
 
 def check(rules: Iterable[AnyRule]) -> None:
-    """Check that the rules agree with themselves and each other; raise ValueError with what is wrong.
+    """Check that the rules are consistent with themselves and each other; raise ValueError with the first violation.
 
-    Codes are unique for each kind of subject, and rules of one code need the same; what explains a rule is a rule;
-    each sub-cause has its advice and each field of evidence a unit that its name does not contradict.
+    Codes are unique for each kind of subject, and rules of one code declare the same needs. Every code in absorbed_by
+    is a rule's. Each sub-cause has its advice, and each field of evidence a unit that its name does not contradict.
     """
     rules = tuple(rules)
     needs: dict[str, tuple[Need, ...]] = {}
@@ -155,12 +155,12 @@ def _check_units(rule: AnyRule) -> None:
 
 
 def codes_needing(*needs: Need) -> frozenset[str]:
-    """Return the codes of the rules that need any of this telemetry."""
+    """Return the codes of the rules that need any of these kinds of telemetry."""
     return frozenset(rule.code for rule in RULES if not set(needs).isdisjoint(rule.needs))
 
 
 def unit_of(code: str, field: str) -> Unit | None:
-    """Return the unit of a field of an incident's evidence; None where it is not known, as of another release's row."""
+    """Return the unit of a field of an incident's evidence; None if it is unknown, as in a row of another release."""
     units = _UNITS.get(code, {})
     found = units.get(field) or _unit_by_name(field)
     if found is not None:

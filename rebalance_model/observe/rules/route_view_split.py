@@ -1,7 +1,7 @@
-"""ROUTE_VIEW_SPLIT: after a change of a topic's queues some clients work with the new route, and some with the old one.
+"""ROUTE_VIEW_SPLIT: after a change of a topic's queues some clients use the new route, and some the old one.
 
-No event shows a client's route. But who has exactly the share that the former route would give it, and not that of the
-present one, has not seen the change; clients look at the name server every 30 s.
+No event shows a client's route. But a member that has exactly the share of the former route, and not that of the
+present one, has not seen the change; clients query the name server every 30 s.
 """
 
 from rebalance_model.allocation import AllocateStrategy
@@ -14,7 +14,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By what the members have of each topic whose route has changed."""
+    """Compare the members' queues with their shares, for each topic whose route has changed."""
     state = step.state
     verdict: Verdict = CLEAR
     for route in state.routes.values():
@@ -29,7 +29,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Which topic, and who is behind."""
+    """Return the topic, and the members with the former route."""
     for topic, route in step.state.routes.items():
         if route.former and (behind := _behind(step.state, route)):
             return {
@@ -44,7 +44,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _behind(state: GroupState, route: Route) -> list[str]:
-    """Who has the former route's share; empty unless another has the present one's."""
+    """Return the members with the former route's share; empty unless another one has the present route's share."""
     info, chosen = group_info(state), strategy_of(state)
     if info is None or chosen is None or not is_divided(state) or not info.client_ids():
         return []
@@ -81,7 +81,7 @@ RULE = GroupRule(
     advice={
         "": Advice(
             what="The topic's queues have changed, and some members still divide the former ones.",
-            first_step="Check that the members named reach the name server, which they ask every 30 s.",
+            first_step="Check that the named members reach the name server, which they query every 30 s.",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""What a rule is: what it is about, how it is judged, what it rests on, what it means and what to do first."""
+"""Define a rule: its subject, verdicts, evidence, required telemetry and advice."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,57 +12,57 @@ from rebalance_model.observe.step import ClusterStep, GroupStep
 
 Severity = Literal["info", "warning", "critical"]
 Evidence: TypeAlias = dict[str, int | str | bool | None]
-"""The numbers behind a verdict; what a person would check first, first."""
+"""The numbers behind a verdict, in the order in which a person would check them."""
 Unit = Literal["ms", "epoch_ms", "messages", "per_hour", "offset", "count", "flag", "text"]
-"""What a field of evidence is.
+"""The unit of an evidence field.
 
-A span (ms) or an instant (epoch_ms), a number of messages, messages or causes per hour, an offset in a queue, a number
-of anything else, yes or no, or a name or several.
+ms: a duration. epoch_ms: an instant. messages: a number of messages. per_hour: messages or causes per hour. offset: an
+offset in a queue. count: a number of anything else. flag: true or false. text: one or several names.
 """
 Need = Literal[
     "HOOKS", "POLLS", "OFFSETS", "COMMITS", "OWNERS", "OFFSETS_OF_BROKER", "PULLS", "ANSWERS", "LISTS", "MEMBERS"
 ]
-"""What a rule must have to say anything; `coverage` names the rules that go without.
+"""Telemetry and group properties that a rule needs; `coverage` lists the rules that lack one of theirs.
 
 - HOOKS, POLLS: events of a broker's hook, answers to a collector.
-- OFFSETS: of polls, too: answers to GET_CONSUME_STATS.
-- COMMITS: of hooks; or of GET_CONSUME_STATS, which shows only those that last.
-- OWNERS: members that divide the queues, and show who has which.
-- OFFSETS_OF_BROKER: offsets that the broker keeps. Of broadcasting clients, which keep theirs, it has leftovers.
-- PULLS: messages that are pulled. A queue that is popped commits otherwise.
-- ANSWERS: of clients themselves (GET_CONSUMER_RUNNING_INFO), which those behind a proxy never give.
-- LISTS: brokers that all list the same clients. One with a proxy inside lists those of its own.
+- OFFSETS: polled answers to GET_CONSUME_STATS.
+- COMMITS: commits seen by hooks, or in GET_CONSUME_STATS, which shows only the latest one.
+- OWNERS: members that divide the queues, and report which queues they have.
+- OFFSETS_OF_BROKER: offsets that the broker keeps. Broadcasting clients keep their own; the broker's are stale.
+- PULLS: messages that are pulled. Popped queues commit in another way.
+- ANSWERS: answers of clients (GET_CONSUMER_RUNNING_INFO), which clients behind a proxy never give.
+- LISTS: brokers that all list the same clients. A broker with an embedded proxy lists only its own.
 - MEMBERS: clients that some broker lists.
 """
 
 
 class Holds(msgspec.Struct, frozen=True, gc=False):
-    """What is wrong is there."""
+    """Verdict: the condition holds."""
 
     severity: Severity
     sub_cause: str = ""
     client_id: str | None = None
-    """Whose fault it is, where it is one client's."""
+    """The client that causes it, if it is a single one."""
     held: int | None = None
-    """For how long it has held, milliseconds, where the evidence says so; None: since it was first judged so."""
+    """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
-    """When what first shows it was stamped, which is in the incident's id; None: now."""
+    """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""
 
 
 class Clear(msgspec.Struct, frozen=True, gc=False):
-    """It is not there, on good evidence."""
+    """Verdict: the condition does not hold, on good evidence."""
 
 
 CLEAR = Clear()
 Verdict: TypeAlias = Holds | Clear | None
-"""None: not known, or not yet. That freezes the rule for this subject: nothing opens or resolves, no time counts."""
+"""None: unknown, or not decided yet. It freezes the rule for the subject: nothing opens or resolves, no time counts."""
 
 Subject = TypeVar("Subject", MessageQueue, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
 class Advice(NamedTuple):
-    """What a finding means, and the first thing to do: a sentence each."""
+    """One sentence on what a finding means, and one on what to do first."""
 
     what: str
     first_step: str
@@ -74,33 +74,33 @@ def _at_once(_: Policy) -> int:
 
 @dataclass(frozen=True)
 class Rule(Generic[StepT, Subject]):
-    """One rule; its subclass says what kind of subject it is about. `registry` checks it."""
+    """One rule; the subclass determines the kind of its subject. `registry` checks it."""
 
     about: ClassVar[str]
-    """What its subject is."""
+    """The kind of subject."""
 
     code: str
     judge: Callable[[StepT, Subject], Verdict]
-    """Pure, total and cheap. What time alone may change it asks for by `Step.schedule_check`."""
+    """Pure, total and cheap. If time alone may change the verdict, it schedules a check (`Step.schedule_check`)."""
     evidence: Callable[[StepT, Subject], Evidence]
-    """Asked for at a transition only."""
+    """Called at transitions only."""
     units: Mapping[str, Unit]
-    """By field of the evidence. A name that ends in ``*`` is the beginning of the names of several fields."""
+    """Units by evidence field. A name that ends in ``*`` is a prefix of several field names."""
     advice: Mapping[str, Advice]
     """By sub-cause."""
     sub_causes: tuple[str, ...] = ("",)
-    """What `judge` may give as `Holds.sub_cause`."""
+    """The values that `judge` may set as `Holds.sub_cause`."""
     needs: tuple[Need, ...] = ()
-    """Without any one of them the rule is silent."""
+    """The rule is suspended if any of these is missing."""
     open_after: Callable[[Policy], int] = _at_once
     """How long it must hold before it opens, milliseconds."""
     clear_after: Callable[[Policy], int] = _at_once
     """How long it must be clear before it resolves, milliseconds."""
     absorbed_by: tuple[str, ...] = ()
-    """Codes of what explains it: while one of them is open, on the same queue, broker or group, it is its child."""
+    """Codes of parents: while one is open on the same queue, broker or group, an incident of this rule is its child."""
 
     def advise(self, sub_cause: str) -> Advice:
-        """Return what the finding means by this sub-cause; raise LookupError where the rule has no advice for it."""
+        """Return the advice for a sub-cause; raise LookupError if the rule has none for it."""
         found = self.advice.get(sub_cause)
         if found is None:
             msg = f"{self.code} has no advice for the sub-cause {sub_cause!r}"
@@ -115,19 +115,19 @@ class QueueRule(Rule[GroupStep, MessageQueue]):
 
 
 class ClientRule(Rule[GroupStep, str]):
-    """A rule about one client of a group, by its id."""
+    """A rule about one client of a group, by client id."""
 
     about = "client"
 
 
 class BrokerRule(Rule[GroupStep, str]):
-    """A rule about what a group has on one broker, by its name."""
+    """A rule about a group's state on one broker, by broker name."""
 
     about = "broker"
 
 
 class RebalanceRule(Rule[GroupStep, str]):
-    """A rule about one rebalance of a group, by its id; "" for what no rebalance explains."""
+    """A rule about one rebalance of a group, by its id; "" for moves that no rebalance explains."""
 
     about = "rebalance"
 
@@ -139,6 +139,6 @@ class GroupRule(Rule[GroupStep, str]):
 
 
 class ClusterRule(Rule[ClusterStep, str]):
-    """A rule about a broker or a collector, by its name, from broadcasts alone: the same for every group."""
+    """A rule about a broker or a collector, by name, judged from broadcasts alone: the same for every group."""
 
     about = "cluster"

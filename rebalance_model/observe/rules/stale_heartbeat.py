@@ -1,7 +1,7 @@
 """STALE_HEARTBEAT: a member has not sent a heartbeat for two intervals.
 
-The broker drops it after 120 to 130 s, and tells nobody: its queues wait until the others look by themselves, up to
-20 s later. Clear at a heartbeat, or when it is gone.
+The broker drops it after 120 to 130 s and notifies no other client: its queues wait until the others rebalance by
+timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
-    """By each broker's clock: one that hears nothing of it is enough."""
+    """Compare with each broker's clock; one broker without heartbeats of the member is enough."""
     if client_id not in step.state.members:
         return CLEAR
     verdict: Verdict = None
@@ -27,7 +27,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
-    """Where, and how old."""
+    """Return the broker and the age of the last heartbeat (ms)."""
     broker, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
     return {
         "broker": broker,
@@ -38,7 +38,7 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 
 
 def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]]:
-    """The age of its last heartbeat on each broker that tells; what may have been lost does not count."""
+    """Yield the age of its last heartbeat (ms) on each broker whose hook reports without lost events."""
     for broker, view in step.state.views.items():
         hook = step.live_hook(view)
         heard = hook.heartbeats.get(client_id) if hook is not None else None
@@ -55,9 +55,9 @@ RULE = ClientRule(
     advice={
         "": Advice(
             what=(
-                "The member has sent no heartbeat for two intervals; the broker drops it after 120 s and tells nobody."
+                "The member has sent no heartbeat for two intervals; the broker drops it after 120 s without notice."
             ),
-            first_step="Look whether its process is paused, starved, or cut off from this broker.",
+            first_step="Check whether its process is paused, starved, or cut off from this broker.",
         ),
     },
 )

@@ -1,11 +1,11 @@
-"""For how long a queue has waited: by its broker's answers (`offsets`), and by its hook alone.
+"""Compute for how long a queue has waited: by its broker's answers (`offsets`), and by its hook alone.
 
-By the hook, what was pulled and not committed is the least that can wait, and it waits for as long as no commit
-advances. Pulled up to the commit, and pulled there again by a living owner: nothing waits. With nobody to pull it is
-not known whether anything does.
+By the hook, the messages that were pulled and not committed are the minimum that waits, for as long as no commit
+advances. If a living owner has pulled up to the commit and pulls there again, nothing waits. If no client pulls, it is
+unknown whether messages wait.
 
-The rules about such a queue, ORDERED_QUEUE_STUCK and QUEUE_STALLED, have their first fields of evidence and four
-sub-causes in common.
+The rules about such a queue, ORDERED_QUEUE_STUCK and QUEUE_STALLED, share their first evidence fields and four
+sub-causes.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ UNITS: Mapping[str, Unit] = {
     "cached_count": "messages",
     **GHOST_UNITS,
 }
-"""Of the fields of evidence that both rules have."""
+"""Units of the evidence fields that both rules have."""
 ADVICE: Mapping[str, Advice] = {
     "UNASSIGNED": Advice(
         what="No member has the queue: no consumer will process its messages.",
@@ -43,35 +43,35 @@ ADVICE: Mapping[str, Advice] = {
     ),
     GHOST_CONNECTION: GHOST_ADVICE,
     "OWNER_UNRESPONSIVE": Advice(
-        what="The owner answers nothing, but the broker still counts it as a member: the queue stays with it.",
-        first_step="Look whether the owner's process is paused or starved; end it to free the queue at once.",
+        what="The owner answers no request, but the broker still lists it as a member: the queue stays with it.",
+        first_step="Check whether the owner's process is paused or starved; end it to free the queue at once.",
     ),
     "UNDETERMINED": Advice(
         what="Messages wait and the commit does not advance; telemetry does not show why.",
         first_step="Look at the owner's log and thread dump.",
     ),
 }
-"""Of the sub-causes that both rules have."""
+"""Advice for the sub-causes that both rules have."""
 
 
 class Stall(msgspec.Struct, frozen=True, gc=False):
     """How long a queue has waited."""
 
     ms: int
-    """0: nothing waits."""
+    """Milliseconds; 0: nothing waits."""
     lag: int | None
-    """Messages that wait, at least; None: not known whether any do, and nobody alive has the queue."""
+    """The minimum of messages that wait; None: it is unknown whether any do, and no living client has the queue."""
     moved: bool
-    """Whether the commit is seen to have advanced since it began, or nothing to have waited before."""
+    """Whether the commit was seen to advance since the wait began, or nothing waited before."""
 
 
 def of(step: GroupStep, mq: MessageQueue, limit: int) -> Stall | None:
-    """By whichever shows the longer wait; looked at again when that reaches the limit. None: not known, or no news."""
+    """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
     queue, seen = step.state.queues[mq], by_hook(step, mq)
     lag, ms = lag_of(queue), queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
-        seen = msgspec.structs.replace(seen, moved=False)  # that it was pulled just now says nothing of what waited
-    asked = lag is not None and queue.stats_at == step.now  # judged at the answer: only then it still stands
+        seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
+    asked = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
     polled = Stall(ms, lag, moved=ms == 0) if asked else None
     if seen is None or (seen.lag is None and lag is not None and step.state.is_polled):
         return polled
@@ -81,13 +81,13 @@ def of(step: GroupStep, mq: MessageQueue, limit: int) -> Stall | None:
 
 
 def _is_as_polled(queue: QueueState) -> bool:
-    """Whether the hook has told of no commit beyond what the broker last answered."""
+    """Return whether the hook has reported no commit beyond the broker's last polled answer."""
     hook_view = queue.hook_view
     return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
 
 
 def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
-    """None: not known."""
+    """Return how long the queue has waited by its broker's hook; None if unknown."""
     hook_view = step.state.queues[mq].hook_view
     hook = step.live_hook(step.state.views.get(mq.broker))
     if hook_view is None or hook is None or hook_view.commit_offset < 0:
@@ -102,12 +102,12 @@ def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
         return Stall(unmoved, None, moved=True)
     sign = last_sign(step, mq, hook, hook_view)
     if sign is None and step.state.members and not is_subscribed(step.state, mq.topic):
-        return None  # nobody means to have it: a topic that was given up
+        return None  # no client is supposed to have it (`given_up`)
     return _unknown_lag(step, hook, hook_view, sign)
 
 
 def _unknown_lag(step: GroupStep, hook: HookView, hook_view: HookQueueView, sign: int | None) -> Stall | None:
-    """Of a queue with nothing pulled and not committed; ``sign``: its owner's last one."""
+    """Return the wait of a queue without pulled uncommitted messages; ``sign``: when its owner was last active."""
     now, policy = step.now, step.policy
     if sign is not None and now - sign <= policy.unresponsive_after:
         if hook_view.pulled_again and hook_view.pull_offset == hook_view.commit_offset:
@@ -121,7 +121,7 @@ def _unknown_lag(step: GroupStep, hook: HookView, hook_view: HookQueueView, sign
 
 
 def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: HookQueueView) -> int | None:
-    """When the queue's owner last heartbeated, renewed its lock or pulled; None: nobody has it."""
+    """Return when the queue's owner last sent a heartbeat, renewed its lock or pulled; None if it has no owner."""
     owner = step.state.queues[mq].owner
     if owner is None:
         return None
@@ -134,7 +134,7 @@ def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hook
 
 
 def is_unresponsive(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether the broker has heard nothing of the queue's owner for `unresponsive_after`, though its hook tells."""
+    """Return whether the broker received nothing from the owner for `unresponsive_after`, though its hook reports."""
     hook_view = step.state.queues[mq].hook_view
     hook = step.live_hook(step.state.views.get(mq.broker))
     sign = last_sign(step, mq, hook, hook_view) if hook is not None and hook_view is not None else None
@@ -149,7 +149,7 @@ def without_owner(step: GroupStep, mq: MessageQueue) -> Literal["GHOST_CONNECTIO
 
 
 def evidence(step: GroupStep, mq: MessageQueue, commit_offset: int | None, limit_ms: int) -> Evidence:
-    """Return owner, lag, offsets, and for how long the queue has waited."""
+    """Return the owner, the lag, the offsets, and for how long the queue has waited (ms)."""
     queue = step.state.queues[mq]
     found: Evidence = {
         "owner": queue.owner,

@@ -1,6 +1,6 @@
 """STRATEGY_MISMATCH: members of one group divide its queues by different strategies.
 
-Each client works out its own share: two strategies give some queues two owners and others none. See `declarations`.
+Each client computes its own share: two strategies give some queues two owners and others none. See `declarations`.
 """
 
 from rebalance_model.observe.rules import declarations

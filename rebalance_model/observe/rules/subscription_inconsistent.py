@@ -1,8 +1,9 @@
 """SUBSCRIPTION_INCONSISTENT: members of one group subscribe differently.
 
-The broker keeps one table for the group, and the last heartbeat wins. Where the topics differ (TOPIC_SET) each
-heartbeat undoes the other's, every flip makes all rebalance, and queues go to clients that do not read them. Where one
-topic has different expressions (EXPRESSION) the broker filters for all by one of them: messages are lost to the others.
+The broker keeps one table for the group, and the last heartbeat wins. If the topics differ (TOPIC_SET), each heartbeat
+undoes the other's, every flip makes all clients rebalance, and queues are assigned to clients that do not read them. If
+one topic has different expressions (EXPRESSION), the broker filters for all clients by one of them, and the others lose
+messages.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """By what each member has said itself."""
+    """Compare what each member itself has reported."""
     if len(step.state.members) < 2:
         return CLEAR
     said = _said(step)
@@ -27,7 +28,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """What differs, and who has it how."""
+    """Return the topic whose subscription differs, and how many members have which."""
     said = {client_id: one for client_id, one in _said(step).items() if one}
     found: Evidence = {"members": len(step.state.members), "members_known": len(said)}
     topics = sorted({topic for one in said.values() for topic in one})
@@ -48,7 +49,7 @@ def _said(step: GroupStep) -> dict[str, dict[str, Interest]]:
 
 
 def _odd_one(said: dict[str, dict[str, Interest]]) -> str | None:
-    """The only member that subscribes as it does; None where there is not one such."""
+    """Return the only member that subscribes as it does; None if there is not exactly one."""
     ways = Counter(repr(_sorted(one)) for one in said.values() if one)
     alone = [client_id for client_id, one in said.items() if one and ways[repr(_sorted(one))] == 1]
     return alone[0] if len(alone) == 1 else None
@@ -76,8 +77,8 @@ RULE = GroupRule(
     advice={
         "TOPIC_SET": Advice(
             what=(
-                "Members subscribe different topics: the broker's table flips with every heartbeat, and queues go to "
-                "clients that do not read them."
+                "Members subscribe different topics: the broker's table flips with every heartbeat, and queues are "
+                "assigned to clients that do not read them."
             ),
             first_step=(
                 "Give every member of the group the same subscriptions; one that needs others belongs to a group of "
@@ -86,8 +87,8 @@ RULE = GroupRule(
         ),
         "EXPRESSION": Advice(
             what=(
-                "Members filter one topic differently: the broker filters for all by one of them, so messages are "
-                "lost to the others."
+                "Members filter one topic differently: the broker filters for all of them by one expression, so the "
+                "others lose messages."
             ),
             first_step=(
                 "Give every member of the group the same expression; one that needs another belongs to a group of its "

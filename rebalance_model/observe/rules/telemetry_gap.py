@@ -1,13 +1,14 @@
-"""TELEMETRY_GAP: part of the telemetry is missing. What rests on a source that lost something is explained by that.
+"""TELEMETRY_GAP: telemetry of a source is missing; it explains incidents that depend on that source.
 
-Of a whole source it is about the cluster. SILENT: the source's ticks have stopped while another's go on; LATE: they
-stay far behind; BUFFER_FULL: more events waited for it than can be kept (all three in `engine.ordering`). From its last
-tick on nothing rests on it; that is reported when it has lasted for `Policy.source_silent_after`. Clear when it keeps
-up again, of a collector also when another one does. On what it would have said nothing opens meanwhile, so it explains
-nothing either: what does open rests on the other source.
+For a whole source the incident is about the cluster. SILENT: the source's ticks have stopped while another's continue.
+LATE: they stay far behind. BUFFER_FULL: more events waited for it than can be buffered (all three in
+`engine.ordering`). From its last tick on, nothing is judged from it; the incident opens after
+`Policy.source_silent_after`. Clear when the source keeps up again, or another collector does. Rules that need the
+source are suspended meanwhile, so it explains nothing that opens from the other source.
 
-LOST is about a group: the numbers of a source's events jump; clear when it has told everything once more: a hook when
-every member has heartbeaten and every lock was renewed, a collector after two rounds.
+LOST is about a group: the sequence numbers of a source's events have a gap. Clear when the source has reported
+everything again: for a hook, when every member has sent a heartbeat and every lock was renewed; for a collector, after
+two rounds.
 """
 
 from collections.abc import Mapping
@@ -29,13 +30,13 @@ from rebalance_model.observe.step import ClusterStep, GroupStep
 
 CODE = "TELEMETRY_GAP"
 ROUNDS = 2
-"""A round of questions that was under way when answers were lost, and a whole one."""
+"""A round of requests that was in progress when answers were lost, and a complete one."""
 _LOSS: Mapping[str, Unit] = {"lost": "count", "reason": "text", "lost_from": "epoch_ms", "lost_to": "epoch_ms"}
-"""Of what a source says of a loss."""
+"""Units of the fields that describe a source's loss."""
 
 
 def judge_source(step: ClusterStep, subject: str) -> Verdict:
-    """Judge whether a broker's hook, or a collector that no other stands in for, keeps up."""
+    """Judge whether a broker's hook, or a collector that no other one replaces, keeps up."""
     state = step.state
     source = state.sources.get(subject, "")
     silence = state.silent.get(source)
@@ -52,7 +53,7 @@ def judge_hook(step: GroupStep, broker: str) -> Verdict:
     if view is None or not view.hook_source:
         return CLEAR
     if view.hook_source in step.state.silent:
-        return None  # when it is back it says itself what it has lost
+        return None  # when it returns, it reports itself what it has lost
     hook = view.hook
     if hook is None or not hook.lost_at:
         return CLEAR
@@ -70,7 +71,7 @@ def judge_polls(step: GroupStep, _: str) -> Verdict:
 
 
 def source_evidence(step: ClusterStep, subject: str) -> Evidence:
-    """Since when the source is silent, and what it says itself that it lost."""
+    """Return since when the source is silent, and the losses that it reports."""
     state = step.state
     source = state.sources.get(subject, "")
     found: Evidence = {"source": source, "limit_ms": step.policy.source_silent_after}
@@ -80,14 +81,14 @@ def source_evidence(step: ClusterStep, subject: str) -> Evidence:
 
 
 def hook_evidence(step: GroupStep, broker: str) -> Evidence:
-    """What the hook itself says that it lost."""
+    """Return the losses that the hook reports."""
     view = step.state.views.get(broker)
     source = view.hook_source if view is not None else ""
     return {"source": source} | _of_loss(step.state.losses.get(source))
 
 
 def polls_evidence(step: GroupStep, _: str) -> Evidence:
-    """What the collector itself says that it lost."""
+    """Return the losses that the collector reports."""
     return {"source": step.state.collector} | _of_loss(step.state.losses.get(step.state.collector))
 
 
@@ -121,24 +122,24 @@ OF_SOURCE = ClusterRule(
     advice={
         "HOOK_SILENT": Advice(
             what="The broker's hook stopped reporting; checks that need it are suspended.",
-            first_step="Look whether the broker runs, and the shipper beside it: `rebalance-watch collect spool`.",
+            first_step="Check that the broker and the shipper beside it run: `rebalance-watch collect spool`.",
         ),
         "POLL_SILENT": Advice(
             what="The collector stopped reporting; checks that need it are suspended.",
-            first_step="Look whether `rebalance-watch collect poll` runs and reaches the log.",
+            first_step="Check that `rebalance-watch collect poll` runs and reaches the log.",
         ),
         "LATE": Advice(
             what="The source is far behind the others and not waited for; checks that need it are suspended.",
             first_step=(
-                "Check its host and its way to the log; then `rebalance-watch rebuild` fills the hole in the history."
+                "Check its host and its connection to the log; then run `rebalance-watch rebuild` to fill the gap."
             ),
         ),
         "BUFFER_FULL": Advice(
             what=(
-                "More events waited for a telemetry source that is behind than can be kept in memory, so it is not "
-                "waited for."
+                "Events that wait for a delayed telemetry source have filled the buffer, so processing continues "
+                "without it."
             ),
-            first_step="Check the host of this source and its way to the log.",
+            first_step="Check the host of this source and its connection to the log.",
         ),
     },
 )
@@ -152,9 +153,9 @@ OF_HOOK = BrokerRule(
     absorbed_by=("BROKER_UNREACHABLE",),
     advice={
         "HOOK_LOST": Advice(
-            what="Events of the broker's hook are missing: what rests on them may be wrong for half a minute.",
+            what="Events of the broker's hook are missing: results based on them may be wrong for half a minute.",
             first_step=(
-                "Look for a full disk or a full spool on the broker's host; the evidence has the hook's own reason."
+                "Look for a full disk or a full spool on the broker's host; the evidence shows the hook's own reason."
             ),
         ),
     },
@@ -168,8 +169,8 @@ OF_POLLS = GroupRule(
     clear_after=lambda policy: policy.clear_after,
     advice={
         "POLL_LOST": Advice(
-            what="Answers to the collector are missing: what rests on them may be late by a round.",
-            first_step="Look into the collector's own log for what it could not send.",
+            what="Answers to the collector are missing: results based on them may be one round late.",
+            first_step="Check the collector's log for answers that it could not send.",
         ),
     },
 )

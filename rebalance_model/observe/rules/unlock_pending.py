@@ -1,6 +1,6 @@
-"""UNLOCK_PENDING: a client that has lost an ordered queue tries in vain to unlock it.
+"""UNLOCK_PENDING: a client that has lost an ordered queue repeatedly fails to unlock it.
 
-Its listener still works on a message: the attempts are counted in each answer. See `dropped_queue`.
+Its listener still works on a message: each answer contains the number of attempts. See `dropped_queue`.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -10,7 +10,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """Judge by whether the attempts grow from one answer to the next."""
+    """Check whether the number of attempts grows from one answer to the next."""
     found = kept(step, mq)
     if found is None:
         return CLEAR
@@ -28,8 +28,8 @@ RULE = QueueRule(
     absorbed_by=("REBALANCE_STORM",),
     advice={
         "": Advice(
-            what="The member has lost the queue and can't unlock it: its listener still works on a message.",
-            first_step="Take a thread dump of the member: its listener has not returned, and the heir waits.",
+            what="The member has lost the queue and can't unlock it: its listener is still processing a message.",
+            first_step="Take a thread dump of the member: its listener has not returned, and the next owner waits.",
         ),
     },
 )

@@ -1,6 +1,6 @@
-"""ZOMBIE_QUEUE: a client keeps a queue that it has dropped, though the queue has come back to it.
+"""ZOMBIE_QUEUE: a client keeps a queue as dropped, though the queue has been assigned to it again.
 
-The client neither consumes nor re-acquires it, until it is pull-expired after 120 s. See `dropped_queue`.
+The client neither consumes nor re-acquires it until it is pull-expired after 120 s. See `dropped_queue`.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -10,7 +10,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """Judge by how long the client that should have the queue has kept it dropped."""
+    """Check for how long the client that should have the queue has kept it dropped."""
     found = kept(step, mq)
     if found is None:
         return CLEAR
@@ -32,8 +32,8 @@ RULE = QueueRule(
         "": Advice(
             what="The member should have the queue and keeps it as dropped: it neither consumes nor re-acquires it.",
             first_step=(
-                "Take a thread dump of the member and restart it; it heals itself only when the queue is pull-expired "
-                "(120 s)."
+                "Take a thread dump of the member and restart it; it recovers by itself only when the queue is "
+                "pull-expired (120 s)."
             ),
         ),
     },

@@ -1,4 +1,4 @@
-"""What is kept of a consumer group, and of its cluster, between events: one entity a file."""
+"""The state of a consumer group, and of its cluster, between events: one entity per file."""
 
 from rebalance_model.observe.state.broker import BrokerView, ChannelBeats, Heartbeats, HookView, LostLock, RebalanceLoop
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView

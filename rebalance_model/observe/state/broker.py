@@ -12,20 +12,20 @@ class ChannelBeats(msgspec.Struct, array_like=True):
 
     last: int
     returned: int = 0
-    """The last one that came after one on another channel, half an interval or more after the one before; 0: none."""
+    """The last one that came after one on another channel, at least half an interval after the one before; 0: none."""
 
 
 class Heartbeats(msgspec.Struct, array_like=True):
     """A member's heartbeats on one broker."""
 
     last: int
-    """The last one; where none was heard yet, when the broker first named the member."""
+    """The last one, epoch ms; before the first one, when the broker first listed the member."""
     channels: dict[str, ChannelBeats] = {}
-    """Of the last two intervals: one channel, unless the client reconnects, or two share its id."""
+    """The channels of the last two intervals: one, unless the client reconnects, or two processes share its id."""
 
 
 class LostLock(msgspec.Struct, array_like=True):
-    """A lock that its broker forgot when it restarted."""
+    """A lock that its broker lost when it restarted."""
 
     client_id: str
     renewed: int
@@ -33,7 +33,7 @@ class LostLock(msgspec.Struct, array_like=True):
 
 
 class RebalanceLoop(msgspec.Struct, array_like=True):
-    """A client that asks who the members are every second, as one does whose rebalance never ends."""
+    """A client that requests the member list every second, as one does whose rebalance never completes."""
 
     since: int
     last: int
@@ -44,57 +44,57 @@ class HookView(msgspec.Struct, array_like=True):
 
     source: str
     complete_at: int
-    """From then on every member is known: each has sent a heartbeat since the hook's first event."""
+    """When every member is known: each has sent a heartbeat since the hook's first event."""
     covered_since: int = 0
     """No event is missing since then."""
     locks: dict[MessageQueue, LockEntry] = {}
     client_by_channel: dict[str, str] = {}
-    """By channel, the id of the client that uses it, where that has not registered on it, or no longer."""
+    """By channel, the id of the client that uses it, if that client has not registered on it, or has unregistered."""
     unattributed_queries: dict[str, dict[MessageQueue, int]] = {}
-    """By a channel of an unknown client, the queues whose offsets it asked for, and when: credited once known."""
+    """By the channel of an unknown client, the queues whose offsets it queried, and when: credited once it is known."""
     recent_unregisters: dict[str, int] = {}
-    """Clients that have just unregistered, and when: an answer that was on its way may still name them."""
+    """Clients that have just unregistered, and when: an answer in transit may still list them."""
     expected_back_until: dict[str, int] = {}
-    """Members from before the broker's restart that have not come back, and until when that is waited for."""
+    """Members from before the broker's restart that have not come back, and until when they are expected."""
     unconfirmed_differences: tuple[str, ...] = ()
-    """What the last poll showed differently; see `corrections`."""
+    """The differences that the last poll showed; see `corrections`."""
     heartbeats: dict[str, Heartbeats] = {}
-    """Of each member, by client id."""
+    """The heartbeats of each member, by client id."""
     lost_locks: dict[MessageQueue, LostLock] = {}
-    """Locks that the broker forgot at its restart, and that their holders, who rely on them, have not taken again."""
+    """Locks that the broker lost at its restart, and that their holders, who rely on them, have not renewed."""
     rebalance_loops: dict[str, RebalanceLoop] = {}
     """Clients that rebalance without end, by client id."""
     lost_at: int = 0
-    """When events were last found missing; 0: never."""
+    """When missing events were last detected; 0: never."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
-    """One broker's ConsumerGroupInfo: rebuilt from its hook's events, or as it answered when asked."""
+    """One broker's ConsumerGroupInfo: rebuilt from its hook's events, or as it answered a poll."""
 
     info: ConsumerGroupInfo
     asked: int
     failing: bool = False
-    """Whether the last question was not answered: this view is old then."""
+    """Whether the last request was not answered: this view is outdated then."""
     hook: HookView | None = None
     doubled: dict[str, dict[str, int]] = {}
     """Clients that its answers list on several channels, and since when on each of them."""
     unanswered: int = 0
-    """Questions in a row without any answer, even an error of its own."""
+    """The number of consecutive requests without any answer; an error code from the broker is an answer."""
     unanswered_since: int = 0
-    """When the first of them was asked."""
+    """When the first of them was sent."""
     hook_source: str = ""
-    """The source of its hook, if it ever had one."""
+    """The source id of its hook, if it ever had one."""
     expected_back_until: dict[str, int] = {}
-    """Members from before a restart that only polls showed, and until when they are waited for."""
+    """Members from before a restart that only polls showed, and until when they are expected."""
     back_at: int = 0
     """When it restarted, or answered again after it had not; 0: never."""
     stats_asked: int = 0
-    """When it was last asked for its offsets (GET_CONSUME_STATS) and answered."""
+    """When its last answered request for offsets (GET_CONSUME_STATS) was sent."""
     skew: tuple[int, int] | None = None
-    """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
+    """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
 
     def lists(self, client_id: str) -> bool:
-        """Whether the client is a member, by this broker."""
+        """Return whether this broker lists the client as a member."""
         if client_id in self.expected_back_until or (
             self.hook is not None and client_id in self.hook.expected_back_until
         ):

@@ -1,4 +1,4 @@
-"""What a client has said of itself."""
+"""What a client has reported of itself."""
 
 import msgspec
 
@@ -10,14 +10,14 @@ UNANSWERED_POLLS = 2
 
 
 class ClientView(msgspec.Struct, array_like=True):
-    """What a client last said of itself (GET_CONSUMER_RUNNING_INFO)."""
+    """What a client last reported of itself (GET_CONSUMER_RUNNING_INFO)."""
 
     asked: int
     """When it was last asked, with or without an answer; by the collector's clock, as all times but `client_now`."""
     answered: int
     """When its last answer came; 0 before the first."""
     asked_at_answer: int = 0
-    """When the question was asked that it last answered."""
+    """When the request was sent that it last answered."""
     client_now: int = 0
     """The newest stamp in that answer, by the client's clock."""
     orderly: bool | None = None
@@ -26,34 +26,34 @@ class ClientView(msgspec.Struct, array_like=True):
     subscriptions: tuple[Subscription, ...] = ()
     queues: dict[MessageQueue, ProcessQueueView] = {}
     unanswered: int = 0
-    """Questions in a row that got no answer, though the broker answers."""
+    """The number of consecutive requests without an answer, though the broker answers."""
     unanswered_since: int = 0
-    """When the first of them was asked."""
+    """When the first of them was sent."""
     discovered: bool = False
-    """Whether it was a member when observation began: queues in its first answer were not assigned just now."""
+    """Whether it was a member when observation began: the queues in its first answer are not new assignments."""
     asked_before: int = 0
-    """When the question was asked that its answer before the last one belongs to."""
+    """When the request of its answer before the last one was sent."""
     declared: int = 0
-    """Answers in a row that declare the same strategy and consume mode, counted up to 2."""
+    """The number of consecutive answers with the same strategy and consume mode, counted up to 2."""
     pops: bool = False
-    """Whether it pops queues, which clients share, rather than pulls its own."""
+    """Whether it pops from shared queues instead of pulling from its own."""
     heartbeat_subscriptions: tuple[Subscription, ...] = ()
     """The subscriptions of its last heartbeat that had any; see `subscriptions`."""
     subscriptions_observed_at: int = 0
     """When that heartbeat came; 0: never."""
     skew: tuple[int, int] | None = None
-    """Its clock less the collector's is at least and at most so much; None: not known. See `clock_skew`."""
+    """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
 
     def time_of(self, stamp: int) -> int:
-        """Bring a stamp of its last answer to the timeline.
+        """Bring a stamp of its last answer to the timeline; epoch milliseconds.
 
-        Its clock is trusted, unless its answers contradict that: then as if the newest stamp had been made when the
-        answer came that shows the smallest difference.
+        Its clock is trusted unless its answers contradict that. Then the newest stamp is taken to coincide with the
+        arrival of the answer that shows the smallest difference.
         """
         low, high = self.skew or (self.client_now - self.answered, -1)
         return min(stamp if low <= 0 <= high else stamp - low, self.answered)
 
     @property
     def silent(self) -> bool:
-        """Whether the client is unresponsive: one question that fails may be a long garbage collection."""
+        """Return whether the client is unresponsive; a single failed request may be a long garbage collection."""
         return self.unanswered >= UNANSWERED_POLLS

@@ -1,4 +1,4 @@
-"""What broadcasts say of a cluster: the same in every shard."""
+"""The state of a cluster as broadcasts report it: the same in every shard."""
 
 import msgspec
 
@@ -10,37 +10,37 @@ class Reach(msgspec.Struct, array_like=True):
     """How one collector reaches a broker (BROKER_STATUS); times are epoch milliseconds."""
 
     unanswered: int = 0
-    """Questions in a row without any answer, even an error of the broker's own."""
+    """The number of consecutive requests without any answer; an error code from the broker is an answer."""
     asked_in_vain: int = 0
-    """When the first of them was asked."""
+    """When the first of them was sent."""
     first_at: int = 0
-    """When that was known, and when of the second one."""
+    """When that failure was known, and when that of the second request."""
     second_at: int = 0
 
 
 class ClusterBroker(msgspec.Struct, array_like=True):
-    """What broadcasts say of one broker."""
+    """What broadcasts report of one broker."""
 
     hook: str = ""
     """The source of its hook; empty: it never had one."""
     reached_by: dict[str, Reach] = {}
     """By collector."""
     skew: tuple[int, int] | None = None
-    """Its clock is ahead of the cluster's by at least and at most so many milliseconds; None: never measured."""
+    """The bounds of how far its clock is ahead of the cluster's, milliseconds; None: never measured."""
     skew_since: int = 0
-    """When the question was asked that first showed that its clock is as it is: right, ahead or behind."""
+    """When the request was sent that first showed its clock in the present condition: right, ahead or behind."""
 
 
 class ClusterState(msgspec.Struct):
-    """What broadcasts say of a cluster's brokers, hooks and collectors: the same in every shard."""
+    """What broadcasts report of a cluster's brokers, hooks and collectors: the same in every shard."""
 
     cluster: str
     group: str = ""
-    """A row of the cluster has no group."""
+    """Always empty: a row of the cluster has no group."""
     sequences: dict[str, Sequence] = {}
     """By source, its last broadcast."""
     sources: dict[str, str] = {}
-    """By broker or collector, its source; of a broker its newest hook."""
+    """By broker or collector, its source; for a broker that of its newest hook."""
     collectors: dict[str, None] = {}
     brokers: dict[str, ClusterBroker] = {}
     silent: dict[str, Silence] = {}
@@ -53,16 +53,16 @@ class ClusterState(msgspec.Struct):
     """By ``code subject``."""
     pending: dict[str, Pending] = {}
     unsettled: dict[str, int] = {}
-    """How many of both there are, by their subjects."""
+    """The number of open and pending incidents, by subject."""
     next_check: int = 0
-    """When everything is to be judged again; 0: no time is known."""
+    """When everything has to be judged again; 0: at no known time."""
     rows: int = 0
 
     def keeps_up(self, source: str) -> bool:
-        """Whether the source ticks, and is not late."""
+        """Return whether the source ticks, and is not late."""
         return source not in self.silent and source not in self.ended
 
     def incident(self, code: str, subject: str) -> Incident | None:
-        """The incident of that code and subject that holds now; None also while it waits to be resolved."""
+        """Return the incident of that code and subject that holds now; None also while it waits to be resolved."""
         found = self.incidents.get(f"{code} {subject}")
         return found if found is not None and found.cleared_at is None else None

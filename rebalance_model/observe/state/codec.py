@@ -1,4 +1,4 @@
-"""Encode the state of a group as MessagePack, and refuse that of another version."""
+"""Encode the state of a group as MessagePack, and reject that of another version."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from rebalance_model.observe.state.group import STATE_VERSION, GroupState
 
 
 class StateVersionError(ValueError):
-    """State of another release, which this one can't go on from."""
+    """The state of another release, which this one can't continue from."""
 
     def __init__(self, found: int) -> None:
         age = "newer" if found > STATE_VERSION else "older"

@@ -1,4 +1,4 @@
-"""Everything that is known of one consumer group between two events."""
+"""The state of one consumer group between two events."""
 
 from collections import Counter
 from typing import Literal
@@ -18,18 +18,18 @@ STATE_VERSION = 3
 
 
 class Rounds(msgspec.Struct, array_like=True):
-    """How far the members have been asked in turn; times are when they were asked."""
+    """The progress of asking the members in turn; times are when they were asked."""
 
     after: int = 0
-    """A member has had its turn in the present round if it was asked later than that."""
+    """A member has been asked in the present round if it was asked later than that."""
     heard: int = 0
-    """How many have had it, with an answer or without."""
+    """The number of members that have been asked, with an answer or without."""
     known_at: int = 0
-    """In the last whole round every member answered, and none was asked before that; 0: not every member did."""
+    """In the last complete round every member answered, none asked before that time; 0: not every member did."""
 
 
 class LastGroupRow(msgspec.Struct, array_like=True, frozen=True):
-    """What the last GroupSnapshot said: another row is written when one of these is another."""
+    """The values in the last GroupSnapshot: another row is written when one of them changes."""
 
     members: tuple[str, ...]
     subscriptions: tuple[str, ...]
@@ -44,11 +44,11 @@ class LastGroupRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class InvariantError(AssertionError):
-    """The state contradicts itself: a bug of ours."""
+    """The state contradicts itself: an internal error."""
 
 
 class GroupState(msgspec.Struct):
-    """Everything known of one consumer group of one cluster."""
+    """The state of one consumer group of one cluster."""
 
     cluster: str
     group: str
@@ -72,69 +72,69 @@ class GroupState(msgspec.Struct):
     incidents: dict[str, Incident] = {}
     """By ``code subject``."""
     pending: dict[str, Pending] = {}
-    """By ``code subject``: what holds, but not for long enough."""
+    """By ``code subject``: conditions that hold, but not for long enough."""
     unsettled: dict[str, int] = {}
-    """How many of both there are, by their subjects."""
+    """The number of open and pending incidents, by subject."""
     next_check: int = 0
-    """When everything is to be judged again, because time alone may have changed it; 0: no time is known."""
+    """When everything has to be judged again, because time alone may have changed it; 0: at no known time."""
     last_row: LastGroupRow | None = None
     next_snapshot: int = 0
     rows: int = 0
-    """How many rows it has: the seq of the last effect."""
+    """The number of its rows: the seq of the last effect."""
     corrections: tuple[str, ...] = ()
-    """What polls corrected since the last GroupSnapshot."""
+    """The corrections by polls since the last GroupSnapshot."""
     strategy: str = ""
-    """The strategy that names the expected owners (AllocateMessageQueueStrategy.getName); empty: not known."""
+    """The strategy that names the expected owners (AllocateMessageQueueStrategy.getName); empty: unknown."""
     strategy_basis: Literal["DECLARED", "CONFIGURED", "INFERRED", ""] = ""
     inferred: str = ""
-    """The strategy that alone explained who had what, where none is known otherwise."""
+    """The only strategy that explained the observed owners, if none is known otherwise."""
     tried_at: int = 0
-    """`owner_changed_at` when that was last tried."""
+    """`owner_changed_at` at the last attempt to infer the strategy."""
     rounds: Rounds = msgspec.field(default_factory=Rounds)
     expected_at: int = 0
-    """When an expected owner last became another."""
+    """When an expected owner last changed."""
     owner_changed_at: int = 0
     """When a queue last got an owner."""
     members_since: int = 0
-    """Since when there has been a member."""
+    """Since when there has been a member; epoch milliseconds."""
     shares: dict[str, int] = {}
-    """How many queues each member has, without retry queues; members without any are left out."""
+    """The number of queues of each member, without retry queues; members without any are left out."""
     causes: tuple[Cause, ...] = ()
-    """What has made it rebalance lately, at most so much as `causes` keeps."""
+    """The recent causes of rebalances, as many as `causes` keeps."""
     causes_since: int = 0
     """Since when causes have been counted."""
     causes_counted: int = 0
-    """How many there were since then."""
+    """The number of causes since then."""
     no_members_since: int = 0
-    """When its last member went; 0: it has members, or never had any."""
+    """When its last member left; 0: it has members, or never had any."""
     silent: dict[str, Silence] = {}
     """Sources that are silent or late."""
     lost_at: int = 0
-    """When answers of the followed collector were last found missing; 0: never."""
+    """When missing answers of the followed collector were last detected; 0: never."""
     losses: dict[str, Loss] = {}
     """By source, its last report of events that it could not send."""
     message_model: str = ""
     """The members' message model, as last reported; empty: not known."""
     advanced_at: int = 0
-    """When an answer (GET_CONSUME_STATS) last showed a queue's commit further than the one before; 0: never."""
+    """When an answer (GET_CONSUME_STATS) last showed an advance of a queue's commit; 0: never."""
     reread: dict[str, dict[MessageQueue, Reread]] = {}
-    """By rebalance, what was read again because of it; see `duplicate_consumption`."""
+    """By rebalance, the messages that were read again because of it; see `duplicate_consumption`."""
 
     @property
     def is_polled(self) -> bool:
-        """Whether a collector is followed, and is not silent."""
+        """Return whether a collector is followed, and is not silent."""
         return bool(self.collector) and self.collector not in self.silent
 
     @property
     def key(self) -> str:
-        """The group's key in the log and in the state store."""
+        """Return the group's key in the log and in the state store."""
         return f"{self.cluster}/{self.group}"
 
     def validate(self) -> None:
-        """Check what must hold after every step.
+        """Check the invariants that hold after every step.
 
         Raises:
-            InvariantError: names the group and what does not hold.
+            InvariantError: names the group and the violated invariant.
         """
         ids: set[str] = set()
         for broker, view in self.views.items():
@@ -160,7 +160,7 @@ class GroupState(msgspec.Struct):
         if self.episode is not None:
             self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
 
-    def _require(self, holds: bool, what: str) -> None:  # noqa: FBT001  (reads as the condition that it is)
+    def _require(self, holds: bool, what: str) -> None:  # noqa: FBT001  the condition reads as an assertion
         if not holds:
             msg = f"{self.key}: {what}"
             raise InvariantError(msg)

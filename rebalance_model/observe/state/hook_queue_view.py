@@ -4,7 +4,7 @@ import msgspec
 
 
 class Refusals(msgspec.Struct, array_like=True):
-    """Refusals in a row of one client that asks for a queue's lock."""
+    """The consecutive refusals of one client that requests a queue's lock."""
 
     first: int
     last: int
@@ -16,7 +16,7 @@ class Refusals(msgspec.Struct, array_like=True):
 
 
 class Regression(msgspec.Struct, array_like=True):
-    """A commit below the one before it, kept until a later one passes that."""
+    """A commit below the one before it, kept until a later one passes the mark."""
 
     mark: int
     """The commit before the fall."""
@@ -25,11 +25,11 @@ class Regression(msgspec.Struct, array_like=True):
     at: int
     cause: str
     channel: str
-    """The channel of that commit: whose it is may be known later."""
+    """The channel of that commit: the client may become known later."""
     shown: bool
-    """Whether it counts yet; see `commits`."""
+    """Whether it counts already; see `commits`."""
     consume_time_ms: int | None
-    """How long it took to consume from `to` to `mark`; None: not known."""
+    """How long it took to consume from `to` to `mark`, milliseconds; None: unknown."""
 
 
 class Reread(msgspec.Struct, array_like=True):
@@ -41,21 +41,21 @@ class Reread(msgspec.Struct, array_like=True):
     client_id: str
     """The client that reads them again."""
     rebalance_id: str
-    """The rebalance that it is charged to; empty: none was going on."""
+    """The rebalance that caused it; empty: none was in progress."""
     consume_time_ms: int | None
-    """How long it took to consume them; None: not known."""
+    """How long it took to consume them, milliseconds; None: unknown."""
 
 
 class FormerHolder(msgspec.Struct, array_like=True):
-    """How far a client had come with a queue when it lost it, or its broker restarted."""
+    """How far a client had consumed a queue when it lost the queue, or when its broker restarted."""
 
     client_id: str
     commit: int
-    """The highest offset committed until then, or by it since; -1: not known."""
+    """The highest offset committed until then, or by it since; -1: unknown."""
     pulled: int
-    """The offset up to which it may have consumed; -1: not known."""
+    """The offset up to which it may have consumed; -1: unknown."""
     consumed: int
-    """The offset that it had reached, by its own rate of consumption; -1: not known."""
+    """The offset that it had reached, estimated by its rate of consumption; -1: unknown."""
     lost_at: int
     channel: str
     """The channel of its last pull: the report of its last second's pulls may follow."""
@@ -73,9 +73,9 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """What the broker's hook has seen of one queue."""
 
     holder: str | None = None
-    """The client that locked it last, or (concurrent) last began to pull it; None: no client, or not known."""
+    """The client that locked it last, or (concurrent) last began to pull it; None: no client, or unknown."""
     observed_at: int = 0
-    """When that was: an answer to an older question is older evidence. 0: never."""
+    """When that was: an answer to an older request is older evidence. 0: never."""
     pull_time: int = 0
     """The holder's last pull."""
     pull_offset: int = -1
@@ -84,25 +84,25 @@ class HookQueueView(msgspec.Struct, array_like=True):
     holder_since: int = 0
     """When the holder took it."""
     asked_at: int = 0
-    """When a client last asked where to begin (QUERY_CONSUMER_OFFSET)."""
+    """When a client last queried the offset to begin at (QUERY_CONSUMER_OFFSET)."""
     start_offset: int = -1
-    """Where the holder began to pull, or went back to; -1: it has not pulled yet."""
+    """The offset where the holder began to pull, or went back to; -1: it has not pulled yet."""
     start_commit: int = -1
-    """What was committed when it took the queue."""
+    """The commit when it took the queue."""
     pulled_again: bool = False
-    """Whether its last pull asked for the same offset as the one before: no message was there."""
+    """Whether its last pull requested the same offset as the one before: no message was there."""
     committer: str | None = None
     """The client that committed last."""
     advanced_at: int = 0
     """When the commit last advanced."""
     waiting_since: int = 0
-    """Since when messages that were pulled wait for a commit to advance; 0: none wait."""
+    """Since when pulled messages have waited for the commit to advance; 0: none wait."""
     commit_at_restart: int = -1
     """The commit when the broker restarted, kept until the next commit; -1: none is kept."""
     refusals: dict[str, Refusals] = {}
     """Clients that are refused its lock, by client id."""
     lock_handovers: tuple[tuple[str, int, str], ...] = ()
-    """The last four clients that took its lock from another, when, and among which members (a hash)."""
+    """The last four clients that took its lock from another one, when, and among which members (a hash)."""
     last_sign: int = 0
     """When the holder was last granted the lock, pulled, or committed."""
     begun_at: int = 0
@@ -116,6 +116,6 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """The last consumer of the queue before this holder, or before the broker restarted."""
     concurrent_puller: ConcurrentPuller | None = None
     lost_by: str = ""
-    """The client that lost the queue last, whether or not it had pulled it; empty: not known."""
+    """The client that lost the queue last, whether it had pulled it or not; empty: unknown."""
     lost_by_sign: int = 0
-    """When that client unlocked the queue, or else last was granted the lock, pulled or committed, until it lost it."""
+    """When that client unlocked the queue; otherwise its last lock, pull or commit before it lost the queue."""

@@ -1,4 +1,4 @@
-"""An incident: pending, then open."""
+"""An incident, first pending, then open."""
 
 from typing import Literal
 
@@ -11,16 +11,16 @@ class Pending(msgspec.Struct, array_like=True):
     """A condition that holds, but not for long enough to open an incident."""
 
     since: int
-    """Since when it has held; pushed on by the time in which it was not known."""
+    """Since when it has held, moved forward by the time in which that was unknown."""
     frozen_at: int | None = None
 
     def freeze(self, now: int) -> None:
-        """Stop counting: whether it holds is not known any more."""
+        """Stop counting time: it is no longer known whether the condition holds."""
         if self.frozen_at is None:
             self.frozen_at = now
 
     def thaw(self, now: int) -> None:
-        """Count again: the time in between is left out."""
+        """Count time again: the unknown time is left out."""
         if self.frozen_at is not None:
             self.since += now - self.frozen_at
             self.frozen_at = None
@@ -55,15 +55,15 @@ class Incident(msgspec.Struct, array_like=True):
     holds_since: int = 0
     """When it opened, or last held again after it had been clear."""
     counted_until: int = 0
-    """Up to when `causes` counts the time of the present sub-cause."""
+    """Until when `causes` counts the time of the present sub-cause."""
 
     @property
     def main_cause(self) -> HeldCause:
-        """The sub-cause that held longest; among equals the first."""
+        """Return the sub-cause that held longest; among equals the first."""
         return max(self.causes, key=lambda cause: cause.held_ms)
 
     def count(self, now: int) -> None:
-        """Add the time since it was last counted to the present sub-cause; no time counts while it is clear."""
+        """Add the time since the last count to the present sub-cause, unless the condition is clear."""
         cause = next((cause for cause in self.causes if cause.sub_cause == self.sub_cause), None)
         if cause is None:
             self.causes.append(cause := HeldCause(self.sub_cause, self.client_id))

@@ -1,9 +1,10 @@
 """A client's process queue as its own answers show it (ProcessQueue, ProcessQueueInfo).
 
-An age is the difference of two stamps of one clock. An answer has no "now" of the client's, so there are two lower
-bounds, and the larger one counts: against the newest stamp in the same answer (both by the client's clock), and
-against the first answer that carried this very stamp (both by the collector's clock). The second one matters: of a
-client whose queues are all pulled together the newest stamp is the pull itself, and the first bound stays at 0.
+An age is the difference of two stamps of one clock. An answer does not include the client's present time, so there are
+two lower bounds, and the larger one counts: against the newest stamp in the same answer (both by the client's clock),
+and against the first answer that carried this very stamp (both by the collector's clock). The second bound is
+necessary: if all queues of a client are pulled together, the newest stamp is the pull itself, and the first bound
+stays at 0.
 """
 
 import msgspec
@@ -19,16 +20,16 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True):
 
     @classmethod
     def seen_in(cls, value: int, now: int, former: "Stamp | None") -> "Stamp":
-        """The stamp in an answer that came ``now``: the former one, unless the value has changed."""
+        """Return the stamp in an answer that came ``now``: the former one, unless the value has changed."""
         return former if former is not None and former.value == value else cls(value, now)
 
     def age(self, client_now: int, asked: int) -> int:
-        """How old the stamp was, at least, when the question ``asked`` (collector's clock) was answered."""
+        """Return the minimum age of the stamp (ms) when the request ``asked`` (collector's clock) was answered."""
         return max(client_now - self.value, asked - self.seen, 0)
 
 
 class ProcessQueueView(msgspec.Struct, array_like=True):
-    """What the last answer said of one process queue."""
+    """What the last answer showed of one process queue."""
 
     commit_offset: int
     cached_count: int
@@ -40,11 +41,11 @@ class ProcessQueueView(msgspec.Struct, array_like=True):
     pull: Stamp
     consume: Stamp
     claimed_since: int
-    """When the first of the unbroken row of answers that hold the queue so, or so dropped, was asked, by the
+    """When the first of the consecutive answers was requested that hold the queue in this way, or dropped; by the
     collector's clock."""
     first_unlock_attempts: int = 0
-    """How many attempts to unlock it the first answer showed that showed any."""
+    """The number of unlock attempts in the first answer that showed any."""
 
     def newest(self, *, orderly: bool) -> int:
-        """When it was last locked (of an ordered queue) or pulled, by the client's clock."""
+        """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""
         return max(self.lock.value, self.pull.value) if orderly and self.locked else self.pull.value

@@ -1,4 +1,4 @@
-"""One queue: who has it, who should, how far it is consumed."""
+"""One queue: its owner, its expected owner, and its progress."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state.hook_queue_view import HookQueueView
 
 LastQueueRow = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BAD", "UNKNOWN"], str]
-"""What the last QueueSnapshot said: owner, expected owner, locked, status, reason."""
+"""The values in the last QueueSnapshot: owner, expected owner, locked, status, reason."""
 
 
 class Unowned(msgspec.Struct, array_like=True, frozen=True):
@@ -17,11 +17,11 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
     since: int
     """Epoch milliseconds."""
     how: Literal["SAID", "NEW", ""] = ""
-    """SAID: its owner was seen to give it up; NEW: the route did not have it before."""
+    """SAID: its owner was seen to release it; NEW: the route did not have it before."""
     lag: int | None = None
     """The lag at that time, messages."""
     heir: str | None = None
-    """The client that the strategy last gave it to."""
+    """The client that the strategy last assigned it to."""
 
 
 class LagTrend(msgspec.Struct, array_like=True):
@@ -32,7 +32,7 @@ class LagTrend(msgspec.Struct, array_like=True):
     commit: int
     broker: int
     rising_since: int
-    """Since when lag has been above where it was then, and has not fallen."""
+    """Since when lag has been above its value at that time, and has not fallen."""
     rising_commit: int
     rising_broker: int
     top: int
@@ -51,11 +51,11 @@ class FallenBack(msgspec.Struct, array_like=True):
     to: int
     """The lowest commit since."""
     answers: int = 0
-    """How many answers have shown a lower commit; of an offset 0 it is not known whether it is one."""
+    """How many answers have shown a lower commit; whether an offset 0 is one is unknown."""
 
 
 class QueueState(msgspec.Struct, array_like=True):
-    """One queue: who has it, who should, how far it is consumed."""
+    """One queue: its owner, its expected owner, and its progress."""
 
     owner: str | None = None
     expected: str | None = None
@@ -66,11 +66,11 @@ class QueueState(msgspec.Struct, array_like=True):
     commit_offset: int | None = None
     broker_offset: int | None = None
     commit_known: bool = False
-    """An offset 0 without a commit ever seen may mean that none is stored."""
+    """If no commit was ever seen, an offset 0 may mean that none is stored."""
     stats_at: int = 0
     """When its offsets last came."""
     stalled_ms: int = 0
-    """Covered time with lag and no advance of the commit."""
+    """Covered time with lag and without an advance of the commit; milliseconds."""
     last_row: LastQueueRow | None = None
     hook_view: HookQueueView | None = None
     in_route: bool = False
@@ -84,7 +84,7 @@ class QueueState(msgspec.Struct, array_like=True):
     lag_trend: LagTrend | None = None
     """None before its lag was known."""
     owner_seen: tuple[str, int] | None = None
-    """The owner that last answered that it has the queue, and the newest lock or pull in that answer."""
+    """The owner that last confirmed that it has the queue, and the newest lock or pull in that answer."""
     rebalance_id: str = ""
     """The last rebalance that moved or interrupted it."""
     fallen_back: FallenBack | None = None

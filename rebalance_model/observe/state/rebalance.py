@@ -1,4 +1,4 @@
-"""A rebalance, and what makes a group rebalance."""
+"""A rebalance, and the causes of rebalances."""
 
 import msgspec
 
@@ -15,19 +15,19 @@ class Move(msgspec.Struct, array_like=True):
     polled_sign: int | None
     """When `from_client` last locked or pulled it, as its answers showed."""
     hook_sign: int | None = None
-    """When it last did, unlocked it or committed, by the broker's hook."""
+    """When it last locked, pulled or committed it, or when it unlocked it, by the broker's hook."""
     begun_at: int | None = None
     """When `to_client` was granted the lock or (concurrent) first pulled."""
     begun_is_exact: bool = False
-    """Whether the broker's hook saw that; an answer shows a later lock or pull, perhaps."""
+    """Whether the broker's hook saw that; an answer may show a later lock or pull."""
     commit: int | None = None
-    """The last commit that an answer had shown when `from_client` lost it."""
+    """The last commit in an answer before `from_client` lost it."""
     reread: tuple[int, int | None, int | None] = (0, 0, 0)
-    """What holders in between have read again: at least, likely, at most; None: not known."""
+    """What holders in between have read again: at least, likely, at most; None: unknown."""
 
 
 class Cause(msgspec.Struct, array_like=True, frozen=True):
-    """Something that makes a group rebalance."""
+    """An event that makes a group rebalance."""
 
     time: int
     """Epoch milliseconds."""
@@ -49,4 +49,4 @@ class Episode(msgspec.Struct, array_like=True):
     last_change: int
     moves: dict[MessageQueue, Move] = {}
     waits_for: MessageQueue | None = None
-    """A queue that was not yet where it belongs when all were last looked at: until it is, the others need no look."""
+    """A queue that did not have its expected owner at the last check of all: while that lasts, no other is checked."""

@@ -1,4 +1,4 @@
-"""How far the sources of telemetry have been folded, and what did not come of them."""
+"""How far the sources of telemetry have been folded, and their silences and losses."""
 
 from typing import Literal
 
