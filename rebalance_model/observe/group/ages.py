@@ -1,14 +1,13 @@
-"""How old the stamps of a queue's owner are, at least.
+"""Compute the minimum age of the stamps of a queue's owner.
 
-Where the broker's hook tells, the lock's age is exact: by the broker's clock, from the last renewal that it granted.
+Where the broker's hook reports, the lock's age is exact: by the broker's clock, from the last renewal that it granted.
 
-By polls: while a client goes on answering, its ages are those of its last answer: they do not grow between answers. Of
-a client that is silent (two questions in a row unanswered, though its broker answers) nothing is known since its last
-answer: it may have renewed and pulled until it was first asked in vain, so its ages are counted from then, by the
-collector's clock. (Ages that are carried forward from the last answer are too high: in the capture of the demo a client
-that renewed its locks between its last answer and its freeze was called expired for the broker 20 s too early by that.)
-Its pulls, where the hook tells of them, count all the same: a broker may ask it over a dead channel while it goes on
-over another.
+By polls: while a client keeps answering, its ages are those of its last answer; they do not grow between answers. For
+an unresponsive client (two consecutive requests unanswered, though its broker answers) nothing is known since its last
+answer: it may have renewed and pulled until the first unanswered request, so its ages are counted from then, by the
+collector's clock. (Ages counted from the last answer are too high: in the demo's capture, a client that renewed its
+locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Its pulls count all
+the same if the hook reports them: a broker may ask a client on a dead channel while the client works on another one.
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
@@ -18,7 +17,7 @@ from rebalance_model.observe.step import Ages, GroupStep
 
 
 def ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
-    """Return the ages for the queue's believed owner; None where it has none."""
+    """Return the ages for the queue's believed owner; None if it has none."""
     if step.judged is not mq:
         return _ages_of(step, mq)
     if step.ages is None:
@@ -33,7 +32,7 @@ def _ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
     if known is None or client is None:
         return None
     since = known.hook_view.observed_at if known.hook_view is not None else 0
-    queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else of a former process queue
+    queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else a former process queue
     exact = _hook_age(step, mq, known.owner)
     lock, pull, consume = _polled(client, queue, step.now)
     if pull is None or client.silent:
@@ -45,16 +44,16 @@ def _ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
 
 
 def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
-    """Return the broker's lock of the queue, by its hook; an expired one stays in the table, as in the broker's."""
+    """Return the broker's lock of the queue, by its hook; an expired lock stays in the table, as in the broker's."""
     view = state.views.get(mq.broker)
     return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
 
 
 def _hook_age(step: GroupStep, mq: MessageQueue, owner: str | None) -> int | None:
-    """The lock's age; None also where a renewal may have been lost on its way to us."""
+    """Return the lock's age (ms); None also if a renewal may be missing from the telemetry."""
     entry, hook_view = hook_lock(step.state, mq), step.state.queues[mq].hook_view
     if entry is None or entry.client_id != owner or hook_view is None or hook_view.holder != owner:
-        return None  # a hook that tells late shows a lock that its holder had before
+        return None  # a late hook shows a lock that its holder had before
     hook = step.live_hook(step.state.views.get(mq.broker))
     if hook is None:
         return None
@@ -67,7 +66,7 @@ def _hook_age(step: GroupStep, mq: MessageQueue, owner: str | None) -> int | Non
 
 
 def hook_pull(step: GroupStep, mq: MessageQueue) -> int | None:
-    """Since the owner last pulled, or took the queue, by the broker's clock."""
+    """Return the time since the owner last pulled, or took the queue, by the broker's clock; milliseconds."""
     queue = step.state.queues[mq]
     hook_view, hook = queue.hook_view, step.live_hook(step.state.views.get(mq.broker))
     if hook is None or hook_view is None or hook_view.holder != queue.owner or not hook_view.holder_since:

@@ -1,12 +1,12 @@
-"""What makes a group rebalance, as it came: what storms are made of.
+"""Record what makes a group rebalance, and find the causes that repeat: the input of REBALANCE_STORM.
 
-A cause and its consequences are one: what a client does on several brokers within `ONE_CAUSE_WITHIN` is one cause, and
-so is what a joining client's first heartbeat does to the subscriptions.
+A cause and its consequences count as one: what a client does on several brokers within `ONE_CAUSE_WITHIN` is one cause,
+and so is the change of subscriptions by a joining client's first heartbeat.
 
-Most causes are none to worry about: a rollout takes every client away once and brings it back, or another in its place;
-a cut connection is opened again. So those count towards a storm (`repeated`) that come again: of a client that has come
-since others began to go, and goes itself; that reconnects more than once; of a topic that is subscribed and
-unsubscribed, or whose queues change, more often than there and back.
+Most causes are harmless: a rollout stops every client once and starts it again, or a replacement; a cut connection is
+reopened. So only causes that repeat count towards a storm (`repeated`): of a client that joined after others had begun
+to leave, and leaves itself; of a client that reconnects more than once; of a topic whose subscription or queues change
+more often than once there and back.
 """
 
 from collections import defaultdict
@@ -19,9 +19,10 @@ KEPT = 128
 ONE_CAUSE_WITHIN = 5_000
 THERE_AND_BACK = 2
 LOOPS_WITHIN = 10_000
-"""A client that asks for the members again within so long, and again, is not waiting for its timer (20 s)."""
+"""A client that requests the member list again within this time, repeatedly, does not wait for its timer (20 s);
+milliseconds."""
 RATE_OVER = 24 * 3_600_000
-"""The group's own rate is that of the last 12 to 24 hours."""
+"""The group's usual rate is that of the last 12 to 24 hours."""
 
 COMES = ("CLIENT_JOINED", "CLIENT_RESTARTED")
 LEAVES = ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CONNECTION_CLOSED", "HEARTBEAT_EXPIRED")
@@ -33,12 +34,12 @@ _COUNTED = frozenset((*COMES, *GOES, CONNECTIONS, SUBSCRIPTIONS, *ROUTES))
 
 
 def begin(state: GroupState, now: int) -> None:
-    """Count from now on: observation begins, or the group lives by another clock."""
+    """Start counting: observation begins, or the group's events come by another clock."""
     state.causes, state.causes_since, state.causes_counted = (), now, 0
 
 
 def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> None:
-    """Take down what makes the group rebalance."""
+    """Record a cause that makes the group rebalance."""
     if code not in _COUNTED:
         return
     state, now = step.state, step.now
@@ -55,7 +56,7 @@ def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> Non
 
 
 def note_asking(step: GroupStep, hook: HookView, client_id: str | None, now: int) -> None:
-    """A client asks a broker who the members are, as it does for each topic whenever it rebalances."""
+    """Record that a client requests the member list from a broker, as it does for each topic whenever it rebalances."""
     if client_id is None:
         return
     asking = hook.rebalance_loops.get(client_id)
@@ -68,12 +69,12 @@ def note_asking(step: GroupStep, hook: HookView, client_id: str | None, now: int
 
 
 def recent(step: GroupStep) -> list[Cause]:
-    """The causes of the last storm window."""
+    """Return the causes in the last storm window."""
     return [cause for cause in step.state.causes if step.now - cause.time <= step.policy.storm_window]
 
 
 def repeated(step: GroupStep) -> list[Cause]:
-    """Those of them that come again and again."""
+    """Return the causes in the storm window that count as repeats."""
     lives: defaultdict[str, list[Cause]] = defaultdict(list)
     changes: defaultdict[str, list[Cause]] = defaultdict(list)
     for cause in recent(step):
@@ -91,9 +92,9 @@ def repeated(step: GroupStep) -> list[Cause]:
 
 
 def own_rate(state: GroupState, policy: Policy, now: int, lately: int) -> tuple[int, int] | None:
-    """How many causes the group had in how many milliseconds, the last storm window with its causes left out.
+    """Return the group's usual number of causes and the milliseconds in which they came; None if watched too briefly.
 
-    None where that has not been watched for long enough.
+    The last storm window and its causes are left out.
     """
     span = now - state.causes_since - policy.storm_window
     return (max(0, state.causes_counted - lately), span) if span >= policy.storm_rate_after else None
@@ -101,12 +102,12 @@ def own_rate(state: GroupState, policy: Policy, now: int, lately: int) -> tuple[
 
 def _what_changed(cause: Cause) -> str:
     if cause.code == SUBSCRIPTIONS:
-        return f"{cause.code} {cause.subject[1:]}"  # without the sign: it comes and goes
+        return f"{cause.code} {cause.subject[1:]}"  # without the sign: a topic comes and goes
     return f"{'BROKER' if cause.code.startswith('BROKER') else cause.code} {cause.subject}"
 
 
 def _came_and_went(life: list[Cause]) -> bool:
-    """Whether a client has come, after some client had gone, and went again: no rollout does that."""
+    """Return whether a client joined after some client had left, and left again: a rollout never does that."""
     came = False
     for cause in life:
         if came and cause.code in GOES:
@@ -116,9 +117,9 @@ def _came_and_went(life: list[Cause]) -> bool:
 
 
 def _are_upgrades(step: GroupStep, changes: list[Cause]) -> bool:
-    """Clients had just joined, each time: while old and new ones are members, each undoes the other's subscriptions."""
+    """Return whether clients had just joined before each change: during an upgrade, old and new clients alternate."""
     limit, joined = step.policy.subscription_differs_after, [c.time for c in step.state.causes if c.code in COMES]
     times = [change.time for change in changes]
     if step.now - times[-1] <= step.policy.heartbeat_broker_interval:
-        times.append(step.now)  # it goes on
+        times.append(step.now)  # it continues
     return all(any(0 <= at - since < limit for since in joined) for at in times)

@@ -1,7 +1,7 @@
-"""Who should have a queue: the strategy of the members, on the observed members and queues.
+"""Compute who should have a queue: the strategy applied to the observed members and queues.
 
-The strategy is what the policy says (allocate_strategy), or the one that the members declare, or, where its class says
-too little, the one that alone explains who has what.
+The strategy is the configured one (allocate_strategy), or the one that the members declare, or, if its class name is
+not sufficient, the only one that explains the observed owners.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from rebalance_model.observe.step import GroupStep
 PUSH = "CONSUME_PASSIVELY"
 
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
-"""What the expected owners are worked out from: members (once a channel), topics, message model."""
+"""The inputs of the expected owners: members (once per channel), topics, message model."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
 """How members share a group's queues; see `division`."""
@@ -26,12 +26,12 @@ _named = cache(strategy)
 
 
 def list_view(state: GroupState) -> BrokerView | None:
-    """The view of the first broker that answers: a client, too, asks one broker of the topic for the members.
+    """Return the view of the first broker that answers; None if there is none.
 
-    A broker that has just started names nobody, and a client that gets an empty list stays as it is: as long as
-    another broker names members, its view counts.
+    A client, too, requests the members from one broker of the topic. A broker that has just started lists no member,
+    and a client that gets an empty list stays as it is: so while another broker lists members, its view counts.
     """
-    if len(state.views) == 1:  # the usual case; asked for several times an event
+    if len(state.views) == 1:  # the usual case; called several times per event
         [only] = state.views.values()
         return None if only.failing else only
     answering = [(not view.info.channel_info_table, broker) for broker, view in state.views.items() if not view.failing]
@@ -39,19 +39,19 @@ def list_view(state: GroupState) -> BrokerView | None:
 
 
 def group_info(state: GroupState) -> ConsumerGroupInfo | None:
-    """What that broker (`list_view`) says of the group; None while no broker answers."""
+    """Return that broker's (`list_view`) information about the group; None while no broker answers."""
     view = list_view(state)
     return view.info if view is not None else None
 
 
 def basis(state: GroupState) -> Basis:
-    """What the expected owners rest on: where it has not changed, they have not."""
+    """Return the inputs of the expected owners: while they are unchanged, so are the owners."""
     info = group_info(state)
     return None if info is None else (info.client_ids(), frozenset(info.subscription_table), info.message_model)
 
 
 def broadcasts(state: GroupState) -> bool:
-    """Whether every member reads every queue: then nobody owns any. It stays so while no member is listed."""
+    """Return whether every member reads every queue, so that none has an owner; kept while no member is listed."""
     return _broadcasts(state, group_info(state))
 
 
@@ -64,8 +64,8 @@ def division(state: GroupState) -> Division:
 
     DIVIDED: each queue has one owner, which answers show (push consumers). BROADCAST: every member reads every queue,
     and keeps its offsets itself. POPPED: clients pop, and share queues. ACTIVE: clients pull by themselves, and do not
-    say what they have. PROXIED: gRPC clients that a broker with a proxy inside lists (LOCAL mode): they answer no
-    question, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
+    report their queues. PROXIED: gRPC clients listed by a broker with an embedded proxy (LOCAL mode): they answer no
+    request, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
     """
     info = group_info(state)
     if _broadcasts(state, info):
@@ -84,7 +84,10 @@ def division(state: GroupState) -> Division:
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
-    """By the broker's table, which the members' heartbeats overwrite in turn, or by a member's own word."""
+    """Return whether the topic is subscribed, by the broker's table or by a member's own answer.
+
+    The members' heartbeats overwrite the broker's table in turn.
+    """
     info = group_info(state)
     if info is not None and topic in info.subscription_table:
         return True
@@ -92,12 +95,12 @@ def is_subscribed(state: GroupState, topic: str) -> bool:
 
 
 def is_divided(state: GroupState) -> bool:
-    """Whether the members divide the queues among them, and their answers show who has which."""
+    """Return whether the members divide the queues among them, and their answers show their queues."""
     return division(state) == "DIVIDED"
 
 
 def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:
-    """Whether commits advance though no member is listed: clients behind a proxy of its own (CLUSTER mode) do so.
+    """Return whether commits advance though no member is listed: clients behind a separate proxy (CLUSTER mode) do so.
 
     The last commits of members that have left come within a persist interval, and are seen one poll interval later.
     """
@@ -106,26 +109,26 @@ def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:
 
 
 def declared_strategies(state: GroupState) -> set[str]:
-    """The strategy classes that the members declare which have answered."""
+    """Return the strategy classes that the members which have answered declare."""
     return {c.strategy for m in state.members if (c := state.clients.get(m)) is not None and c.strategy}
 
 
 def declared_strategy(state: GroupState) -> str | None:
-    """The strategy class that every member which has answered declares; None where they differ or none has."""
+    """Return the strategy class that all members which have answered declare; None if they differ or none has."""
     declared = declared_strategies(state)
     return declared.pop() if len(declared) == 1 else None
 
 
 def strategy_of(state: GroupState) -> AllocateStrategy | None:
-    """The strategy that names the expected owners; None where it is not known."""
+    """Return the strategy that names the expected owners; None if it is unknown."""
     return _named(state.strategy) if state.strategy else None
 
 
 def expect(step: GroupStep) -> None:
     """Compute again who should own each queue.
 
-    Nobody is expected where the strategy is not known, where a topic has no route or is not subscribed, and in groups
-    that share queues by design. While no member has answered, what was expected before stands.
+    No owner is expected if the strategy is unknown, if a topic has no route or is not subscribed, or if the group
+    shares queues by design. While no member has answered, the former expectation stays.
     """
     state = step.state
     info = group_info(state)
@@ -142,14 +145,14 @@ def expect(step: GroupStep) -> None:
 
 
 def infer(step: GroupStep, astray: Collection[MessageQueue]) -> None:
-    """Find the strategy that alone explains who has what, where what the clients declare does not say it.
+    """Find the only strategy that explains the observed owners, if the clients' declaration does not determine it.
 
-    A class that takes parameters (CONSISTENT_HASH) is trusted from then on; of a class that is not known the strategy
-    found is given up as soon as it explains no more what is seen.
+    A declared class with parameters (CONSISTENT_HASH) is then trusted permanently. For an unknown class the inferred
+    strategy is dropped as soon as it no longer explains the owners.
 
     Args:
-        step: a step in which every member has just had its say.
-        astray: queues that are not where they are expected.
+        step: a step in which every member has just been asked.
+        astray: queues that are not with their expected owner.
     """
     state = step.state
     if state.strategy_basis == "INFERRED" and astray and _is_settled(step):
@@ -191,7 +194,7 @@ def _set_expected(step: GroupStep, mq: MessageQueue, client_id: str | None) -> N
     queue.expected = client_id
     step.state.expected_at = step.now
     unowned = queue.unowned
-    if unowned is not None and client_id not in (None, unowned.heir):  # another heir has its own time to take it
+    if unowned is not None and client_id not in (None, unowned.heir):  # another next owner has its own time to take it
         queue.unowned = Unowned(step.now, lag=unowned.lag, heir=client_id)
 
 
@@ -214,7 +217,7 @@ def _shares(
 
 
 def _explains(state: GroupState, info: ConsumerGroupInfo, candidate: AllocateStrategy) -> bool:
-    """Whether every queue of every topic is where the strategy puts it, and there are enough to tell by."""
+    """Return whether every queue of every topic is where the strategy assigns it, and there are enough to decide."""
     explained = 0
     for topic, route in state.routes.items():
         if topic in info.subscription_table and not topic.startswith(RETRY_TOPIC_PREFIX):

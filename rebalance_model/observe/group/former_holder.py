@@ -1,4 +1,4 @@
-"""How far a client had come with a queue when it lost it: what the next holder reads again is measured by that."""
+"""Record how far a client had consumed a queue when it lost it: the reference for what the next holder reads again."""
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import rebalances
@@ -6,13 +6,13 @@ from rebalance_model.observe.state import FormerHolder, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 _MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
-"""Causes of a regression that the holder itself made: what was committed before counts no more."""
+"""Causes of a regression that the holder itself made: earlier commits no longer count."""
 
 
 def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, said: bool = False) -> None:
-    """Keep how far the holder has come: it loses the queue, makes a new process queue, or its broker restarts.
+    """Record how far the holder has come when it loses the queue, re-creates its process queue, or its broker restarts.
 
-    A holder that has not pulled has consumed nothing: then what is known of the one before stands.
+    A holder that has not pulled has consumed nothing: the record of the holder before it stays.
 
     Args:
         step: the step.
@@ -40,7 +40,7 @@ def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, said: b
 
 
 def _highest_commit(hook_view: HookQueueView) -> int:
-    """The highest offset committed by or for the holder, whatever a client that lost the queue commits below it."""
+    """Return the highest offset committed by or for the holder; a client that lost the queue may commit below it."""
     fallen = hook_view.regression
     mark = fallen.mark if fallen is not None and fallen.cause not in _MEANT else -1
     return max(hook_view.commit_offset, hook_view.commit_at_restart, mark)

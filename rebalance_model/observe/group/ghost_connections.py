@@ -1,14 +1,14 @@
-"""Ghost connections: dead channels that a broker still lists beside a living one of the same client.
+"""Find ghost connections: dead channels that a broker still lists beside a living one of the same client.
 
-A broker takes a channel for dead when it was closed, or at its scan, 120 to 130 s after the last heartbeat on it
-(ConsumerManager.scanNotActiveChannel). A client that thaws or reconnects may leave one behind: then its id stands twice
-in the list by which every client divides the queues. AVG and AVG_BY_CIRCLE give a client the share of its first place
-alone (`cidAll.indexOf(currentCID)`), so the share of the second place has no owner until that scan.
+A broker drops a channel when it is closed, or at its scan, 120 to 130 s after the last heartbeat on it
+(ConsumerManager.scanNotActiveChannel). A client that thaws or reconnects may leave one behind: its id then appears
+twice in the list by which every client divides the queues. AVG and AVG_BY_CIRCLE give a client the share of its first
+entry only (`cidAll.indexOf(currentCID)`), so the share of the second entry has no owner until that scan.
 
-Which of the channels is dead: by the broker's hook the one whose heartbeats ended first; by polls the one that was
-listed first. Two that were first listed by the same answer can't be told apart. Two processes that share a client id
-(CLIENT_ID_COLLISION) look alike until heartbeats return to a channel (`heartbeats`), or, by polls, until both have been
-listed for longer than any ghost.
+The dead channel is, by the broker's hook, the one whose heartbeats ended first; by polls, the one that was listed
+first. Two channels that were first listed by the same answer can't be told apart. Two processes that share a client id
+(CLIENT_ID_COLLISION) look the same until heartbeats return to a channel (`heartbeats`), or, by polls, until both have
+been listed for longer than any ghost.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.step import GroupStep
 
 SCAN_PERIOD = 10_000
-"""ClientHousekeepingService.start scans every so many milliseconds."""
+"""The interval of the scan by ClientHousekeepingService.start; milliseconds."""
 
 
 class Ghost(NamedTuple):
@@ -28,17 +28,17 @@ class Ghost(NamedTuple):
 
     client_id: str
     dead: tuple[str, ...]
-    """The dead channels; where that is not known, all of the client's."""
+    """The dead channels; if they are unknown, all channels of the client."""
     alive: str
-    """The living channel; empty: not known which."""
+    """The living channel; empty if unknown."""
     dropped_from: int | None
-    """When the broker's scan may drop the (last) dead one at the earliest; None: not known."""
+    """The earliest time at which the broker's scan may drop the (last) dead channel; None: unknown."""
     dropped_by: int
-    """When it has dropped it at the latest."""
+    """The time by which the scan has dropped it."""
 
 
 def find(step: GroupStep) -> list[Ghost]:
-    """Return the ghosts in the list of members that clients divide the queues by, in the order of client ids."""
+    """Return the ghosts in the member list by which clients divide the queues, in the order of client ids."""
     view = list_view(step.state)
     if view is None:
         return []
@@ -51,27 +51,27 @@ def find(step: GroupStep) -> list[Ghost]:
 
 
 def leaves_unassigned(step: GroupStep, mq: MessageQueue) -> list[Ghost]:
-    """Return the ghosts that explain why the queue has no owner: the strategy gives it to no client."""
+    """Return the ghosts that explain why the queue has no owner: the strategy assigns it to no client."""
     queue = step.state.queues[mq]
     return find(step) if queue.owner is None and queue.expected is None else []
 
 
 def share(step: GroupStep) -> list[MessageQueue]:
-    """Return the queues without owner that the strategy, on the list with the ghosts, gives to no client."""
+    """Return the queues without owner that the strategy, given the list with the ghosts, assigns to no client."""
     state = step.state
     return sorted(
         (
             mq
             for mq, queue in state.queues.items()
             if queue.owner is None and queue.expected is None and not mq.is_retry
-            if queue.in_route or not state.routes  # hooks alone know no route
+            if queue.in_route or not state.routes  # without polls no route is known
         ),
         key=queue_order,
     )
 
 
 def _by_hook(step: GroupStep, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
-    """By the last heartbeat on each channel; None: it does not tell them apart, both live, or no hook tells."""
+    """Find the dead channels by heartbeats; None if these do not decide, all channels live, or no hook reports."""
     hook = step.live_hook(view)
     heard = hook.heartbeats.get(client_id) if hook is not None else None
     if heard is None or any(beats.returned for beats in heard.channels.values()):
@@ -87,7 +87,7 @@ def _by_hook(step: GroupStep, view: BrokerView, client_id: str, channels: list[s
 
 
 def _by_polls(step: GroupStep, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
-    """By when each channel was first listed: no heartbeat came on the older one after the newer was opened."""
+    """Find the dead channels by when each was first listed: the older has no heartbeat since the newer was opened."""
     since = {c: view.doubled.get(client_id, {}).get(c, view.asked) for c in channels}
     newest = max(since.values())
     dropped_by = newest + step.policy.channel_expired_after

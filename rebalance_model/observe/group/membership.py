@@ -1,4 +1,4 @@
-"""Who is a member: of one broker's view, and of all."""
+"""Determine the members, of one broker's view and of all."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from rebalance_model.observe.state import BrokerView, ClientView, GroupState
 from rebalance_model.observe.step import GroupStep
 
 HEARD_FROM_ALL = 35_000
-"""Every member has heartbeaten within so long (heartbeatBrokerInterval is 30 s); milliseconds."""
+"""Every member sends a heartbeat within this time (heartbeatBrokerInterval is 30 s); milliseconds."""
 
 
 class Before:
@@ -20,27 +20,27 @@ class Before:
     def __init__(self, state: GroupState, broker: str, *, by: str | None = None) -> None:
         self.broker = broker
         self.by = by
-        """Whose call changes the view, where that is known."""
+        """The client whose call changes the view, if known."""
         view = state.views.get(broker)
         self.ids = view.info.client_ids() if view is not None else None
         self.channels = set(view.info.channel_info_table) if view is not None else set()
         self.topics = _topics(view) if view is not None else set()
         self.heard = _last_heartbeats(view) if view is not None and view.hook is not None else {}
-        """When each client last heartbeated, by the broker's hook."""
+        """When each client last sent a heartbeat, by the broker's hook."""
         self.basis: Basis = basis(state)
 
     def lacks(self, channel: str, client_id: str) -> bool:
-        """Whether the client was not on that channel, nor on one that had no name yet."""
+        """Return whether the client was neither on that channel nor on an unknown one."""
         return not channel.startswith(UNNAMED) and self.channels.isdisjoint((channel, UNNAMED + client_id))
 
 
 def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
-    """Follow up on a change of one broker's view: who joined, who left, and what that changes.
+    """Process the consequences of a change in one broker's view: who joined, who left, and what that changes.
 
     Args:
         step: the step.
         before: what held before the change.
-        first_sight: observation begins: members were there before, nobody joins.
+        first_sight: observation begins: members are not new, and nobody joins.
     """
     state = step.state
     if not state.causes_since:
@@ -71,12 +71,12 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
         ownership.void(step, client_id, evidence="LEFT")
         del state.clients[client_id]
     recount_round(state)
-    for client_id in joined:  # what holds a queue for the client may have come before the list that names it
+    for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
         ownership.reconsider(step, ownership.known_of(state, client_id), evidence="ANSWER")
 
 
 def expect_again(step: GroupStep, before: Before) -> None:
-    """What the strategy is given may change though the members, over all brokers, do not."""
+    """Compute the expected owners again if the strategy's input has changed, even with the same members overall."""
     info = group_info(step.state)
     if info is not None and info.message_model:
         step.state.message_model = info.message_model
@@ -86,7 +86,7 @@ def expect_again(step: GroupStep, before: Before) -> None:
 
 
 def recount_round(state: GroupState) -> None:
-    """Count again how many members have had their turn in the present round of polls."""
+    """Count again how many members have been asked in the present round of polls."""
     state.rounds.heard = sum(state.clients[member].asked > state.rounds.after for member in state.members)
 
 
@@ -97,10 +97,11 @@ def _client_ids(view: BrokerView) -> Collection[str]:
 
 
 def _tell_connections(step: GroupStep, before: Before) -> None:
-    """One client id on two channels is a member twice, to RocketMQ: a channel more or less changes every share.
+    """Record channels that were added or removed for a client id that stays a member.
 
-    So it is with a client that thaws: it comes back on a new channel, and until the broker drops the old one (120 to
-    130 s) the strategy leaves queues to nobody.
+    RocketMQ counts a client id on two channels as two members, so a channel more or less changes every share. This
+    happens when a client thaws: it reconnects on a new channel, and until the broker drops the old one (120 to 130 s)
+    the strategy assigns queues to no client.
     """
     if before.ids is None:
         return
@@ -116,7 +117,7 @@ def _tell_connections(step: GroupStep, before: Before) -> None:
 
 
 def _tell_subscriptions(step: GroupStep, before: Before) -> None:
-    """A topic that comes or goes though the members stay; what a joining client brings along is no cause of its own."""
+    """Record a topic that is added or removed while the members stay; a joining client's topics do not count."""
     view = step.state.views[before.broker]
     topics = _topics(view)
     if topics == before.topics or before.ids != view.info.client_ids():
@@ -138,7 +139,7 @@ def _tell_causes(step: GroupStep, before: Before, joined: list[str], left: list[
 
 
 def _how_it_left(step: GroupStep, before: Before, client_id: str) -> str:
-    """What was seen of a client's end; a code of `effects.RebalanceSettled.trigger`."""
+    """Return how a client ended, as far as it was seen; a code of `effects.RebalanceSettled.trigger`."""
     if any(view.hook is not None and client_id in view.hook.recent_unregisters for view in step.state.views.values()):
         return "CLIENT_UNREGISTERED"
     heard = before.heard.get(client_id)

@@ -1,14 +1,14 @@
-"""Who has a queue.
+"""Determine who has a queue.
 
-Where the broker's hook tells, it is whom the hook names (`hook`), unless that client itself has denied it since. For
-the rest the believed owner is a member whose last answer holds the queue, not dropped. Answers are pictures taken at
-different instants, so two may show one queue at once. Then a claim with a lock that lives beats one without, and
-among equals the owner keeps the queue unless the other's claim began after the owner was last heard of. What a client
-answered to a question from before the hook's last word on the queue is no evidence.
+Where the broker's hook reports, the owner is the client that the hook names (`hook`), unless that client itself has
+denied it since. Otherwise the believed owner is a member whose last answer holds the queue, not dropped. Answers are
+snapshots of different instants, so two may show one queue at once. Then a claim with a valid lock precedes one without,
+and among equals the owner keeps the queue unless the other's claim began after the owner's last answer. A client's
+answer to a request from before the hook's last report on the queue is no evidence.
 
 Evidence of a change: FIRST_SEEN (held when observation began), LOCK_GRANTED, UNLOCKED, OFFSET_ASKED (it makes a
-process queue), PULLED (all of the hook), ANSWER (an answer holds it), ANSWER_WITHOUT (the owner's answer holds it no
-more), DROPPED (held, but dropped), TAKEN_OVER (a later claim of another member), LEFT (its owner is no member any
+process queue), PULLED (all of the hook), ANSWER (an answer holds it), ANSWER_WITHOUT (the owner's answer no longer
+holds it), DROPPED (held, but dropped), TAKEN_OVER (a later claim of another member), LEFT (its owner is no member any
 more), GONE (the broker finds no such client).
 """
 
@@ -25,7 +25,7 @@ _TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
 
 
 def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str) -> None:
-    """Decide again who owns these queues, and write a row of every change."""
+    """Decide again who owns these queues, and write a row for every change."""
     if broadcasts(step.state):
         return
     for mq in queues:
@@ -37,7 +37,7 @@ def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str
 
 
 def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
-    """The queues that anything holds for this client."""
+    """Return the queues that any telemetry assigns to this client."""
     known = dict.fromkeys(state.clients[client_id].queues)
     return known | {
         mq: None for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id
@@ -45,7 +45,7 @@ def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
 
 
 def void(step: GroupStep, client_id: str, *, evidence: str) -> None:
-    """The client is gone: what it or the hook said of its queues holds no more."""
+    """Clear all claims of a client that is gone, by its answers or by the hook."""
     client = step.state.clients[client_id]
     held = known_of(step.state, client_id)
     _remember_locks(step, client_id, client)
@@ -79,12 +79,12 @@ def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> s
 
 
 def _locks_are_told(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether the broker's hook reports every lock of the queue: then who holds it without one has not got it."""
+    """Return whether the broker's hook reports every lock of the queue: a client without one then does not have it."""
     return bool(step.state.orderly) and step.live_hook(step.state.views.get(mq.broker)) is not None
 
 
 def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bool:
-    """Whether the holder, asked since the hook named it, has said that it has not the queue."""
+    """Return whether the holder, asked after the hook named it, has answered without the queue."""
     client = state.clients.get(hook_view.holder or "")
     if client is None or not client.answered or client.asked_at_answer < hook_view.observed_at:
         return False
@@ -93,7 +93,7 @@ def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bo
 
 
 def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
-    """Members whose last answer holds the queue, and is younger than what the hook said of it."""
+    """Return the members whose last answer holds the queue, and is newer than the hook's report on it."""
     hook_view = state.queues[mq].hook_view
     observed_at = hook_view.observed_at if hook_view is not None else 0
     holders = []
@@ -106,7 +106,7 @@ def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]
 
 
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
-    """How strong a claim is: whether it has a living lock, and since when it stands."""
+    """Return the strength of a claim: whether it has a valid lock, and since when it stands (negated)."""
     held = client.queues[mq]
     lock_age = held.lock.age(client.client_now, client.asked_at_answer)
     living = not client.orderly or (held.locked and lock_age <= step.policy.client_lock_max_live_time)
@@ -114,9 +114,9 @@ def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool,
 
 
 def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None:
-    """Note when the broker frees the locks of a client that vanished: when they expire, at the latest.
+    """Record when the broker frees the locks of a client that vanished: when they expire, at the latest.
 
-    The last renewal that was seen is not the last that there was: the client may have renewed once more after its last
+    The last renewal that was seen may not be the last one: the client may have renewed once more after its last
     answer, `lock_interval` later, if it was still alive then.
     """
     for mq, held in client.queues.items():
@@ -163,7 +163,10 @@ def _count(state: GroupState, mq: MessageQueue, current: str | None, owner: str 
 
 
 def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: str) -> Unowned:
-    """Whether its owner said that it gave it up: then the heir is not kept waiting by a lock that nobody holds."""
+    """Return the record of a queue that lost its owner, and whether that owner was seen to release it.
+
+    After a release the next owner does not wait for a lock that no client holds.
+    """
     said = evidence == "UNLOCKED" or (
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())

@@ -1,27 +1,27 @@
-"""Rebalances as episodes: from the first cause to the last move.
+"""Record rebalances as episodes: from the first cause to the last move.
 
-An episode opens with a cause that was seen (a member came or went, subscriptions or read queues changed, a client
-restarted), or with a move that no seen cause explains: one that is seen within `CAUSE_WITHIN` is the trigger all the
-same (a client that leaves unlocks before it says so). Two moves explain themselves: that of a queue whose owner had not
-pulled for longer than pullMaxIdleTime, and drops it to take it again; and that of a lock which its heir had been
-refused until then.
+An episode opens with an observed cause (a member joined or left, subscriptions or read queues changed, a client
+restarted), or with a move that no observed cause explains: a cause that is observed within `CAUSE_WITHIN` still becomes
+the trigger (a client that leaves unlocks before it unregisters). Two moves need no cause: that of a queue whose owner
+had not pulled for longer than pullMaxIdleTime and drops it to take it again; and that of a queue whose lock had been
+refused to the next owner until then.
 
 It settles when every member that answers has answered since the last cause, the owners are those that the strategy
-names, and each of them has begun, where that is reported. Where the strategy is not known it settles when every queue
-that moved has an owner that has begun and none has changed for three poll intervals; and in any case
+names, and each of them has begun, where that is reported. If the strategy is unknown, it settles when every queue that
+moved has an owner that has begun and none has changed for three poll intervals; and in any case
 `Policy.rebalance_settle_after` after its last change. It has converged if every queue has its owner, and the owners
 have begun.
 
-What it did to a queue (`QueueMove.kind`) follows from who had it before and who has it at the end, however many had it
-in between. A broker that restarts interrupts all of its queues: it has forgotten the locks. The pause of a queue runs
-from the last sign of its old owner before it lost the queue (it unlocked it, or else was last granted the lock, pulled
-or committed) until the heir was granted the lock, or (concurrent) first pulled. Where the broker's hook reports both,
-that is exact. Else it is the difference of stamps in answers: the old owner went on, perhaps, after the last one that
-was seen, and the heir began before its first: the pause is at most so long.
+The effect on a queue (`QueueMove.kind`) follows from its owners before and at the end, regardless of those in between.
+A broker that restarts interrupts all of its queues: it has lost the locks. The pause of a queue runs from the last
+activity of its old owner before it lost the queue (its unlock, or otherwise its last granted lock, pull or commit)
+until the new owner was granted the lock, or (concurrent) first pulled. If the broker's hook reports both, the pause is
+exact. Otherwise it is the difference of stamps in answers, an upper bound: the old owner may have continued after its
+last observed stamp, and the new owner may have begun before its first.
 
-Fewest moves: had the members who had them kept as many queues of each topic as they were to have, only the rest would
-have moved. Each client gains so many of a topic as it has more of it after than before; the sum of what is gained is
-the fewest.
+Fewest moves: if each member that keeps a topic had kept as many of its queues as it has at the end, only the rest would
+have moved. For each topic, a client gains as many queues as it has more after than before; the sum of these gains is
+the minimum.
 """
 
 from collections import Counter
@@ -36,16 +36,16 @@ from rebalance_model.observe.state import Episode, GroupState, HookQueueView, Mo
 from rebalance_model.observe.step import GroupStep
 
 CAUSES_MAX = 64
-"""More causes within one episode are counted by its moves, not listed."""
+"""Further causes within one episode are counted by its moves, not listed."""
 CAUSE_WITHIN = 5_000
 BEGUN_WITHIN = 5_000
-"""An heir pulls within so long, unless its pull interval is long."""
+"""A new owner pulls within this time, unless its pull interval is long; milliseconds."""
 QUIET_INTERVALS = 3
 UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 
 def open_or_extend(step: GroupStep, code: str, subject: str, *, client_id: str | None) -> Episode:
-    """Add a cause to the open episode, or open one."""
+    """Add a cause to the open episode, or open one; return the episode."""
     causes.note(step, code, subject, client_id)
     return _take_cause(step, code, subject, client_id)
 
@@ -76,9 +76,9 @@ def _take_cause(step: GroupStep, code: str, subject: str, client_id: str | None)
 
 
 def note_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str | None) -> str:
-    """Add a queue's change of owner to the open episode, or open one for it; returns the rebalance's id.
+    """Add a queue's change of owner to the open episode, or open one for it; return the rebalance's id.
 
-    A retry queue moves with its group: it opens none, and is not among the moves.
+    A retry queue moves with its group: it opens no episode, and is not among the moves.
     """
     if mq.is_retry:
         return step.state.episode.rebalance_id if step.state.episode is not None else ""
@@ -91,13 +91,13 @@ def note_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str 
     _note_change(step, episode)
     if owner is not None:
         if queue.hook_view is not None and queue.hook_view.holder == owner:
-            queue.hook_view.begun_at = 0  # it had denied the queue: its next lock or pull begins again
+            queue.hook_view.begun_at = 0  # it had denied the queue: its next lock or pull marks a new beginning
         note_answer(step, mq, owner)
     return episode.rebalance_id
 
 
 def note_begun(step: GroupStep, mq: MessageQueue, at: int, *, is_exact: bool) -> None:
-    """The queue's holder has been granted the lock or (concurrent) pulls, at ``at``."""
+    """Record that the queue's holder was granted the lock or (concurrent) pulled, at ``at``."""
     episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
     if episode is not None and move is not None and move.begun_at is None:
@@ -106,7 +106,7 @@ def note_begun(step: GroupStep, mq: MessageQueue, at: int, *, is_exact: bool) ->
 
 
 def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
-    """A client has answered: its lock (ordered) or pull shows that it has begun, where no hook does."""
+    """Record from a client's answer that it has begun, by its lock (ordered) or pull, where no hook reports it."""
     episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
     if move is None or move.to_client != client_id or _reports(step, mq) is not None:
@@ -121,16 +121,16 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
 
 
 def interrupt_all(step: GroupStep, broker: str) -> None:
-    """The broker has restarted: its queues' owners have to begin again."""
+    """Record that the broker has restarted: its queues' owners have to begin again."""
     for mq, queue in step.state.queues.items():
         if mq.broker == broker and queue.owner is not None:
             _interrupt(step, mq, queue, queue.owner)
 
 
 def note_retaken(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:
-    """Note that a client has made a new process queue for a concurrent queue that it has, and find out why.
+    """Record that a client has made a new process queue for a concurrent queue that it has, and find out why.
 
-    Nothing else reports that it was given up.
+    No other call reports that it had dropped the queue.
     """
     queue = step.state.queues[mq]
     if 0 < step.hook_view(mq).pull_time < now - step.policy.pull_max_idle_time:
@@ -140,7 +140,7 @@ def note_retaken(step: GroupStep, mq: MessageQueue, client_id: str, now: int) ->
 
 
 def add_reread(step: GroupStep, mq: MessageQueue) -> None:
-    """Keep what the holder has read again before it loses the queue within the same rebalance."""
+    """Record what the holder has read again before it loses the queue within the same rebalance."""
     episode, queue = step.state.episode, step.state.queues[mq]
     move = episode.moves.get(mq) if episode is not None else None
     if episode is not None and move is not None and _is_within(episode, move, queue.hook_view):
@@ -148,7 +148,7 @@ def add_reread(step: GroupStep, mq: MessageQueue) -> None:
 
 
 def note_last_sign(step: GroupStep, mq: MessageQueue, client_id: str, sign: int) -> None:
-    """Take a last sign of a client that had the queue: it is reported late."""
+    """Record the last activity of a client that had the queue; it is reported late."""
     episode = step.state.episode
     move = episode.moves.get(mq) if episode is not None else None
     if move is not None and move.from_client == client_id and move.hook_sign is not None:
@@ -156,7 +156,7 @@ def note_last_sign(step: GroupStep, mq: MessageQueue, client_id: str, sign: int)
 
 
 def settle(step: GroupStep) -> None:
-    """Close the episode if the owners are where they belong and every member has had its say."""
+    """Close the episode if the owners are the expected ones and every member has answered."""
     state, episode = step.state, step.state.episode
     if episode is None or (episode.waits_for is not None and _keeps_open(step, episode, episode.waits_for)):
         return
@@ -170,7 +170,7 @@ def settle(step: GroupStep) -> None:
 
 
 def _keeps_open(step: GroupStep, episode: Episode, mq: MessageQueue) -> bool:
-    """Whether the queue's owner is not the expected one, or has not begun."""
+    """Return whether the queue's owner is not the expected one, or has not begun."""
     queue = step.state.queues[mq]
     if queue.owner != queue.expected and not mq.is_retry:
         return True
@@ -179,7 +179,7 @@ def _keeps_open(step: GroupStep, episode: Episode, mq: MessageQueue) -> bool:
 
 
 def deadline(state: GroupState, policy: Policy) -> int | None:
-    """When the open episode is closed although its owners do not match."""
+    """Return when the open episode is closed even if its owners are not the expected ones; None: no episode."""
     if state.episode is None:
         return None
     unknown = bool(state.members) and (broadcasts(state) or not state.strategy)
@@ -189,7 +189,7 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
 
 
 def give_up(step: GroupStep) -> None:
-    """Close the open episode if its deadline has come."""
+    """Close the open episode if its deadline has passed."""
     episode, ends = step.state.episode, deadline(step.state, step.policy)
     if episode is not None and ends is not None and ends <= step.now:
         known = not step.state.members or bool(step.state.strategy) or not _all_have_owners(step.state, episode)
@@ -197,7 +197,7 @@ def give_up(step: GroupStep) -> None:
 
 
 def _open_by_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
-    """No cause that storms count, but what one leads to: a member that some brokers only list has queues move on."""
+    """Open an episode for a move without an observed cause; its trigger is a partly listed member if there is one."""
     if (partly := _partly_listed(step.state)) is not None:
         return _take_cause(step, "CONNECTIONS_CHANGED", partly, partly)
     if former is not None and owner is None and _is_pull_expired(step, mq):
@@ -206,23 +206,23 @@ def _open_by_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: 
 
 
 def _explains(step: GroupStep, code: str, episode: Episode) -> bool:
-    """A broker that restarts was gone before, and its clients' other queues may have moved since then."""
+    """Return whether the cause explains earlier moves; a broker that restarts was away before, and its queues moved."""
     return code in ("BROKER_RESTARTED", "ROUTE_CHANGED") or step.now - episode.start_time <= CAUSE_WITHIN
 
 
 def _partly_listed(state: GroupState) -> str | None:
-    """A member that is one by some brokers only: whoever asks another one shares out the queues without it."""
+    """Return a member that only some brokers list; clients that query another broker divide the queues without it."""
     views = [view for view in state.views.values() if not view.failing]
     return next((member for member in state.members if not all(view.lists(member) for view in views)), None)
 
 
 def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
-    """Whether nobody ever had the queue; where no route says which queues there are, that shows that it is new."""
+    """Return whether the queue never had an owner; without a route, that shows that the queue is new."""
     return former is None and state.queues[mq].former_owner is None and mq.topic not in state.routes
 
 
 def _is_pull_expired(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether its owner, by the broker's hook, has not pulled for so long that it must take the queue again."""
+    """Return whether its owner, by the broker's hook, has not pulled for so long that it must re-acquire the queue."""
     hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
     if hook_view is None or hook is None or not hook_view.pull_time:
         return False
@@ -230,7 +230,7 @@ def _is_pull_expired(step: GroupStep, mq: MessageQueue) -> bool:
 
 
 def _move_of(queue: QueueState, episode: Episode, mq: MessageQueue, former: str | None) -> Move:
-    """The queue's move in the episode, made if it is the first."""
+    """Return the queue's move in the episode; create the first one."""
     move = episode.moves.get(mq)
     if move is None:
         seen = queue.owner_seen
@@ -242,7 +242,7 @@ def _move_of(queue: QueueState, episode: Episode, mq: MessageQueue, former: str 
 
 
 def _hook_sign(hook_view: HookQueueView | None, client_id: str | None) -> int | None:
-    """When a client that had the queue, or has it still by the hook, last did something with it."""
+    """Return the last activity of a client that had the queue, or still has it by the hook; None: unknown."""
     if hook_view is None:
         return None
     sign = hook_view.last_sign if hook_view.holder == client_id else 0
@@ -252,14 +252,14 @@ def _hook_sign(hook_view: HookQueueView | None, client_id: str | None) -> int | 
 
 
 def _is_within(episode: Episode, move: Move, hook_view: HookQueueView | None) -> bool:
-    """Whether the queue's present holder took it, or began again, in this rebalance."""
+    """Return whether the queue's present holder took it, or began again, in this rebalance."""
     if hook_view is None or hook_view.former is None:
         return False
     return move.begun_is_exact or hook_view.former.lost_at >= episode.start_time
 
 
 def _interrupt(step: GroupStep, mq: MessageQueue, queue: QueueState, client_id: str) -> None:
-    """A client has a queue and has to begin again: part of the open episode, if there is one."""
+    """Record that a client has a queue and has to begin again: part of the open episode, if there is one."""
     episode = step.state.episode
     if episode is None or mq.is_retry:
         return
@@ -274,13 +274,13 @@ def _note_change(step: GroupStep, episode: Episode) -> None:
 
 
 def _reports(step: GroupStep, mq: MessageQueue) -> HookQueueView | None:
-    """What the broker's hook reports of the queue, while it does."""
+    """Return what the broker's hook has seen of the queue, if it reports now."""
     queue = step.state.queues[mq]
     return queue.hook_view if step.live_hook(step.state.views.get(mq.broker)) is not None else None
 
 
 def _has_begun(step: GroupStep, mq: MessageQueue, move: Move) -> bool:
-    """Whether the heir has begun, where that is reported; its first pull shows what it reads again, and is awaited."""
+    """Return whether the new owner has begun, where that is reported; its first pull shows what it reads again."""
     hook_view = _reports(step, mq)
     if move.to_client is None:
         return True
@@ -291,7 +291,7 @@ def _has_begun(step: GroupStep, mq: MessageQueue, move: Move) -> bool:
 
 
 def _all_have_owners(state: GroupState, episode: Episode) -> bool:
-    """Whether no queue is left unassigned that the group should consume."""
+    """Return whether every queue that the group should consume has an owner."""
     return not any(
         queue.owner is None and (mq in episode.moves or mq.topic in state.routes) and _is_consumed(state, mq)
         for mq, queue in state.queues.items()
@@ -300,7 +300,7 @@ def _all_have_owners(state: GroupState, episode: Episode) -> bool:
 
 
 def _is_consumed(state: GroupState, mq: MessageQueue) -> bool:
-    """Whether the topic still has the queue, and members subscribe it, if there are any."""
+    """Return whether the topic still has the queue, and members, if there are any, subscribe it."""
     is_there = state.queues[mq].in_route or mq.topic not in state.routes
     return is_there and (not state.members or is_subscribed(state, mq.topic))
 
@@ -322,7 +322,7 @@ def _close(step: GroupStep, episode: Episode, *, converged: bool | None) -> None
         if state.queues[mq].owner is not None or _is_consumed(state, mq)
     )
     if not moves and (episode.trigger == UNEXPLAINED or not episode.members_before):
-        return  # an ordinary start
+        return  # a normal start
     kinds = Counter(move.kind for move in moves)
     pauses = sorted(move.pause_ms for move in moves if move.pause_ms is not None)
     again = reconsumed.in_all([move for move in moves if _is_handed_on(move) or move.reconsumed_min is not None])
@@ -372,7 +372,7 @@ def _queue_move(step: GroupStep, mq: MessageQueue, episode: Episode) -> QueueMov
 
 
 def _is_handed_on(move: QueueMove) -> bool:
-    """Whether somebody had the queue before, and somebody has it now."""
+    """Return whether the queue had an owner before, and has one now."""
     return move.from_client is not None and move.to_client is not None
 
 
@@ -383,7 +383,7 @@ def _kind(move: Move) -> MoveKind:
 
 
 def _last_sign(step: GroupStep, mq: MessageQueue, move: Move) -> tuple[int | None, bool]:
-    """The old owner's last sign, and whether that is exact."""
+    """Return the old owner's last activity, and whether that is exact."""
     hook, sign = step.live_hook(step.state.views.get(mq.broker)), move.hook_sign
     if sign is not None and hook is not None and hook.lost_at <= sign:
         return sign, True
@@ -391,7 +391,7 @@ def _last_sign(step: GroupStep, mq: MessageQueue, move: Move) -> tuple[int | Non
 
 
 def _fewest(moves: tuple[QueueMove, ...]) -> int:
-    """The fewest queues that could have moved; those that did not move are with one client before and after."""
+    """Return the fewest queues that could have moved; unmoved queues have the same owner before and after."""
     gains: Counter[tuple[str, str]] = Counter()
     for move in moves:
         if move.to_client is not None:

@@ -1,13 +1,13 @@
-"""How many messages a queue's move made to be consumed again: an estimate, and its bounds.
+"""Estimate how many messages are consumed again because a queue moved, with bounds.
 
-By the broker's hook: the heir begins where it first pulls. What was committed beyond that, by its former owner or for
-it, is consumed again for sure; what that one had pulled beyond it may be; what it had consumed, at its own pace since
-its last commit, is the estimate. A former owner that unlocks has committed what it consumed, so its bounds are one.
-A client that goes on with the process queue that it had, as after its broker's restart, reads nothing again.
-Where a queue went through several hands within a rebalance, what each of them read again is added up.
+By the broker's hook: the new owner begins where it first pulls. The messages beyond that offset that its former owner
+had committed, or that were committed for it, are certainly consumed again; those that the former owner had pulled
+further may be. The estimate is what it had consumed, by its rate since its last commit. A former owner that unlocks has
+committed what it consumed, so the bounds coincide. A client that continues with its existing process queue, as after
+its broker's restart, reads nothing again. If a queue had several owners within a rebalance, their rereads are added up.
 
-By polls alone: the heir began at the last commit that was seen or later, and its former owner cannot have consumed more
-than there was. No estimate.
+By polls alone: the new owner began at the last observed commit or later, and its former owner can't have consumed more
+than there was. There is no estimate.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from rebalance_model.observe.state import Move, QueueState
 
 
 class Reconsumed(NamedTuple):
-    """Messages that are consumed again; None where that is not known."""
+    """Messages that are consumed again; None if unknown."""
 
     likely: int | None = None
     least: int | None = None
@@ -25,12 +25,12 @@ class Reconsumed(NamedTuple):
 
 
 def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
-    """Of one queue: None where nobody had it before, or has it now, unless others had it in between.
+    """Return the reread of one queue; None values if it had no owner before or has none now, without others in between.
 
     Args:
         queue: the queue.
         move: what the rebalance did to it.
-        seen_by_hook: whether its broker's hook reports the present holder, and who had it before.
+        seen_by_hook: whether its broker's hook reports the present holder, and the holder before.
     """
     if move.to_client is None:
         least, likely, most = move.reread
@@ -46,7 +46,7 @@ def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
 
 
 def by_hook(queue: QueueState) -> Reconsumed:
-    """What the present holder reads again of what was consumed before it had the queue."""
+    """Return what the present holder reads again of the messages consumed before it had the queue."""
     hook_view = queue.hook_view
     former, start = (hook_view.former, hook_view.start_offset) if hook_view is not None else (None, -1)
     if former is None or start < 0 or former.commit < 0:
@@ -55,7 +55,7 @@ def by_hook(queue: QueueState) -> Reconsumed:
         return Reconsumed(0, 0, 0)
     pulled = former.pulled
     if queue.broker_offset is not None and queue.stats_at >= former.lost_at:
-        pulled = min(pulled, queue.broker_offset)  # there was no more to pull
+        pulled = min(pulled, queue.broker_offset)  # there were no more messages to pull
     least = max(0, former.commit - start)
     most = max(least, pulled - start) if pulled >= 0 else None
     if former.consumed < 0:
@@ -65,7 +65,7 @@ def by_hook(queue: QueueState) -> Reconsumed:
 
 
 def added(sums: tuple[int, int | None, int | None], one: Reconsumed) -> tuple[int, int | None, int | None]:
-    """Add to what was read again at least, likely and at most; what is not known of one part is not known of all."""
+    """Add to what was read again at least, likely and at most; an unknown part makes the sum unknown."""
     least, likely, most = sums
     return (
         least + (one.least or 0),
@@ -75,11 +75,11 @@ def added(sums: tuple[int, int | None, int | None], one: Reconsumed) -> tuple[in
 
 
 def in_all(moves: list[QueueMove]) -> Reconsumed:
-    """Of a whole rebalance: what is not known of one queue is not known of all, but for the least."""
+    """Return the sums of a rebalance; one unknown queue makes the estimate and the upper bound unknown."""
     sums: tuple[int, int | None, int | None] = (0, 0, 0)
     for move in moves:
         sums = added(sums, Reconsumed(move.reconsumed, move.reconsumed_min, move.reconsumed_max))
-    if moves and all(move.reconsumed_min is None for move in moves):  # nothing is known at all
+    if moves and all(move.reconsumed_min is None for move in moves):  # nothing is known
         return Reconsumed()
     least, likely, most = sums
     return Reconsumed(likely, least, most)

@@ -1,6 +1,6 @@
-"""What each member subscribes: by its last answer, or by its last heartbeat that said so, whichever came later.
+"""The subscriptions of each member: by its last answer, or its last heartbeat that had any, whichever came later.
 
-A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: the client has those of the last one.
+A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: the former ones stay valid.
 """
 
 import functools
@@ -13,9 +13,9 @@ from rebalance_model.observe.state import ClientView
 from rebalance_model.observe.step import GroupStep
 
 TOPICS_MAX = 64
-"""So many topics of a member are kept, and compared: the first by name."""
+"""At most this many topics of a member are kept and compared, the first ones by name."""
 Interest = tuple[str, frozenset[str]]
-"""Of one topic: the kind of expression, and the tags, or the expression alone."""
+"""The subscription of one topic: the kind of expression, and the tags, or the expression alone."""
 
 
 def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
@@ -24,7 +24,7 @@ def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, Subsc
 
 
 def hear(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
-    """Take what a member's heartbeat says."""
+    """Take the subscriptions in a member's heartbeat."""
     client = step.state.clients[client_id]
     observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
     answer_counted = client.subscriptions_observed_at < client.asked_at_answer
@@ -34,7 +34,7 @@ def hear(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription])
 
 
 def of(client: ClientView) -> dict[str, Interest]:
-    """By topic, what the member subscribes; empty where it has not said. Retry topics are left out."""
+    """Return by topic what the member subscribes; empty if it has not reported any. Retry topics are left out."""
     later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
     return _interests(
         client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
@@ -43,7 +43,7 @@ def of(client: ClientView) -> dict[str, Interest]:
 
 @functools.lru_cache(maxsize=16_384)
 def _interests(said: tuple[Subscription, ...]) -> dict[str, Interest]:
-    """Kept: every member of a large group is looked at whenever one of them comes or goes."""
+    """Return the interests of a member; cached, since all members are compared whenever one joins or leaves."""
     return {s.topic: _interest(s) for s in said[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 
 

@@ -1,1 +1,1 @@
-"""Fold the events of the brokers' hooks, each of which is one call of a client."""
+"""Fold the events of the brokers' hooks; each event is one call of a client."""

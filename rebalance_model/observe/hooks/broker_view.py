@@ -1,9 +1,9 @@
-"""One broker's ConsumerGroupInfo, rebuilt from what its hook tells, through the broker-side core.
+"""Rebuild one broker's ConsumerGroupInfo from its hook's events, with the broker side of the model.
 
-Three things no event says. A member without a heartbeat goes at the broker's scan, 120 to 130 s after its last one: it
-is taken out when the scan must have been. A closed channel goes at once, and the broker's next answer to who the
-members are (GET_CONSUMER_LIST_BY_GROUP) leaves it out. And the answer may name a member whose heartbeat was not seen:
-it stands in the table under a channel of its own until it says on which one it is.
+Three changes have no event. A member without a heartbeat is removed by the broker's scan, 120 to 130 s after its last
+one: it is removed here when that scan must have run. A closed channel is removed at once, and the broker's next answer
+with the member list (GET_CONSUMER_LIST_BY_GROUP) does not contain it. And that answer may contain a member whose
+heartbeat was not seen: it is kept under a placeholder channel until a call shows its real one.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ from rebalance_model.observe.state import BrokerView
 
 
 def register(view: BrokerView, client: ClientChannelInfo, data: ConsumerData, *, without_sub: bool) -> None:
-    """Take a heartbeat of the group (ClientManageProcessor.heartBeat)."""
+    """Apply a heartbeat of the group (ClientManageProcessor.heartBeat)."""
     name_channel(view, client.client_id, client.channel)
     manager = _manager(view, data.group_name)
     take = manager.register_consumer_without_sub if without_sub else manager.register_consumer
@@ -25,14 +25,14 @@ def register(view: BrokerView, client: ClientChannelInfo, data: ConsumerData, *,
 
 
 def unregister(view: BrokerView, group: str, channel: str, client_id: str) -> None:
-    """A client has said that it leaves (ConsumerManager.unregisterConsumer)."""
+    """Apply a client's unregistration (ConsumerManager.unregisterConsumer)."""
     manager = _manager(view, group)
     manager.unregister_consumer(group, ClientChannelInfo(channel, client_id), notify=False)
     view.info = manager.consumer_table.get(group, ConsumerGroupInfo())
 
 
 def scan(view: BrokerView, group: str, now: int) -> None:
-    """Take out who has not heartbeaten (ConsumerManager.scanNotActiveChannel)."""
+    """Remove members without a recent heartbeat (ConsumerManager.scanNotActiveChannel)."""
     manager = _manager(view, group)
     manager.scan_not_active_channel(now - SCAN_PERIOD)
     view.info = manager.consumer_table.get(group, ConsumerGroupInfo())
@@ -41,9 +41,9 @@ def scan(view: BrokerView, group: str, now: int) -> None:
 def take_list(
     view: BrokerView, consumer_ids: Sequence[str], asked: int, now: int, recent_unregisters: dict[str, int]
 ) -> None:
-    """Take the broker's own list of members, one id for each channel.
+    """Apply the broker's own list of members, one id for each channel.
 
-    Who has heartbeaten since ``asked`` may be missing from it, and who has left since then may stand in it.
+    A client that sent a heartbeat after ``asked`` may be missing from it, and one that left after that may be in it.
     """
     table = view.info.channel_info_table
     channels: defaultdict[str, list[ClientChannelInfo]] = defaultdict(list)
@@ -64,11 +64,11 @@ def take_list(
 
 
 def next_expiry(view: BrokerView) -> int | None:
-    """When the next member is taken out, unless it heartbeats."""
+    """Return when the next member is removed, unless it sends a heartbeat; None if there is none."""
     stamps = [info.last_update_timestamp for info in view.info.channel_info_table.values()]
     return min(stamps) + CHANNEL_EXPIRED + 1 if stamps else None
 
 
 def _manager(view: BrokerView, group: str) -> ConsumerManager:
-    """The broker's consumer manager, with this group alone; a group without members is not in its table."""
+    """Return the broker's consumer manager with this group alone; a group without members is not in its table."""
     return ConsumerManager(consumer_table={group: view.info} if view.info.channel_info_table else {})

@@ -1,16 +1,16 @@
-"""How far a queue is consumed, by its broker's own word: what waits, what went backwards, what is read again.
+"""Record how far a queue is consumed, by its broker's hook: what waits, what went backwards, what is read again.
 
-A commit lower than the one before it is a regression, and its cause follows from who made it and when:
+A commit lower than the one before it is a regression. Its cause follows from who made it and when:
 
-- FAILOVER: the mark that it falls from was set before the broker's restart, which brought older offsets back.
-- STALE_OWNER: it comes from a client that has not the queue, and still believes so; or that has it again, and goes on
-  where it once was, without asking where to begin.
-- REREAD: the client that has just taken the queue began where its former owner had last committed, and that one has
-  committed since: what lies between is read twice, at most what one persist interval brings.
-- RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to somewhere. Its pulls carry commits beside those
-  that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
+- FAILOVER: the mark (the commit before it) was set before the broker's restart, which restored older offsets.
+- STALE_OWNER: it comes from a client that lost the queue and has not noticed; or that has it again, and continues at
+  its former position without querying the offset.
+- REREAD: the client that has just taken the queue began at its former owner's last commit, and the former owner has
+  committed since: the messages in between are read twice, at most those of one persist interval.
+- RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to another offset. Its pulls carry commits beside
+  those that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
 
-It is forgiven when a later commit passes the mark. Stamps are the broker's. A second's pulls are reported
+The regression ends when a later commit passes the mark. Stamps are the broker's. A second's pulls are reported
 together, so a commit that one of them carried may be reported after a younger commit: it is left out.
 """
 
@@ -23,32 +23,32 @@ from rebalance_model.observe.state import HookQueueView, Regression, Reread
 from rebalance_model.observe.step import GroupStep
 
 OVERTAKEN_WITHIN = 1_000
-"""Two commits of one client closer together may have overtaken each other; milliseconds."""
+"""Two commits of one client closer together than this may have overtaken each other; milliseconds."""
 _SERVED = (None, 0, 19)
-"""Codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
+"""Response codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
 
 
 class Commit(NamedTuple):
-    """One commit: of a call of its own, or carried by a pull."""
+    """One commit: from its own call, or carried by a pull."""
 
     offset: int
     time: int
     client_id: str | None
-    """Whose the channel is; None: it has not said."""
+    """The client of the channel; None: unknown."""
     channel: str
     carried: bool = False
     """Whether a pull carried it: a second's pulls are reported together, and the first of them may be younger."""
 
 
 def take(hook_view: HookQueueView, client_id: str | None, now: int) -> None:
-    """The queue has another holder."""
+    """Record that the queue has another holder."""
     hook_view.holder, hook_view.holder_since = client_id, now
     hook_view.start_offset, hook_view.start_commit, hook_view.pulled_again = -1, hook_view.commit_offset, False
     hook_view.last_sign, hook_view.begun_at, hook_view.channel = 0, 0, ""
 
 
 def begin(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, at: int) -> None:
-    """The holder was granted the lock or (concurrent) pulls: from its first time on it has begun."""
+    """Record that the holder was granted the lock or (concurrent) pulled: it has begun at the first of these."""
     hook_view.last_sign = max(hook_view.last_sign, at)
     if not hook_view.begun_at:
         hook_view.begun_at = at
@@ -56,7 +56,7 @@ def begin(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, at: int) 
 
 
 def note_restart(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> None:
-    """The broker has restarted: its offsets are those that it had stored last; not known until the next commit."""
+    """Record that the broker has restarted: its offsets are those stored last, and unknown until the next commit."""
     former_holder.keep(step, mq, hook_view)
     hook_view.commit_at_restart = max(hook_view.commit_offset, hook_view.commit_at_restart)
     hook_view.commit_offset = hook_view.pull_offset = hook_view.start_offset = -1
@@ -64,9 +64,9 @@ def note_restart(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) ->
 
 
 def note_former(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
-    """Take the sum of the last pulls of who had the queue before: it comes up to a second later.
+    """Take the sum of the last pulls of the queue's former holder: it comes up to a second later.
 
-    Its channel may be closed by then, and nobody's any more.
+    Its channel may be closed by then, and belong to no client.
     """
     hook_view = step.hook_view(mq)
     former = hook_view.former
@@ -82,12 +82,12 @@ def note_former(step: GroupStep, mq: MessageQueue, client_id: str | None, event:
 
 
 def is_served(event: PullMessage) -> bool:
-    """Whether the broker answers the pull with what it asks for, at once or later."""
+    """Return whether the broker served the pull, at once or later."""
     return event.code in _SERVED
 
 
 def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
-    """Take a commit, whoever made it."""
+    """Record a commit of any client."""
     hook_view, (offset, time, client_id, _, carried) = step.hook_view(mq), commit
     if time < hook_view.commit_time:
         return
@@ -112,7 +112,7 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
 
 
 def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event: PullMessage) -> None:
-    """Take a pull of the queue's holder."""
+    """Record a pull of the queue's holder."""
     former, lowest = hook_view.pull_offset, min(event.first_offset, event.last_offset)
     hook_view.pull_time, hook_view.pull_offset, hook_view.channel = event.last_time, event.last_offset, event.channel
     again = event.last_offset == (event.first_offset if event.count > 1 else former) and hook_view.start_offset >= 0
@@ -125,14 +125,14 @@ def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event
     elif former <= hook_view.start_offset < hook_view.pull_offset and hook_view.committer != hook_view.holder:
         _note_reread(
             step, mq, hook_view, for_move=True
-        )  # it was given messages, and its former owner has committed them by now
+        )  # it received messages, and its former owner has committed them by now
         step.queues_to_judge[mq] = None
     elif step.is_unsettled(mq):
         step.queues_to_judge[mq] = None
 
 
 def _note_waiting(hook_view: HookQueueView, time: int, *, advanced: bool) -> None:
-    """An heir pulls first where the commit stands, whatever waits: that alone is no proof that nothing does."""
+    """Record whether messages wait; a new owner first pulls at the commit in any case, so that alone proves nothing."""
     behind = 0 <= hook_view.commit_offset < hook_view.pull_offset
     if advanced:
         hook_view.waiting_since = time if behind else 0
@@ -170,13 +170,13 @@ def _cause(step: GroupStep, hook_view: HookQueueView, commit: Commit, before_tim
 
 
 def _has_just_moved(step: GroupStep, hook_view: HookQueueView, now: int) -> bool:
-    """Whether its former owner may not have learnt yet that the queue has moved."""
+    """Return whether its former owner may not yet know that the queue has moved."""
     policy = step.policy
     return now - hook_view.holder_since <= policy.rebalance_wait_interval + policy.persist_consumer_offset_interval
 
 
 def _consume_time(hook_view: HookQueueView, mark: int, marked_at: int, messages: int) -> int | None:
-    """How long those messages took, at the pace at which they were consumed, milliseconds."""
+    """Return how long those messages took at their rate of consumption, milliseconds; None: unknown."""
     consumed, since = mark - hook_view.start_commit, hook_view.holder_since
     if hook_view.start_commit < 0 or consumed <= 0 or not 0 < since < marked_at:
         return None
@@ -184,14 +184,14 @@ def _consume_time(hook_view: HookQueueView, mark: int, marked_at: int, messages:
 
 
 def _is_reader(hook_view: HookQueueView, reread: Reread, client_id: str | None) -> bool:
-    """Whether it is for this client to say that the messages have been read again."""
+    """Return whether a commit of this client can show that the messages have been read again."""
     return client_id in (reread.client_id, None) or reread.client_id != hook_view.holder
 
 
 def _shows_reread(hook_view: HookQueueView, commit: Commit, before: int) -> bool:
-    """Whether the holder has had messages that its former owner has committed: the commit is of either of them.
+    """Return whether the holder received messages that its former owner has committed; the commit is by either of them.
 
-    A holder that gives the queue back before any message came for it, and tells nobody so, has read none.
+    A holder that returns the queue before it received any message, without a call, has read none.
     """
     start = hook_view.start_offset
     if start < 0:
@@ -202,13 +202,13 @@ def _shows_reread(hook_view: HookQueueView, commit: Commit, before: int) -> bool
 
 
 def _note_reread(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, for_move: bool) -> None:
-    """The holder reads from `start_offset`: is that below what had been committed?
+    """Record a reread if the holder reads from `start_offset` below what had been committed.
 
     Args:
         step: the step.
         mq: the queue.
         hook_view: what the hook saw of it.
-        for_move: whether it reads there because it has just got the queue, not because it went back.
+        for_move: whether it reads there because it has just taken the queue, not because it went back.
     """
     fallen, start = hook_view.regression, hook_view.start_offset
     mark = max(hook_view.commit_offset, hook_view.commit_at_restart, fallen.mark if fallen is not None else -1)
@@ -228,7 +228,7 @@ def _note_reread(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *,
 
 
 def _is_former(hook_view: HookQueueView, client_id: str | None, channel: str) -> bool:
-    """Whether a call is of who had the queue before this holder."""
+    """Return whether a call is from the queue's former holder."""
     former = hook_view.former
     if former is None or former.client_id == hook_view.holder:
         return False

@@ -1,13 +1,14 @@
-"""Queues that their clients have given up, where no event says so, or why: as hooks show it when a topic loses queues.
+"""Find queues that their clients have released without an event, or without a visible reason, by hooks alone.
 
-Hooks see no routes. They see that nobody has the queue any more, while its clients live and go on with others. That is
-no client's fault, so whether anything is wrong with such a queue is not known.
+That happens when a topic loses queues. Hooks see no routes. They show that no client has the queue any more, while its
+clients live and consume others. No client is at fault, so it is unknown whether anything is wrong with such a queue.
 
-- Not ordered: no call says that a queue is given up. But a client commits what it has, whether it got on or not, every
-  persistConsumerOffsetInterval. One that lives, and has left that out three times, has the queue no more.
-- Ordered: it was unlocked, for no reason that shows, and nobody has asked for its lock since. A topic loses its last
-  queues, by their numbers. It is another matter when members have just changed, and should have another owner; and
-  while a client stands twice in the list of members: then the strategy leaves queues to nobody.
+- Concurrent: no call reports the release. But a client commits the offsets of its queues every
+  persistConsumerOffsetInterval, whether they advanced or not. A living client that has omitted one three times no
+  longer has that queue.
+- Ordered: the queue was unlocked without a visible reason, and no client has requested its lock since. A topic loses
+  its queues with the highest ids. This does not apply if members have just changed (another owner should take the
+  queue), or while a client appears twice in the member list (the strategy assigns some queues to no client then).
 """
 
 from rebalance_model.entities import MessageQueue
@@ -17,12 +18,12 @@ COMMITS_LEFT_OUT = 3
 
 
 def is_given_up(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether nobody is to have it, as it seems."""
+    """Return whether the queue seems to be assigned to no client."""
     return by_its_topic(step, mq) if step.state.orderly else by_its_owner(step, mq)
 
 
 def by_its_owner(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether the owner, as the broker's hook believes it, has the queue no more; of one that is not ordered."""
+    """Return whether the owner that the broker's hook shows no longer has the queue; for concurrent queues."""
     queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
     hook_view, hook = queue.hook_view, step.live_hook(view)
     if (
@@ -41,13 +42,13 @@ def by_its_owner(step: GroupStep, mq: MessageQueue) -> bool:
 
 
 def by_its_topic(step: GroupStep, mq: MessageQueue) -> bool:
-    """Whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
+    """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = step.state, step.state.queues[mq]
     released, view = queue.unowned, state.views.get(mq.broker)
     if state.is_polled or view is None or released is None or released.how != "SAID":
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
-        return False  # its heir may be on its way, or should be
+        return False  # its next owner may be about to take it, or should be
     if queue.former_owner not in state.members or (queue.hook_view is not None and queue.hook_view.refusals):
         return False
     listed = view.info.client_ids()
@@ -59,7 +60,7 @@ def by_its_topic(step: GroupStep, mq: MessageQueue) -> bool:
 
 
 def _had_cause(step: GroupStep, released: int) -> bool:
-    """Whether members or subscriptions had changed shortly before: then somebody else is to have it."""
+    """Return whether members or subscriptions had changed shortly before, so that another client should take it."""
     return any(0 <= released - cause.time <= step.policy.rebalance_wait_interval for cause in step.state.causes)
 
 

@@ -1,8 +1,8 @@
-"""When each member last sent a heartbeat to a broker, and on which channel.
+"""Record when each member last sent a heartbeat to a broker, and on which channel.
 
-A process that reconnects never goes back to its old channel; where it opens two within milliseconds it heartbeats on
-one of them. So a client id whose heartbeats return to one channel, and to another, each half an interval or more after
-the one before on it and with one of the other in between, belongs to two processes.
+A process that reconnects never returns to its old channel; if it opens two within milliseconds, it sends heartbeats on
+one of them. So a client id belongs to two processes if its heartbeats return to one channel and to another, each half
+an interval or more after the one before on that channel, with one on the other channel in between.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ CHANNELS_MAX = 4
 
 
 def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy) -> None:
-    """Take a heartbeat."""
+    """Record a heartbeat."""
     heard = hook.heartbeats.get(client_id)
     if heard is None:
         heard = hook.heartbeats[client_id] = Heartbeats(now)
@@ -30,14 +30,14 @@ def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy)
 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:
-    """The broker has named its members: others are none, and who has not been heard is counted from now."""
+    """Record the broker's member list: drop other clients, and count from now for members without any heartbeat."""
     known = hook.heartbeats
     if known.keys() != set(client_ids):
         hook.heartbeats = {c: known.get(c) or Heartbeats(now) for c in dict.fromkeys(client_ids)}
 
 
 def forget(hook: HookView, client_id: str, channel: str) -> None:
-    """The client has said goodbye on the channel."""
+    """Remove the channel of a client that has unregistered on it."""
     heard = hook.heartbeats.get(client_id)
     if heard is not None:
         heard.channels.pop(channel, None)
@@ -46,7 +46,7 @@ def forget(hook: HookView, client_id: str, channel: str) -> None:
 
 
 def returning(heard: Heartbeats, now: int, policy: Policy) -> list[str]:
-    """The channels that heartbeats return to, and have done so lately."""
+    """Return the channels that heartbeats return to, as of recently."""
     limit = 2 * policy.heartbeat_broker_interval
     return sorted(channel for channel, beats in heard.channels.items() if beats.returned and now - beats.last <= limit)
 

@@ -1,12 +1,12 @@
-"""What a broker's hook tells of a group: members, locks, pulls and commits, as they happen.
+"""Fold the events of a broker's hook for a group: members, locks, pulls and commits as they happen.
 
-Who has a queue, by the broker's own word: of an ordered queue the client whose lock was granted last; of another the
-client that last asked where to begin (QUERY_CONSUMER_OFFSET), since that is what making a process queue begins with.
-Pulls alone name a holder only where none is known (of an ordered queue: who still has its lock), or where the known
-one has not pulled for long: two clients pull one queue in turn until both have rebalanced, and the sum of the former
-owner's last second comes after the heir's question.
+The holder of an ordered queue is the client whose lock was granted last. The holder of a concurrent queue is the client
+that last queried its offset (QUERY_CONSUMER_OFFSET): creating a process queue begins with that call. Pulls alone name a
+holder only if none is known (of an ordered queue: the client that still has its lock), or if the known one has not
+pulled for long: two clients pull one queue alternately until both have rebalanced, and the sum of the former owner's
+pulls in its last second comes after the new owner's query.
 
-Slaves are heartbeaten too, but hand out neither locks nor member lists: of what their hooks tell only the pulls count.
+Slaves receive heartbeats too, but grant no locks and answer no member lists: only pulls count in their hooks' events.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "RESTART"]
 """How an event follows the one before it of the same source and group."""
 
 PULL_SILENCE = 30_000
-"""A client that has a queue pulls it, or is known to hold back, within so long."""
+"""A client that has a queue pulls it within this time, unless it is known to hold back; milliseconds."""
 
 
 def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
@@ -50,13 +50,13 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
         return
     view, hook = _view_of(step, event, news)
     _fold(step, view, hook, event)
-    if hook.lost_locks and step.group_to_judge:  # who has left believes in no lock any more
+    if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
 
 
 def _note_slave(step: GroupStep, event: HookEvent) -> None:
-    """A slave serves the queue in its master's place: whoever has it pulls there, by another connection."""
+    """Take an event of a slave, which serves the queue in place of its master, on another connection of the owner."""
     if isinstance(event, PullMessage) and step.live_hook(step.state.views.get(event.broker)) is not None:
         queue = step.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
         if queue is not None and queue.hook_view is not None:
@@ -66,9 +66,9 @@ def _note_slave(step: GroupStep, event: HookEvent) -> None:
 
 
 def restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None:
-    """A broker that restarts has no member and no lock; its clients go on, and come back with their next heartbeat.
+    """Apply the restart of a broker, which has no members and locks then; clients return with their next heartbeat.
 
-    The offsets are those that it had stored last, up to 5 s old: not known until the next commit.
+    The offsets are those stored last, up to 5 s old: unknown until the next commit.
     """
     before, now = Before(step.state, broker), step.now
     for mq, queue in step.state.queues.items():
@@ -87,7 +87,7 @@ def restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> N
 
 
 def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None:
-    """Do what time alone does in the broker's view, and say when to look again."""
+    """Apply the changes in the broker's view that time alone makes, and schedule the next check."""
     state, now = step.state, step.now
     before = Before(state, broker)
     broker_view.scan(view, state.group, now)
@@ -111,7 +111,7 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
 
 
 def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -> None:
-    """The most frequent first."""
+    """Dispatch a hook event; branches are ordered by frequency."""
     if isinstance(event, PullMessage):
         _pull(step, view, hook, event)
     elif isinstance(event, UpdateConsumerOffset):
@@ -141,7 +141,7 @@ def _view_of(step: GroupStep, event: HookEvent, news: News) -> tuple[BrokerView,
         view.hook_source = source_of(event)
         hook = view.hook = HookView(view.hook_source, event.time if from_boot else event.time + HEARD_FROM_ALL)
         for info in view.info.channel_info_table.values():
-            info.last_update_timestamp = event.time  # a poll named it: no age is known
+            info.last_update_timestamp = event.time  # listed by a poll: its age is unknown
     if news == "RESTART":
         restart(step, event.broker, view, hook)
     if news == "GAP":
@@ -188,7 +188,7 @@ def _unregister(step: GroupStep, view: BrokerView, hook: HookView, event: Unregi
 
 
 def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerListByGroup) -> None:
-    if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: nobody is there
+    if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: the group has no members
         return
     before = Before(step.state, event.broker)
     broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.recent_unregisters)
@@ -200,7 +200,7 @@ def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerL
 
 
 def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq) -> None:
-    """The broker's answer is the truth: what it granted is held, and what it refused is not this client's."""
+    """Apply the broker's answer: granted queues are held, and refused ones are not this client's."""
     _speaks(step, view, hook, event.channel, event.client_id)
     if event.code != SUCCESS:
         return
@@ -224,13 +224,13 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
 
 
 def _is_taken(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
-    """Whether the client has not had the queue until now, by the hook's word or by anybody's."""
+    """Return whether the client did not have the queue until now, by the hook or by answers."""
     queue = step.state.queues.get(mq)
     return queue is None or queue.hook_view is None or queue.hook_view.holder != client_id or queue.owner is None
 
 
 def _was_refused(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
-    """Queues whose lock was kept from the client until now."""
+    """Return the queues whose lock was refused to the client until now."""
     queues = ((mq, step.state.queues.get(mq)) for mq in event.granted)
     return [mq for mq, queue in queues if queue and queue.hook_view and event.client_id in queue.hook_view.refusals]
 
@@ -256,13 +256,13 @@ def _query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsum
 
 
 def _pull(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage) -> None:
-    """The commit comes last: it is that of the last of these pulls, and they began before it."""
+    """Apply pulls; their commit comes last: it is that of the last of these pulls, which began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
     commits.note_former(step, mq, client_id, event)
     if client_id is not None and client_id in step.state.members:
         _pull_of(step, hook, mq, client_id, event)
-    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a pull that is refused commits nothing
+    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing
         commit = commits.Commit(event.commit_offset, event.last_time, client_id, event.channel, carried=True)
         commits.note_commit(step, mq, commit)
 
@@ -271,13 +271,13 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
     hook_view = step.hook_view(mq)
     if client_id != hook_view.holder and _is_locked(step, hook, mq):
         if hook_view.holder is None and _has_living_lock(step, hook, mq, client_id, event.first_time):
-            _hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and is back
+            _hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and has returned
         elif step.state.orderly:
             _doubt_order(step, _note_concurrent_puller(step, mq, client_id, event))
     elif client_id != hook_view.holder:
         rivals = (
             hook_view.holder is not None and step.state.queues[mq].owner != client_id
-        )  # else its own answer shows it
+        )  # otherwise its own answer shows it
         if rivals and event.last_time - hook_view.pull_time <= PULL_SILENCE:
             _note_concurrent_puller(step, mq, client_id, event)
             return
@@ -289,14 +289,14 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
 
 
 def _awaits_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> bool:
-    """Whether the queue is ordered and the client has yet to be granted its lock, again after a restart."""
+    """Return whether the queue is ordered and the client has yet to be granted its lock, also after a restart."""
     if step.hook_view(mq).begun_at or not _is_locked(step, hook, mq):
         return False
     return not _has_living_lock(step, hook, mq, client_id, event.first_time)
 
 
 def _note_concurrent_puller(step: GroupStep, mq: MessageQueue, client_id: str, event: PullMessage) -> ConcurrentPuller:
-    """Two clients pull one queue: so they do for a moment at each hand-over."""
+    """Record that two clients pull one queue, as happens briefly at each hand-over."""
     hook_view = step.hook_view(mq)
     puller = hook_view.concurrent_puller
     if puller is None or puller.client_id != client_id or event.first_time - puller.pull_time > PULL_SILENCE:
@@ -307,7 +307,7 @@ def _note_concurrent_puller(step: GroupStep, mq: MessageQueue, client_id: str, e
 
 
 def _doubt_order(step: GroupStep, puller: ConcurrentPuller) -> None:
-    """Ordered clients renew their locks every 20 s: if none has, and one goes on pulling, the group is so no more."""
+    """Check whether the group is still ordered: not if one client keeps pulling and none renews its locks (20 s)."""
     lives = step.policy.client_lock_max_live_time
     hooks = [view.hook for view in step.state.views.values() if view.hook is not None]
     renewed = (step.now - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
@@ -316,7 +316,7 @@ def _doubt_order(step: GroupStep, puller: ConcurrentPuller) -> None:
 
 
 def _end_order(step: GroupStep) -> None:
-    """Locks named the owners so far, whoever pulled: now who pulls has the queue."""
+    """Switch the group to concurrent: owners were derived from locks so far, and are derived from pulls now."""
     step.state.orderly = None
     step.group_to_judge = True
     step.queues_to_judge |= dict.fromkeys(step.state.queues)
@@ -338,7 +338,7 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
 
 
 def _speaks(step: GroupStep, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
-    """A call that names its client tells whose the channel is, heartbeat or not."""
+    """Record the channel of a client that a call names, whether it has sent a heartbeat or not."""
     name_channel(view, client_id, channel)
     if channel not in view.info.channel_info_table and client_id in step.state.members:
         hook.client_by_channel[channel] = client_id
@@ -346,13 +346,13 @@ def _speaks(step: GroupStep, view: BrokerView, hook: HookView, channel: str, cli
 
 
 def _credit(step: GroupStep, hook: HookView, channel: str, client_id: str) -> None:
-    """What an unknown channel has said is now known to be this client's."""
+    """Attribute the queries of an unknown channel to the client that is now known to use it."""
     if (said := hook.unattributed_queries.pop(channel, None)) is not None:
         _begin(step, hook, client_id, said)
 
 
 def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
-    """A client makes process queues. Of ordered queues it has the locks already, which is what counts."""
+    """Record that a client makes process queues; for ordered queues it has the locks already, which decide."""
     taken = [mq for mq in queues if not _is_locked(step, hook, mq)]
     for mq in taken:
         _retake(step, mq, client_id, queues[mq])
@@ -364,7 +364,7 @@ def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[Message
 
 
 def _retake(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:
-    """A client that has pulled a queue asks where to begin again: it has made a new process queue."""
+    """Record that a client that has pulled a queue queries its offset again: it has made a new process queue."""
     hook_view = step.hook_view(mq)
     if hook_view.holder != client_id or hook_view.start_offset < 0:
         return
@@ -378,7 +378,7 @@ def _is_locked(step: GroupStep, hook: HookView, mq: MessageQueue) -> bool:
 
 
 def _has_living_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, now: int) -> bool:
-    """Whether the client's lock, the last that was granted, lives by its own reckoning."""
+    """Return whether the client's last granted lock is still valid by its own limit."""
     entry = hook.locks.get(mq)
     if entry is None or entry.client_id != client_id:
         return False
@@ -392,7 +392,7 @@ def _hold(
     for mq in queues:
         hook_view = step.hook_view(mq)
         if hook_view.waiting_since and client_id is not None and given_up.is_given_up(step, mq):
-            hook_view.waiting_since = 0  # nobody was to consume it meanwhile
+            hook_view.waiting_since = 0  # no client was to consume it in the meantime
         if hook_view.holder != client_id:
             former_holder.keep(step, mq, hook_view, said=evidence == "UNLOCKED")
             commits.take(hook_view, client_id, step.now)

@@ -1,4 +1,4 @@
-"""What asking for queue locks shows: who is refused and for how long, who takes from whom, what a restart has lost."""
+"""Record lock requests: which client is refused and for how long, lock handovers, and locks lost by a restart."""
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
@@ -7,13 +7,13 @@ from rebalance_model.observe.state import HookQueueView, HookView, LostLock, Ref
 from rebalance_model.observe.step import GroupStep
 
 IN_A_ROW = 45_000
-"""A client that wants a queue asks every second, before RocketMQ 5.2 every 20 s; milliseconds."""
+"""A client that wants a queue sends a request every second, before RocketMQ 5.2 every 20 s; milliseconds."""
 ASKERS_MAX = 8
 HANDOVERS_KEPT = 4
 
 
 def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:
-    """Take the broker's answer, before the lock table takes it."""
+    """Record the broker's answer, before the lock table is updated by it."""
     for mq in event.granted:
         if not mq.is_retry:
             _grant(step, hook, mq, event)
@@ -24,7 +24,7 @@ def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:
 
 
 def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
-    """The broker has forgotten its locks; those who had them believe in them still."""
+    """Record that the broker has lost its locks; their holders still rely on them."""
     for mq, entry in hook.locks.items():
         if not mq.is_retry and entry.client_id in step.state.members:
             hook.lost_locks[mq] = LostLock(entry.client_id, entry.last_update_timestamp)
@@ -33,7 +33,7 @@ def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
 
 
 def give_up(step: GroupStep, broker: str, hook: HookView, mq: MessageQueue, client_id: str) -> None:
-    """The client does not believe any more that it has the lock."""
+    """Record that the client no longer believes that it has the lock."""
     lost = hook.lost_locks.get(mq)
     if lost is not None and lost.client_id == client_id:
         del hook.lost_locks[mq]
@@ -50,7 +50,7 @@ def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq
         hook_view.refusals.pop(event.client_id, None)
         return
     hook_view.refusals = {}
-    listed = sorted(set(step.state.views[event.broker].info.client_ids()))  # this broker's: others have other clocks
+    listed = sorted(set(step.state.views[event.broker].info.client_ids()))  # of this broker: others have other clocks
     handover = (event.client_id, event.time, stable_id(*listed))
     hook_view.lock_handovers = (*hook_view.lock_handovers, handover)[-HANDOVERS_KEPT:]
     step.queues_to_judge[mq] = None

@@ -1,4 +1,4 @@
-"""What a client says of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or its silence."""
+"""Fold a client's report of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or a missing answer."""
 
 from collections.abc import Iterable
 
@@ -17,23 +17,23 @@ from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
-"""A client that has declared the same in so many answers in a row means it."""
+"""A client that has declared the same in this many consecutive answers is taken to mean it."""
 
 
 _NOT_ONLINE = "not online"
-"""The broker knows no such client (AdminBrokerProcessor.callConsumer). With another remark the same code says that it
-could not reach the client on the channel that it took: where a broker that restarts keeps a channel that was closed
-while it registered, that is so for 120 s, though the client is well on another one."""
+"""The broker's remark if it does not know the client (AdminBrokerProcessor.callConsumer). With another remark the same
+code means that it could not reach the client on the chosen channel. A broker that restarts may keep a channel that was
+closed while it registered; that lasts for 120 s, though the client works on another channel."""
 
 
 def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
-    """Replace the client's view by its answer; an answer older than what is known changes nothing."""
+    """Replace the client's view by its answer; an answer older than the known one changes nothing."""
     state = step.state
     client = state.clients.get(event.client_id)
     if client is not None and event.asked < client.asked:
         return
     if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
-        return  # the broker has said since then that it is no member
+        return  # the broker has reported since then that it is no member
     if event.error is not None:
         _fold_silence(step, event, client)
         return
@@ -51,7 +51,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.group_to_judge = True
     if client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
         expect(step)
-    affected = dict.fromkeys(answer.queues) | known  # those, too, that a hook holds for it and it denies
+    affected = dict.fromkeys(answer.queues) | known  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
@@ -59,7 +59,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
 
 
 def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientView | None) -> None:
-    """An error is no data: it says that the client is gone, or is silent, or that its broker is."""
+    """Take an error, which is no data: the client is gone, or does not answer, or its broker does not."""
     if client is None or event.error is None:
         return
     asked_before, client.asked = client.asked, event.asked
@@ -78,7 +78,7 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
 
 
 def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
-    """Keep what two clients say of one queue, and who keeps one that it has dropped."""
+    """Record the claims of two clients to one queue, and clients that keep a dropped queue."""
     for mq in affected:
         queue, held = step.queue(mq), answer.queues.get(mq)
         if held is not None and queue.owner == client_id:
@@ -95,7 +95,7 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
 
 
 def _declared(event: ConsumerRunningInfo, client: ClientView | None) -> int:
-    """In how many answers in a row the client has declared what members must agree on."""
+    """Return in how many consecutive answers the client has declared the same strategy and consume mode."""
     if client is None or (client.orderly, client.strategy) != (event.orderly, event.strategy):
         return 1
     return min(client.declared + 1, DECLARED) if client.subscriptions == _subscriptions(event) else 1

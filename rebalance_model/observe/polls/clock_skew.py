@@ -1,11 +1,11 @@
-"""How far a client's or a broker's clock may be off the collector's, from stamps in its answers alone.
+"""Bound how far a client's or a broker's clock is off the collector's, from stamps in its answers alone.
 
-A stamp that is newer than all of the answer before was made after that answer was asked for, and before this one came:
-so the client's clock less the collector's lies between two numbers, whatever the age of the stamp. Answers narrow them
-down, until one contradicts: then a clock was set, and the numbers are those of that answer.
+A stamp that is newer than all stamps of the answer before was made after that answer was requested, and before this one
+came: so the client's clock minus the collector's lies between two numbers, whatever the age of the stamp. Further
+answers narrow the bounds until one contradicts: then a clock was set, and the bounds are those of that answer.
 
-A broker's answer says when it stored the last message that the group has consumed of each queue (OffsetWrapper's
-lastTimestamp), by its own clock. Of a message that was not there yet in the answer before, that is such a stamp.
+A broker's answer reports when it stored the last message of each queue that the group has consumed (OffsetWrapper's
+lastTimestamp), by its own clock. For a message newer than the answer before, that is such a stamp.
 """
 
 from rebalance_model.observe.clock_bounds import Bounds
@@ -13,10 +13,10 @@ from rebalance_model.observe.state import ClientView
 
 
 def bounds(known: ClientView | None, newest: int, answered: int) -> Bounds | None:
-    """At least and at most so many milliseconds; None: not known.
+    """Return the bounds of the client's clock minus the collector's, milliseconds; None: unknown.
 
     Args:
-        known: what the client said before.
+        known: the client's former view.
         newest: the newest stamp in its answer, by its clock.
         answered: when that answer came, by the collector's clock.
     """
@@ -26,7 +26,7 @@ def bounds(known: ClientView | None, newest: int, answered: int) -> Bounds | Non
 
 
 def narrowed(known: Bounds | None, low: int, high: int) -> Bounds:
-    """What two answers say together; where they contradict, what the later one says."""
+    """Return the intersection of two bounds; if it is empty, the bounds of the later answer."""
     if known is not None and max(low, known[0]) <= min(high, known[1]):
         return max(low, known[0]), min(high, known[1])
     return low, high

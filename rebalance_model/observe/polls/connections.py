@@ -1,4 +1,4 @@
-"""Who a broker lists as members (GET_CONSUMER_CONNECTION_LIST): its view, or a check of the one its hook tells."""
+"""Fold a broker's list of members (GET_CONSUMER_CONNECTION_LIST): its view, or a check of the view by its hook."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
-    """Take a broker's answer (GET_CONSUMER_CONNECTION_LIST): as its view, or to check the one that its hook tells."""
+    """Take a broker's answer (GET_CONSUMER_CONNECTION_LIST) as its view, or to check the view rebuilt from its hook."""
     state = step.state
     view = state.views.get(event.broker)
     if view is not None and event.asked < view.asked:
@@ -60,7 +60,7 @@ def _take_answer(
 
 
 def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:
-    """Nothing came from the broker, or an error of its own: then it is there."""
+    """Record a missing answer, or an error code from the broker, which shows that it is reachable."""
     if event.error is not None and event.error.is_silence:
         view.unanswered_since = view.unanswered_since if view.unanswered else event.asked
         view.unanswered += 1
@@ -84,7 +84,7 @@ def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
 def _note_doubles(
     step: GroupStep, view: BrokerView, event: ConsumerConnection, asked_before: int, listed_before: Collection[str]
 ) -> None:
-    """Note since when each client that stands on several channels has stood on each: a dead one is gone after 130 s."""
+    """Record since when each client with several channels is listed on each of them: a dead one is gone after 130 s."""
     counts = Counter(c.client_id for c in event.connections or ())
     doubled: dict[str, dict[str, int]] = {}
     for c in event.connections or () if len(counts) < counts.total() else ():
@@ -97,7 +97,7 @@ def _note_doubles(
 
 
 def _forget_strangers(step: GroupStep, asked: int) -> None:
-    """Who answered once, and is no member by what the broker has said since."""
+    """Remove clients that answered once, and are no members by the broker's later lists."""
     state = step.state
     for client_id, client in list(state.clients.items()):
         if client_id not in state.members and client.asked < asked:

@@ -1,14 +1,14 @@
-"""Check a broker's answer against the view of the group that its hook's events make.
+"""Check a broker's answer against the view of the group that was rebuilt from its hook's events.
 
-Events come in the order of time. So an answer that lacks a channel is right if the view had the last event of that
-channel before the question was asked: the channel was closed, or dropped by the broker's scan, of which there is no
-event. It is removed at once. Any other difference is unconfirmed at first: the answer may be older or younger than the
-last event. If the next answer shows the same difference, and no event of it came in between, the answer is right too: a
+Events come in time order. So an answer that lacks a channel is right if the view got the last event of that channel
+before the request was sent: the channel was closed, or dropped by the broker's scan, for which there is no event. It is
+removed at once. Any other difference is unconfirmed at first: the answer may be older or younger than the last event.
+If the next answer shows the same difference, without an event of it in between, the answer is right as well: a
 heartbeat or a subscription was not reported. The view is corrected, and the group's next row lists the correction.
 
-While a hook is silent or late an answer replaces its view at once: nothing else is known (`take_over`). Then the
-corrections list only the channels of clients that are gone, not all that the hook has missed meanwhile. Without that, a
-client that is killed while its broker has just come back, before the hook's first event, would leave without a trace.
+While a hook is silent or late, an answer replaces its view at once: no other information is available (`take_over`).
+Then the corrections list only the channels of clients that are gone, not all that the hook has missed. Without that, a
+client that is killed just after its broker has returned, before the hook's first event, would leave without a trace.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
 
 TICKS_WITHIN = 2_000
-"""A hook ticks every second: one that has not for so long, milliseconds, is gone, or late."""
+"""A hook ticks every second: without a tick for this long it is gone or late; milliseconds."""
 IN_FLIGHT = 1_000
-"""A broker's call is reported at most so much later, milliseconds: an answer that was asked after that includes it."""
+"""A broker's call is reported at most this much later: an answer requested after that includes it; milliseconds."""
 
 
 class Difference(NamedTuple):
-    """One thing that an answer shows otherwise than the view."""
+    """One difference between an answer and the view."""
 
     kind: Literal["CHANNEL_CLOSED", "CHANNEL_MISSED", "SUBSCRIPTION_GONE", "SUBSCRIPTION_MISSED"]
     name: str
@@ -34,20 +34,20 @@ class Difference(NamedTuple):
     of: str
     """The client, or the expression."""
     since: int
-    """The stamp of what the view has: a later event makes it another difference."""
+    """The stamp of the view's entry: a later event makes it another difference."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} {self.of}".rstrip()
 
 
 def is_gone(step: GroupStep, hook: HookView) -> bool:
-    """Whether the hook is silent though its broker answers; so soon after a tick the broker may be about to die."""
+    """Return whether the hook is silent though its broker answers; just after a tick the broker may be stopping."""
     silence = step.state.silent.get(hook.source)
     return silence is not None and step.now - silence.since > TICKS_WITHIN
 
 
 def check(step: GroupStep, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo, asked: int) -> None:
-    """Compare the view with an answer, and correct what it shows for certain, or two answers in a row saw otherwise."""
+    """Compare the view with an answer; correct what it proves, or what two consecutive answers show differently."""
     for info in polled.channel_info_table.values():
         name_channel(view, info.client_id, info.channel)
     seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
@@ -62,12 +62,12 @@ def check(step: GroupStep, view: BrokerView, hook: HookView, polled: ConsumerGro
 
 
 def take_over(step: GroupStep, view: BrokerView, polled: ConsumerGroupInfo) -> None:
-    """Replace the view of a hook that is silent or late by an answer, and say which clients go by it."""
+    """Replace the view of a silent or late hook by an answer, and record which clients are removed by it."""
     listed = set(polled.client_ids())
     for channel, info in view.info.channel_info_table.items():
         if view.hook is not None and info.client_id not in listed:
             step.correct(str(Difference("CHANNEL_CLOSED", channel, info.client_id, info.last_update_timestamp)))
-    view.info, view.hook = polled, None  # when the hook reports again, its view begins again
+    view.info, view.hook = polled, None  # when the hook reports again, its view is rebuilt
 
 
 def _channels(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterator[Difference]:
@@ -102,7 +102,7 @@ def _correct(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo, difference: Dif
     else:
         info = polled.channel_info_table[name]
         ours.channel_info_table[name] = ClientChannelInfo(name, info.client_id, info.language, info.version, now)
-        if len(ours.channel_info_table) == 1:  # the first that is known: nobody else has said what the group wants
+        if len(ours.channel_info_table) == 1:  # the first known member: no other has reported the group's configuration
             ours.subscription_table = dict(polled.subscription_table)
             ours.consume_type, ours.message_model = polled.consume_type, polled.message_model
             ours.consume_from_where = polled.consume_from_where

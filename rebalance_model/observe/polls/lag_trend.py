@@ -1,8 +1,8 @@
-"""How lag goes over a window of answers, and the usual pace to hold it against.
+"""Track lag over a window of answers, and the usual rates to compare with.
 
-No fixed number of messages says what much lag is: a queue is judged by itself. Its lag is rising since the answer after
-which it has been higher each time, and has not fallen; a lag that stands is not rising. How fast the queue is usually
-filled and consumed is measured over at least a whole window in which that was not so.
+No fixed number of messages defines a high lag: each queue is compared with itself. Its lag is rising since the answer
+after which it has been higher each time, and has not fallen; a constant lag is not rising. The usual rates of
+production and consumption are measured over at least a whole window without such a rise.
 """
 
 from rebalance_model.observe.policy import Policy
@@ -10,18 +10,18 @@ from rebalance_model.observe.state import LagTrend, QueueState
 
 HOUR = 3_600_000
 STEPS = 4
-"""Lag that is growing reaches another height in each of so many parts of a window."""
+"""Growing lag reaches another maximum in each of this many parts of a window."""
 
 
 def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
-    """Take an answer of the broker, which stands in the queue already.
+    """Take an answer of the broker, which is already applied to the queue.
 
     Args:
         queue: the queue.
-        lag_before: its lag at the answer before.
-        lag: its lag now.
-        covered: whether nothing is missing between the two.
-        policy: the policy.
+        lag_before: its lag in the answer before, messages.
+        lag: its lag now, messages.
+        covered: whether nothing is missing between the two answers.
+        policy: the thresholds.
     """
     now, commit, broker, trend = queue.stats_at, queue.commit_offset, queue.broker_offset, queue.lag_trend
     if lag is None or commit is None or broker is None:
@@ -34,13 +34,13 @@ def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered:
         trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
         trend.top, trend.top_at = lag, now
     elif lag > trend.top:
-        if now - trend.top_at > policy.lag_growth_window // STEPS:  # it stood: this is another rise
+        if now - trend.top_at > policy.lag_growth_window // STEPS:  # it was constant: this is another rise
             trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
         trend.top, trend.top_at = lag, now
 
 
 def is_growing(queue: QueueState, policy: Policy) -> bool:
-    """Whether lag has grown in a full window, to its end, and never fell in it."""
+    """Return whether lag has grown in a full window, to its end, and never fell in it."""
     trend, window = queue.lag_trend, policy.lag_growth_window
     if trend is None or queue.stats_at - trend.rising_since < window:
         return False
@@ -48,7 +48,7 @@ def is_growing(queue: QueueState, policy: Policy) -> bool:
 
 
 def of_late(queue: QueueState) -> tuple[int, int]:
-    """Messages an hour that were produced and consumed while lag has been rising."""
+    """Return the messages per hour that were produced and consumed while lag has been rising."""
     trend, now = queue.lag_trend, queue.stats_at
     if trend is None or now <= trend.rising_since:
         return 0, 0
@@ -58,7 +58,7 @@ def of_late(queue: QueueState) -> tuple[int, int]:
 
 
 def _measure(trend: LagTrend, now: int, commit: int, broker: int, policy: Policy) -> None:
-    """Lag is not rising any more: the period that ends here says how it usually goes, unless it had risen for long."""
+    """End a measuring period when lag stops rising: it yields the usual rates, unless lag had risen for long."""
     span = now - trend.at
     had_risen = now - trend.rising_since > policy.lag_growth_window
     if span >= policy.lag_growth_window > 0 and not had_risen:

@@ -1,7 +1,7 @@
-"""How far each queue is consumed (GET_CONSUME_STATS), and for how long a queue with lag has not advanced.
+"""Fold a broker's offsets (GET_CONSUME_STATS), and count for how long a queue with lag has not advanced.
 
-Only covered time counts: the span between two answers not further apart than three poll intervals, with nothing lost
-between. A broker that does not answer, or a collector that was away, adds nothing: what was not seen is not judged.
+Only covered time counts: the time between two answers not further apart than three poll intervals, with nothing lost in
+between. A broker that does not answer, or a collector that was away, adds nothing: unobserved time is not judged.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -15,7 +15,7 @@ COVERED_INTERVALS = 3
 
 
 def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]:
-    """Take the broker's offsets; returns the queues that can be judged by them."""
+    """Take the broker's offsets; return the queues that can be judged by them."""
     judged, stored = [], 0
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
@@ -24,7 +24,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
         if event.asked < queue.stats_at:
             continue
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
-            stored = max(stored, info.last_time)  # of a message that was not there when that was answered
+            stored = max(stored, info.last_time)  # of a message newer than the answer before
         _advance(step, queue, info, event)
         judged.append(info.mq)
     if view is not None and event.queues is not None:
@@ -37,7 +37,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
 
 
 def _note_fall(queue: QueueState, commit: int) -> None:
-    """An offset 0 may mean that none is stored any more: that alone is no fall."""
+    """Record a commit that went backwards; an offset 0 may mean that none is stored, and does not prove it alone."""
     fallen = queue.fallen_back
     if fallen is None:
         if queue.commit_offset is None or not queue.commit_known or commit >= queue.commit_offset:

@@ -1,7 +1,7 @@
-"""A broker's restart that only polls show (BROKER_STATUS with another boot time).
+"""Handle a broker's restart that only polls show (BROKER_STATUS with another boot time).
 
-It has no members then, until they heartbeat again, while its clients go on as before: who was a member is waited for,
-as `hook.restart` does where a hook tells.
+The broker has no members until they send their next heartbeat, while its clients continue: the former members are
+expected back, as `hook.on_restart` does where a hook reports.
 """
 
 from rebalance_model.observe.group import rebalances
@@ -11,7 +11,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def await_members(step: GroupStep, broker: str, view: BrokerView) -> None:
-    """Wait for the members of before, until an answer of the broker must list them again."""
+    """Expect the former members back until an answer of the broker must list them again."""
     until = step.now + HEARD_FROM_ALL + step.policy.poll_interval
     view.expected_back_until = dict.fromkeys(view.info.client_ids(), until)
     view.back_at = step.now
@@ -21,7 +21,7 @@ def await_members(step: GroupStep, broker: str, view: BrokerView) -> None:
 
 
 def stop_waiting(step: GroupStep) -> None:
-    """Drop the members that have not come back by now."""
+    """Remove the members that have not returned in time."""
     now = step.now
     for broker, view in step.state.views.items():
         late = {client_id for client_id, until in view.expected_back_until.items() if until <= now}

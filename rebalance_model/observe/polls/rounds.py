@@ -1,7 +1,7 @@
-"""Rounds of answers: once every member has been asked again, what they said is laid side by side.
+"""Compare the answers of all members once every one of them has been asked again (a round).
 
-Who has a queue is known of each client at another instant. That nobody has it, or that it is with the wrong one, shows
-only when all have had their say; then the queues in question are judged.
+Each client's queues are known at another instant. Only a complete round shows that a queue has no owner or the wrong
+one; then the affected queues are judged.
 """
 
 from rebalance_model.observe.group.expectation import broadcasts, infer
@@ -12,7 +12,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def note(step: GroupStep, asked: int, asked_before: int) -> None:
-    """A client has had its turn, with an answer or without.
+    """Record that a client has been asked, with an answer or without.
 
     Args:
         step: the step.
@@ -31,7 +31,7 @@ def _end(step: GroupStep) -> None:
     rounds = state.rounds
     recount_round(state)
     if rounds.heard < len(state.members):
-        return  # one of those that were heard is no member
+        return  # one of the counted clients is no member
     clients = [state.clients[member] for member in state.members]
     known_at = min(client.asked_at_answer for client in clients)
     rounds.known_at = known_at if known_at > rounds.after else 0

@@ -1,4 +1,4 @@
-"""Which queues a topic has (TOPIC_ROUTE)."""
+"""Fold the queues of a topic (TOPIC_ROUTE)."""
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import TopicRoute
@@ -9,12 +9,12 @@ from rebalance_model.observe.step import GroupStep
 
 
 def fold_route(step: GroupStep, event: TopicRoute) -> None:
-    """Take the topic's read queues; another set than before is a cause to rebalance."""
+    """Take the topic's read queues; a change of the set is a cause to rebalance."""
     state = step.state
     known = state.routes.get(event.topic)
     if event.queues is None or (known is not None and event.asked < known.asked):
         return
-    if known is not None and event.queues == known.queues:  # as the collector sends them: nothing to sort
+    if known is not None and event.queues == known.queues:  # in the collector's order: already sorted
         known.asked = event.asked
         return
     queues = tuple(sorted(event.queues, key=queue_order))
@@ -31,7 +31,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
 
 
 def _tell_of_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
-    """Say of each queue whether the route has it."""
+    """Record for each queue whether the route has it."""
     for mq in known.queues if known is not None else ():
         step.state.queues[mq].in_route = False
     for mq in queues:
@@ -44,7 +44,7 @@ def _tell_of_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Rou
 def _route_cause(
     state: GroupState, topic: str, former: set[MessageQueue], queues: set[MessageQueue]
 ) -> tuple[str, str]:
-    """Whether the topic has other queues, or a broker is gone with all of its own, or is back with them."""
+    """Return the cause: the topic has other queues, or a broker with all its queues has disappeared or returned."""
     had, has = {mq.broker for mq in former}, {mq.broker for mq in queues}
     if has < had and queues == {mq for mq in former if mq.broker in has}:
         return "BROKER_LOST", ",".join(sorted(had - has))
