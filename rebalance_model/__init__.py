@@ -3,7 +3,7 @@
 - `allocation`: the strategies that divide a topic's queues among the clients of a group.
 - `broker` and `client`: both sides of rebalance, method by method as in RocketMQ.
 - `dialect`: what the releases 4.9 and 5.x do differently.
-- `observe`: telemetry in; who owned each queue, why it moved, and what is wrong, out.
+- `observe`: takes telemetry, and returns who owned each queue, why it moved, and what is wrong.
 - `simulation`: a cluster made of these parts, in virtual time; it emits telemetry and keeps the truth.
 
 The docstring of each package has an example, which a test runs.

@@ -18,9 +18,9 @@ class Dialect(msgspec.Struct, frozen=True):
     heartbeat_v2: bool = True
     """A heartbeat may carry a fingerprint instead of the subscriptions (since 5.1.3)."""
     unknown_group_registers: bool = False
-    """A heartbeat of a group that has no configuration, and may get none, registers all the same (until 5.1.0)."""
+    """A heartbeat of a group that has no configuration, and may not get one, registers nevertheless (until 5.1.0)."""
     group_names_checked: bool = True
-    """A group is not made by its first heartbeat if its name is blank, too long or of odd characters (since 5.1)."""
+    """A group with a blank, too long or otherwise invalid name is not created by its first heartbeat (since 5.1)."""
     offset_owner_checked: bool = True
     """A commit for an unknown group or topic is refused (since 5.3)."""
     zero_can_be_declined: bool = True
@@ -28,8 +28,8 @@ class Dialect(msgspec.Struct, frozen=True):
     server_side_reset: bool = True
     """The broker keeps offsets that an operator set, until the client has taken them (since 5.1)."""
     paced_rebalance: bool = True
-    """The rebalance thread keeps 1 s between two runs and comes back after 1 s if one did not end balanced (since 5.2);
-    before, every wakeup runs it at once and nothing but a wakeup or 20 s does."""
+    """The rebalance thread waits 1 s between two runs and runs again after 1 s if one did not end balanced (since 5.2);
+    before, every wakeup runs it at once, and otherwise it runs every 20 s."""
     lock_failure_retried: bool = True
     """A refused queue lock wakes the rebalance thread 500 ms later (since 5.0)."""
     pull_dispatch_delay: int = 500
@@ -37,7 +37,7 @@ class Dialect(msgspec.Struct, frozen=True):
     missing_topic_announced: bool = True
     """A subscribed topic without a route bumps the subscription's version and heartbeats in each cycle (since 5.0)."""
     broadcasting_locked: bool = False
-    """An ordered BROADCASTING consumer locks its queues, too, and so takes them from the others (until 5.3.1)."""
+    """An ordered BROADCASTING consumer locks its queues, too, and so takes the locks from the others (until 5.3.1)."""
     dropped_queues_renewed: bool = False
     """The periodic lock, and the unlock at shutdown, include queues that are dropped (until 4.9)."""
     forced_unlock: bool = True

@@ -14,7 +14,7 @@ client-1 [0, 1]
 client-2 [2, 3]
 client-3 [4]
 
-`server_side` is the broker's computation for clients that ask it (QUERY_ASSIGNMENT).
+`server_side` is the broker's computation for clients that request it (QUERY_ASSIGNMENT).
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ class Parameters(TypedDict, total=False):
     resolver: MachineRoomResolver | None
 
 
-# What Java's compiler would refuse; a plain string for `consumeridcs` would even seem to work.
+# Values that Java's compiler rejects; without this check a plain string for `consumeridcs` would be accepted.
 _FITS: dict[str, Callable[[object], bool]] = {
     "virtual_node_cnt": lambda value: isinstance(value, int),
     "custom_hash_function": lambda value: value is None or callable(value),
@@ -109,8 +109,8 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
 def strategy_of_class(class_name: str) -> AllocateStrategy | None:
     """Return the strategy of a Java class that a client declares, with Java's defaults (GET_CONSUMER_RUNNING_INFO).
 
-    None where the class is not known, or needs parameters, which the client does not declare. One that takes some
-    (`takes_parameters`) may have been given others than the defaults.
+    None if the class is unknown, or needs parameters, which the client does not declare. A strategy that accepts some
+    (`takes_parameters`) may have been created with others than the defaults.
     """
     return next((kind() for kind in _NEEDS_NONE if kind.java_class == class_name), None)
 

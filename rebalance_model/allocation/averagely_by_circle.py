@@ -8,7 +8,7 @@ from rebalance_model.entities import MessageQueue
 
 
 class AveragelyByCircle(CheckedStrategy):
-    """Spreads a broker's queues over all clients: every N-th queue, from the client's own place on."""
+    """Spreads a broker's queues over all clients: every N-th queue, starting at the client's own index."""
 
     name = "AVG_BY_CIRCLE"
     java_class: ClassVar[str] = "AllocateMessageQueueAveragelyByCircle"

@@ -10,7 +10,7 @@ from rebalance_model.entities import MessageQueue
 
 @dataclass(frozen=True)
 class ByConfig(AllocateStrategy):
-    """Returns the configured list to every client, for every topic; nothing is checked, not even that it was set."""
+    """Returns the configured list to every client, for every topic; nothing is checked, not even whether it was set."""
 
     name = "CONFIG"
     java_class: ClassVar[str] = "AllocateMessageQueueByConfig"

@@ -1,4 +1,4 @@
-"""CONSISTENT_HASH: a client that goes moves only its own queues (AllocateMessageQueueConsistentHash)."""
+"""CONSISTENT_HASH: a client that leaves moves only its own queues (AllocateMessageQueueConsistentHash)."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ HashFunction = Callable[[str], int]
 
 def md5_hash(key: str) -> int:
     """Return the first four bytes of the MD5 as an unsigned number (ConsistentHashRouter.MD5Hash)."""
-    digest = md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()  # Java, too, writes a lone half as "?"
+    digest = md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()  # a lone surrogate is "?" in Java, too
     return int.from_bytes(digest[:4], "big")
 
 

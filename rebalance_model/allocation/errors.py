@@ -1,4 +1,4 @@
-"""What a strategy refuses, by the exception that Java throws for it."""
+"""Errors of a strategy, by the exception that Java throws for them."""
 
 
 class AllocationError(ValueError):

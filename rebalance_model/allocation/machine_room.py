@@ -37,7 +37,7 @@ class ByMachineRoom(CheckedStrategy):
         return share
 
     def _is_chosen(self, broker: str) -> bool:
-        parts = broker.rstrip("@").split("@")  # Java's split drops what is empty at the end
+        parts = broker.rstrip("@").split("@")  # Java's split drops empty parts at the end
         if len(parts) != 2:
             return False
         if self.consumeridcs is None:

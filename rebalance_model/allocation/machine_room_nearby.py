@@ -28,7 +28,7 @@ class MachineRoomResolver(Protocol):
 class MachineRoomNearby(CheckedStrategy):
     """A room's queues go to its own clients; those of a room without clients go to the clients of all rooms.
 
-    Each room is divided by itself, so the left-over queues of several rooms pile up on the same clients.
+    Each room is divided separately, so the remaining queues of several rooms accumulate on the same clients.
 
     Raises:
         AllocationNullError: no inner strategy, or no resolver.

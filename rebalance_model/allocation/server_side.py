@@ -1,6 +1,6 @@
-"""The broker's computation for clients that ask it (QueryAssignmentProcessor, QUERY_ASSIGNMENT, since 5.0).
+"""The broker's computation for clients that request it (QueryAssignmentProcessor, QUERY_ASSIGNMENT, since 5.0).
 
-What the broker knows besides (routes, members, configurations) comes in as arguments. Unlike `allocate`, nothing here
+The broker's other state (routes, members, configurations) is passed as arguments. Unlike `allocate`, nothing here
 raises: if a strategy refuses, the answer is None, and the client keeps its queues.
 """
 
@@ -19,7 +19,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_orde
 LMQ_PREFIX = "%LMQ%"
 """A light message queue: a topic that has one queue on each broker (MixAll.LMQ_PREFIX)."""
 ALL_QUEUES = -1
-"""The queue id by which a POP client asks for every queue of a topic on a broker."""
+"""The queue id with which a POP client requests every queue of a topic on a broker."""
 
 SUCCESS = 0
 NO_PERMISSION = 16
@@ -29,7 +29,7 @@ SUBSCRIPTION_GROUP_NOT_EXIST = 26
 Mode = Literal["PULL", "POP"]
 
 _STRATEGIES: dict[str, CheckedStrategy] = {kind.name: kind for kind in (Averagely(), AveragelyByCircle())}
-# What Python's str.isspace takes for white space and Java's Character.isWhitespace does not.
+# Characters that are white space for Python's str.isspace and not for Java's Character.isWhitespace.
 _NOT_BLANK_IN_JAVA = frozenset("\x85\xa0\u2007\u202f")
 
 
@@ -42,7 +42,7 @@ class RequestMode(msgspec.Struct, frozen=True):
 
 
 class QueryAssignment(msgspec.Struct, frozen=True):
-    """A client's question (QueryAssignmentRequestBody)."""
+    """A client's request (QueryAssignmentRequestBody)."""
 
     topic: str
     consumer_group: str
@@ -52,7 +52,7 @@ class QueryAssignment(msgspec.Struct, frozen=True):
 
 
 class MessageQueueAssignment(msgspec.Struct, frozen=True):
-    """A queue that a client gets, and how it takes its messages."""
+    """A queue that a client gets, and how it consumes the queue."""
 
     message_queue: MessageQueue
     mode: Mode
@@ -98,9 +98,9 @@ class QueryAssignmentProcessor(msgspec.Struct):
         """Compute a client's assignment (QueryAssignmentProcessor.queryAssignment).
 
         Args:
-            query: the question.
-            route: the topic's queues (TopicRouteInfoManager.getTopicSubscribeInfo); None where there is no such topic.
-            cid_all: one id for each member's channel, in any order; None where the broker doesn't know the group.
+            query: the request.
+            route: the topic's queues (TopicRouteInfoManager.getTopicSubscribeInfo); None if there is no such topic.
+            cid_all: one id for each member's channel, in any order; None if the broker doesn't know the group.
 
         Returns:
             The client's queues from now on; None: it keeps its current ones.
@@ -165,9 +165,9 @@ def _allocate_for_pop(
 def _one_for_each(
     current_cid: str | None, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
 ) -> list[MessageQueue] | None:
-    """Give each client one queue, where clients outnumber queues (QueryAssignmentProcessor.allocate).
+    """Give each client one queue, if there are more clients than queues (QueryAssignmentProcessor.allocate).
 
-    None is where Java throws and catches IllegalArgumentException.
+    Return None where Java throws and catches IllegalArgumentException.
     """
     if current_cid is None or _is_blank(current_cid) or not mq_all:
         return None

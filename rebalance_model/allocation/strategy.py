@@ -1,8 +1,8 @@
-"""What the strategies share: one way to divide queues, asked for one client or for the whole group.
+"""The common part of the strategies: one way to divide queues, for one client or for the whole group.
 
 Each strategy defines its division once (`AllocateStrategy.division`): the part common to the whole group is computed
-when the first client asks, and each client's share comes from that. So `plan` is `allocate` for every client by
-construction, errors included, and pays for the common part once.
+when the first share is requested, and each client's share is derived from it. So `plan` equals `allocate` for every
+client by construction, errors included, and computes the common part once.
 """
 
 from abc import ABC, abstractmethod
@@ -14,14 +14,14 @@ from rebalance_model.allocation.errors import AllocationError
 from rebalance_model.entities import MessageQueue
 
 Division = Callable[[str | None], list[MessageQueue] | None]
-"""From a client id to its share: what that client would compute itself. Refuses what `allocate` refuses."""
+"""Returns a client's share by its id: what that client itself would compute. Raises what `allocate` raises."""
 
 
 class AllocateStrategy(ABC):
     """Divides the queues of a topic among the clients of a group (AllocateMessageQueueStrategy).
 
-    As in Java, queues and client ids are taken as they come: RebalanceImpl.rebalanceByTopic has sorted them, and no
-    strategy sorts them or removes duplicates. None is Java's null.
+    As in Java, queues and client ids are taken in the given order: RebalanceImpl.rebalanceByTopic has sorted them, and
+    no strategy sorts them or removes duplicates. None is Java's null.
     """
 
     java_class: ClassVar[str]
@@ -34,7 +34,7 @@ class AllocateStrategy(ABC):
 
     @abstractmethod
     def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
-        """Return the division of queues among clients; errors are raised when a client asks for its share."""
+        """Return the division of queues among clients; errors are raised when a client's share is requested."""
 
     def allocate(
         self,
@@ -46,8 +46,8 @@ class AllocateStrategy(ABC):
         """Return the queues of one client, as that client itself would compute them.
 
         Raises:
-            AllocationError: where Java throws IllegalArgumentException, with Java's message.
-            AllocationNullError: where Java throws NullPointerException.
+            AllocationError: if Java throws IllegalArgumentException, with Java's message.
+            AllocationNullError: if Java throws NullPointerException.
         """
         return self.division(group, mq_all, cid_all)(current_cid)
 

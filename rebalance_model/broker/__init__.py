@@ -1,6 +1,6 @@
 """Model the broker's side of rebalance: a group's members, the locks of ordered queues, committed offsets.
 
-An ordered queue is consumed by the client that has its lock, for 60 s after it last asked:
+An ordered queue is consumed by the client that holds its lock, for 60 s after its last lock request:
 
 >>> from rebalance_model import MessageQueue
 >>> from rebalance_model.broker import RebalanceLockManager

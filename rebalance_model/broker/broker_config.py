@@ -19,9 +19,9 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     reject_pull_consumer_enable: bool = False
     """Heartbeats of CONSUME_ACTIVELY groups are ignored."""
     auto_create_subscription_group: bool = True
-    """A group's first heartbeat makes its configuration."""
+    """A group's first heartbeat creates its configuration."""
     enable_create_sys_group: bool = True
-    """... and so does that of a ``CID_RMQ_SYS_`` group, whatever the setting above."""
+    """The same for ``CID_RMQ_SYS_`` groups, whatever the setting above."""
     use_server_side_reset_offset: bool = True
     """An offset that an operator resets is kept by the broker until the client has taken it."""
     lock_in_strict_mode: bool = False

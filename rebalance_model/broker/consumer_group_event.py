@@ -6,7 +6,7 @@ from rebalance_model.broker.subscription import SubscriptionData
 
 
 class Client(msgspec.Struct, frozen=True):
-    """Which client an event is about."""
+    """The client that an event is about."""
 
     channel: str
     client_id: str
@@ -41,7 +41,7 @@ class ClientRegister(ConsumerGroupEvent, frozen=True, tag="CLIENT_REGISTER"):
 
     client: Client
     topics: frozenset[str]
-    """Those of its heartbeat."""
+    """The subscriptions of its heartbeat."""
 
 
 class ClientUnregister(ConsumerGroupEvent, frozen=True, tag="CLIENT_UNREGISTER"):
@@ -49,7 +49,7 @@ class ClientUnregister(ConsumerGroupEvent, frozen=True, tag="CLIENT_UNREGISTER")
 
     client: Client
     topics: frozenset[str]
-    """Those that the group subscribes."""
+    """The topics that the group subscribes."""
 
 
 AnyConsumerGroupEvent = Change | Register | Unregister | ClientRegister | ClientUnregister
@@ -59,8 +59,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The result of one operation of the `ConsumerManager`."""
 
     changed: bool
-    """What the Java method returns: whether members or topics changed (register), or a member went (close)."""
+    """The return value of the Java method: whether members or topics changed (register), or a member left (close)."""
     events: tuple[AnyConsumerGroupEvent, ...]
-    """In the order in which Java fires them."""
+    """The events, in the order in which Java fires them."""
     closing: tuple[str, ...] = ()
     """Channels that the scan closes: their close events follow."""

@@ -18,7 +18,7 @@ class ClientChannelInfo(msgspec.Struct, array_like=True):
     """
 
     channel: str
-    """The connection's identity: a client that reconnects comes with another one."""
+    """The connection's identity: a client that reconnects has another one."""
     client_id: str
     language: str = ""
     version: int = 0
@@ -52,7 +52,7 @@ class ConsumerGroupInfo(msgspec.Struct, array_like=True):
         return sorted((info.client_id for info in self.channel_info_table.values()), key=java_order)
 
     def channels(self) -> tuple[str, ...]:
-        """Return every channel (getAllChannel), in the order in which they came; in Java the order means nothing."""
+        """Return every channel (getAllChannel), in the order of arrival; in Java the order is undefined."""
         return tuple(self.channel_info_table)
 
     def find_channel(self, client_id: str) -> ClientChannelInfo | None:
@@ -81,11 +81,11 @@ class ConsumerGroupInfo(msgspec.Struct, array_like=True):
     def update_subscription(self, subscriptions: Sequence[SubscriptionData], now: int) -> bool:
         """Replace the subscriptions by those of a heartbeat (updateSubscription).
 
-        A known topic is replaced by a newer version only, which does not count as a change; a topic that is no longer
-        named goes. So members that subscribe differently undo each other's change with every heartbeat.
+        A known topic is replaced only by a newer version, which does not count as a change; a topic that is no longer
+        included is removed. So members that subscribe differently undo each other's change with every heartbeat.
 
         Returns:
-            Whether a topic came or went.
+            Whether a topic was added or removed.
         """
         updated = False
         for new in subscriptions:

@@ -1,4 +1,4 @@
-"""Which members the broker notifies when a group's membership changes (DefaultConsumerIdsChangeListener)."""
+"""Determine which members the broker notifies of a membership change (DefaultConsumerIdsChangeListener)."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Change
 
 FLUSH_DELAY = 30_000
-"""From the broker's start to the first flush of what was batched; milliseconds."""
+"""From the broker's start to the first flush of batched notifications; milliseconds."""
 FLUSH_PERIOD = 15_000
 
 
@@ -22,9 +22,9 @@ class NotifyConsumerIdsChanged(msgspec.Struct, frozen=True):
 class ConsumerIdsChangeListener(msgspec.Struct):
     """Turns CHANGE into notifications, at once or batched; the other events notify no consumer.
 
-    Of a batch the last list of channels counts, so a member that came and went between two flushes causes one round,
-    and a channel that was closed since is written to in vain. In Java a newer CHANGE of a group also ends a round that
-    is still going through its channels on another thread.
+    In a batch the last list of channels counts, so a member that joined and left between two flushes causes one
+    notification of each member, and a channel that was closed since is notified in vain. In Java a newer CHANGE of a
+    group also ends a loop over its channels that still runs on another thread.
     """
 
     config: BrokerConfig = BrokerConfig()

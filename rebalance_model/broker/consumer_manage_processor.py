@@ -65,15 +65,15 @@ class ConsumerManageProcessor(msgspec.Struct):
     ) -> Response:
         """Return the offset at which a group continues with a queue.
 
-        A group that has no offset of a queue gets 0 as if it had one, as long as the queue's first message is still
-        there and in memory: so a new group may begin with what is there, although its client asks for the end.
+        A group without an offset of a queue gets 0 as if it had one, as long as the queue's first message is still
+        stored and in memory: so a new group may begin with existing messages, although its client requests the end.
 
         Args:
             group: the group.
             mq: the queue.
-            min_offset: the smallest that the broker's store still has of the queue.
+            min_offset: the smallest offset of the queue that the broker still stores.
             zero_in_memory: whether the message at offset 0 would be read from memory (checkInMemByConsumeOffset).
-            set_zero_if_not_found: False from a client that wants no such 0.
+            set_zero_if_not_found: False if the client declines such a 0.
         """
         offsets = self.consumer_offset_manager
         stored = offsets.query_offset(group, mq.topic, mq.queue_id)

@@ -1,7 +1,7 @@
 """The groups of one broker (org.apache.rocketmq.broker.client.ConsumerManager).
 
 A member can leave a group in two ways without a notification. The scan for expired channels does not notify the other
-members, and the close of the channel that follows finds nothing to remove: the others learn of it at their own next
+members, and the close of the channel that follows finds nothing to remove: the others notice it at their own next
 rebalance, at most 20 s later. And another client id on a known channel does not count as a change.
 """
 
@@ -38,11 +38,11 @@ class ConsumerManager(msgspec.Struct):
     dialect: Dialect = Dialect()
     consumer_table: dict[str, ConsumerGroupInfo] = {}
     topic_group_table: dict[str, set[str]] = {}
-    """Groups that have subscribed a topic since they were made; a topic given up, or a scan, leaves them in."""
+    """Groups that have ever subscribed a topic; neither an unsubscription nor a scan removes them."""
     consumer_compensation_table: dict[str, ConsumerGroupInfo] = {}
     """Groups that pull without a heartbeat, or through a proxy."""
     channel_groups: dict[str, str] = {}
-    """The groups noted on a channel for the fast close, each with ``|`` behind it (ClientChannelAttributeHelper)."""
+    """The groups recorded on a channel for the fast close, each followed by ``|`` (ClientChannelAttributeHelper)."""
 
     def register_consumer(
         self, data: ConsumerData, client: ClientChannelInfo, now: int, *, notify: bool, update_subscription: bool = True
@@ -69,8 +69,8 @@ class ConsumerManager(msgspec.Struct):
     ) -> Outcome:
         """Apply a heartbeat without subscriptions (registerConsumerWithoutSub); fires at most CHANGE.
 
-        A group that it makes has no subscription, so that pulls fail until a full heartbeat comes; and a channel that
-        it makes is not noted for the fast close.
+        A group that it creates has no subscription, so pulls fail until a full heartbeat comes; and a channel that it
+        creates is not recorded for the fast close.
         """
         info = self.consumer_table.setdefault(data.group_name, ConsumerGroupInfo())
         self._index(data.group_name, info.subscription_table.values())
@@ -95,7 +95,7 @@ class ConsumerManager(msgspec.Struct):
     def do_channel_close_event(self, channel: str) -> Outcome:
         """Remove a channel that was closed, failed or was idle for 120 s (doChannelCloseEvent).
 
-        Unlike a client that leaves, this does not read the group's own `notify`. The fast form searches only the
+        Unlike an unregistering client, this does not read the group's own `notify`. The fast form searches only the
         groups recorded on the channel, and notifies BROADCASTING members, too. The record is removed with the channel:
         a later connection is another channel.
         """
@@ -113,7 +113,7 @@ class ConsumerManager(msgspec.Struct):
         return Outcome(removed, tuple(events))
 
     def scan_not_active_channel(self, now: int) -> Outcome:
-        """Remove members without a heartbeat (scanNotActiveChannel): no CHANGE, nor UNREGISTER where a group ends."""
+        """Remove members without a heartbeat (scanNotActiveChannel); no CHANGE, no UNREGISTER of an empty group."""
         events: list[AnyConsumerGroupEvent] = []
         closing: list[str] = []
         for group, info in list(self.consumer_table.items()):
@@ -179,7 +179,7 @@ class ConsumerManager(msgspec.Struct):
 
     def _note_group(self, channel: str, group: str) -> None:
         noted = self.channel_groups.get(channel, "")
-        if f"|{group}|" not in noted:  # the first one has no bar before it, so it may be noted twice: harmless
+        if f"|{group}|" not in noted:  # the first one has no bar before it, so it may be recorded twice, without harm
             self.channel_groups[channel] = f"{noted}{group}|"
 
     def _expire_compensation(self, now: int) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from rebalance_model.dialect import Dialect
 
 NOT_FOUND = -1
-"""What a query answers for a queue that has no offset."""
+"""The answer to a query for a queue that has no offset."""
 
 Offsets = dict[str, dict[int, int]]
 """By ``topic@group``, then by queue id."""
@@ -24,13 +24,13 @@ class ConsumerOffsetManager(msgspec.Struct):
     pull_offset_table: Offsets = {}
     """The offset of each group's next pull, from its last one."""
     reset_offset_table: Offsets = {}
-    """What an operator set and the client has not taken yet."""
+    """Offsets that an operator set and the client has not taken yet."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Store an offset, whatever was stored before (commitOffset).
 
         Returns:
-            Whether it went back, where the Java logs "update consumer offset less than store".
+            Whether it went back, in which case Java logs "update consumer offset less than store".
         """
         offsets = self.offset_table.setdefault(_key(topic, group), {})
         former = offsets.get(queue_id)
@@ -54,7 +54,7 @@ class ConsumerOffsetManager(msgspec.Struct):
         return self.query_offset(group, topic, queue_id) if noted is None else noted
 
     def clear_pull_offset(self, group: str, topic: str) -> None:
-        """Forget where the next pulls of the topic begin (clearPullOffset)."""
+        """Remove the offsets at which the next pulls of the topic begin (clearPullOffset)."""
         self.pull_offset_table.pop(_key(topic, group), None)
 
     @property
@@ -91,7 +91,7 @@ class ConsumerOffsetManager(msgspec.Struct):
             self.offset_table[_key(topic, target_group)] = dict(offsets)
 
     def remove_offset(self, group: str) -> None:
-        """Forget a group in every table (removeOffset)."""
+        """Remove a group from every table (removeOffset)."""
         for table in (self.offset_table, self.reset_offset_table, self.pull_offset_table):
             for key in _keys(table, group=group):
                 del table[key]
@@ -102,7 +102,7 @@ class ConsumerOffsetManager(msgspec.Struct):
             del self.offset_table[key]
 
     def clean_offset_by_topic(self, topic: str) -> None:
-        """Forget a topic in every table, for the groups that have consumer offsets of it (cleanOffsetByTopic)."""
+        """Remove a topic from every table, for the groups that have consumer offsets of it (cleanOffsetByTopic)."""
         for key in _keys(self.offset_table, topic=topic):
             for table in (self.offset_table, self.pull_offset_table, self.reset_offset_table):
                 table.pop(key, None)

@@ -1,12 +1,12 @@
 """Locks that need a majority: lockInStrictMode (AdminBrokerProcessor.lockBatchMQ; 5.x, off by default).
 
-The broker that gets the request locks in its own table first, then asks every other broker of its name to do the same,
-each with 1000 ms to answer and 2000 ms for all; these requests carry onlyThisBroker, so the others decide alone. What a
-minority granted is not taken back: it blocks other clients there until it expires. An unlock in this mode goes to every
-member, the one that is asked included, and is answered before any of them has done it.
+The broker that gets the request locks in its own table first, then requests the same of every other broker of its name,
+with a timeout of 1000 ms for each and 2000 ms for all; these requests carry onlyThisBroker, so the others decide alone.
+Locks granted by a minority are not revoked: they block other clients there until they expire. An unlock in this mode is
+sent to every member, including the receiving broker, and is answered before any of them has executed it.
 
-Not modelled: answers that come at the same time may overwrite each other's vote in Java (get and put of a concurrent
-map), so that it may count too few.
+Not modelled: in Java, simultaneous answers may overwrite each other's vote (get and put of a concurrent map), so that
+it may count too few votes.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ def granted_by(
 
     Args:
         votes_needed: `quorum`.
-        own: what the broker that is asked granted itself.
+        own: what the receiving broker granted itself.
         others: what each other broker granted; one that did not answer in time has no vote.
     """
     votes = Counter(own)

@@ -5,7 +5,7 @@ import msgspec
 SUB_ALL = "*"
 TAG = "TAG"
 _TRIMMED_BY_JAVA = "".join(map(chr, range(0x21)))
-"""``String.trim`` takes away every character up to U+0020, and no other white space."""
+"""``String.trim`` removes every character up to U+0020, and no other white space."""
 
 
 class SubscriptionError(ValueError):
@@ -22,7 +22,7 @@ class SubscriptionData(msgspec.Struct, array_like=True, frozen=True):
     sub_string: str
     expression_type: str
     sub_version: int
-    """When the client made or last changed it, by the client's clock: the broker keeps the largest."""
+    """When the client created or last changed it, by the client's clock (ms): the broker keeps the largest."""
 
     @property
     def tags_set(self) -> tuple[str, ...]:
@@ -31,30 +31,30 @@ class SubscriptionData(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def code_set(self) -> tuple[int, ...]:
-        """Java's hash codes of the tags: what the consume queue filters by. Two tags may share one."""
+        """Java's hash codes of the tags, by which the consume queue is filtered. Two tags may share one."""
         return tuple(dict.fromkeys(map(java_hash_code, self.tags_set)))
 
 
 def build_subscription_data(
     topic: str, sub_string: str | None, now: int, expression_type: str | None = TAG
 ) -> SubscriptionData:
-    """Return the subscription that a client makes of an expression (FilterAPI.build).
+    """Return the subscription that a client builds from an expression (FilterAPI.build).
 
     Args:
         topic: the topic.
-        sub_string: tags parted by ``||``; or, of another type than TAG, an expression that the broker compiles.
+        sub_string: tags separated by ``||``; for a type other than TAG, an expression that the broker compiles.
         now: becomes the version.
-        expression_type: TAG where there is none.
+        expression_type: the type of the expression; None is TAG.
 
     Raises:
-        SubscriptionError: a list of tags that is nothing but separators, or an empty expression of another type.
+        SubscriptionError: a list of tags that consists of separators only, or an empty expression of another type.
     """
     if expression_type not in (TAG, None):
         if not sub_string:
             msg = f"Expression can't be null! {expression_type}"
             raise SubscriptionError(msg)
         return SubscriptionData(topic, sub_string, expression_type, now)
-    if sub_string and not sub_string.replace("||", ""):  # Java's split drops the empty parts at the end: none is left
+    if sub_string and not sub_string.replace("||", ""):  # Java's split drops empty parts at the end: no tag remains
         msg = "subString split error"
         raise SubscriptionError(msg)
     return SubscriptionData(topic, sub_string or SUB_ALL, TAG, now)

@@ -23,7 +23,7 @@ _PREDEFINED_GROUPS = (
 
 
 class SubscriptionGroupConfig(msgspec.Struct):
-    """What a group may do (org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig)."""
+    """A group's permissions and limits (org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig)."""
 
     group_name: str
     consume_enable: bool = True
@@ -32,14 +32,14 @@ class SubscriptionGroupConfig(msgspec.Struct):
     consume_broadcast_enable: bool = True
     """False: pulls of a BROADCASTING consumer are refused."""
     consume_message_orderly: bool = False
-    """Only pop consumption looks at it."""
+    """Used by pop consumption only."""
     retry_queue_nums: int = 1
     retry_max_times: int = 16
     """A message goes to the dead-letter topic after this many retries."""
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
-    """False: heartbeats and leaving don't cause CHANGE. A closed channel does all the same."""
+    """False: heartbeats and unregistrations don't fire CHANGE. A closed channel does nevertheless."""
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
 
@@ -57,7 +57,7 @@ class SubscriptionGroupManager(msgspec.Struct):
         """Return the group's configuration, created here if the broker allows automatic creation.
 
         Returns:
-            None where it may not be made: then the consumer's heartbeat is passed over without an error.
+            None if it may not be created: then the consumer's heartbeat is ignored without an error.
         """
         found = self.subscription_group_table.get(group)
         if found is None and self._may_create(group):

@@ -1,7 +1,7 @@
-"""Model the client's side of rebalance: its share, its locks, what it pulls, consumes and commits.
+"""Model the client's side of rebalance: its share, its locks, its pulls, consumption and commits.
 
-A process queue holds what was pulled of one queue. An ordered listener takes messages in batches, and the offset that
-is committed follows what it has consumed:
+A process queue holds the messages pulled from one queue. An ordered listener takes messages in batches, and the
+committed offset follows the consumed messages:
 
 >>> from rebalance_model.client import Message, ProcessQueue
 >>> held = ProcessQueue.created(now=0)
@@ -19,8 +19,8 @@ The client trusts a lock for 30 s after the broker granted it, half as long as t
 >>> held.is_lock_expired(now=30_000), held.is_lock_expired(now=30_001)
 (False, True)
 
-Every ``now`` is the client's clock in milliseconds. `rebalance_model.client.rebalance` is a whole rebalance of one
-consumer; the brokers and the process around it are the protocols `Brokers` and `Host`.
+Every ``now`` is the client's clock in milliseconds. `rebalance_model.client.rebalance` performs a whole rebalance of
+one consumer; the brokers and the process around it are the protocols `Brokers` and `Host`.
 """
 
 from rebalance_model.client.concurrent_consumption import ConcurrentConsumption

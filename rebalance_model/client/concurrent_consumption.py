@@ -1,7 +1,7 @@
 """Consume without order (ConsumeMessageConcurrentlyService), and the rule that causes duplicates.
 
-The listener's result for a queue that was dropped meanwhile is discarded: no offset is recorded, nothing is sent back,
-and the next owner consumes the messages again.
+The listener's result for a queue that was dropped in the meantime is discarded: no offset is recorded, nothing is sent
+back, and the next owner consumes the messages again.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class ConcurrentlyContext:
 
     message_queue: MessageQueue
     delay_level_when_next_consume: int = 0
-    """0: the broker's choice; -1: to the dead letters at once."""
+    """0: the broker's choice; -1: directly to the dead-letter topic."""
     ack_index: int = 2**31 - 1
     """The last message that was consumed, counted from 0; -1: none."""
 
@@ -60,7 +60,7 @@ class ConcurrentConsumption:
         self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool = True
     ) -> None:
         """Submit the messages for consumption in batches, each on any free thread."""
-        del dispatch  # of interest to the ordered service only
+        del dispatch  # used by the ordered service only
         size = self._consumer.config.consume_message_batch_max_size
         for start in range(0, len(messages), size):
             batch = list(messages[start : start + size])
@@ -87,7 +87,7 @@ class ConcurrentConsumption:
                 message = self._expired(process_queue)
                 if message is None:
                     break
-                # A failure uses up one of the 16 tries, and the next one is the same message again.
+                # A failure uses up one of the 16 attempts, and the next one is for the same message.
                 if await self._sent_back(message, queue, EXPIRED_DELAY_LEVEL):
                     first = process_queue.msg_tree_map.offsets[:1]
                     if first == [message.queue_offset]:
@@ -104,14 +104,14 @@ class ConcurrentConsumption:
         """Send failed messages back; those of a BROADCASTING consumer are lost.
 
         Returns:
-            Those that could not be sent: they stay, and are consumed here again after 5 s.
+            The messages that could not be sent: they stay, and are consumed here again after 5 s.
         """
         if not self._consumer.config.clustering:
             return []
         retried = []
         for message in failed:
             if self._consumer.dialect.send_back_checked and not process_queue.contains_message(message):
-                continue  # the clean-up has sent it back meanwhile
+                continue  # the clean-up has already sent it back
             if not await self._sent_back(message, context.message_queue, context.delay_level_when_next_consume):
                 message.reconsume_times += 1
                 retried.append(message)

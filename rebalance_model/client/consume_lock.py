@@ -25,7 +25,7 @@ class ConsumeLock:
         return True
 
     def release_read(self) -> None:
-        """Give one read side back."""
+        """Release one read side."""
         self.readers -= 1
         self._tell()
 
@@ -37,7 +37,7 @@ class ConsumeLock:
         return True
 
     def release_write(self) -> None:
-        """Give the write side back."""
+        """Release the write side."""
         self.writing = False
         self._tell()
 

@@ -14,7 +14,7 @@ from rebalance_model.entities import MessageQueue, queue_order
 
 @dataclass(slots=True, eq=False)
 class Consumer:
-    """One consumer of a client instance: its settings, its surroundings and its tables."""
+    """One consumer of a client instance: its settings, its environment and its tables."""
 
     config: ConsumerConfig
     brokers: Brokers

@@ -30,7 +30,7 @@ class ConsumerKind(StrEnum):
 
     PUSH = "PUSH"
     PULL = "PULL"
-    """The old DefaultMQPullConsumer: asks for queues and pulls them itself."""
+    """The old DefaultMQPullConsumer: its user requests queues and pulls them."""
     LITE_PULL = "LITE_PULL"
 
 
@@ -45,10 +45,10 @@ class ConsumerConfig:
     orderly: bool = False
     strategy: AllocateStrategy = field(default_factory=lambda: strategy("AVG"))
     client_rebalance: bool = True
-    """False: a concurrent CLUSTERING consumer asks the broker for its share (QUERY_ASSIGNMENT)."""
+    """False: a concurrent CLUSTERING consumer requests its share from the broker (QUERY_ASSIGNMENT)."""
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     consume_timestamp: int = 0
-    """For TIMESTAMP; the consumer's own default is half an hour before it was made."""
+    """For TIMESTAMP; the consumer's own default is half an hour before it was created."""
     pull_interval: int = 0
     pull_threshold_for_queue: int = 1000
     pull_threshold_size_for_queue: int = 100

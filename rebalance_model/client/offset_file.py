@@ -29,7 +29,7 @@ class _Key(msgspec.Struct, rename="camel"):
 
 @dataclass(slots=True)
 class OffsetFile:
-    """The file's text and its backup's; None where there is no file."""
+    """The text of the file and of its backup; None if there is no file."""
 
     content: str | None = None
     backup: str | None = None
@@ -98,7 +98,7 @@ class _Reader:
         self._at = 0
 
     def fields(self) -> Iterator[object]:
-        """Yield the keys of an object, of any type; the caller reads each value before it asks for the next key."""
+        """Yield the keys of an object, of any type; the caller reads each value before it requests the next key."""
         self._expect("{")
         if self.skip("}"):
             return

@@ -14,9 +14,9 @@ from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue
 
 NO_OFFSET = -1
-"""There is none yet."""
+"""The store has no offset yet."""
 UNKNOWN_OFFSET = -2
-"""It could not be learnt."""
+"""The offset could not be read."""
 
 
 class ReadOffsetType(Enum):

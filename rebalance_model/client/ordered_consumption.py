@@ -19,7 +19,7 @@ from rebalance_model.client.process_queue import Message, NothingConsumingError,
 from rebalance_model.entities import MessageQueue
 
 MAX_TIME_CONSUME_CONTINUOUSLY = 60_000
-"""rocketmq.client.maxTimeConsumeContinuously: a busy queue gives its thread up after this, for 10 ms."""
+"""rocketmq.client.maxTimeConsumeContinuously: a busy queue releases its thread after this, for 10 ms; milliseconds."""
 LOCK_DELAY_AT_START = 100
 LOCK_DELAY_MEANWHILE = 10
 CONSUME_DELAY_LOCKED = 10
@@ -44,7 +44,7 @@ class OrderlyContext:
     message_queue: MessageQueue
     auto_commit: bool = True
     suspend_current_queue_time_millis: int = -1
-    """-1: as configured; kept within 10 ms and 30 s."""
+    """-1: as configured; clamped to 10 ms to 30 s."""
 
 
 class OrderlyListener(Protocol):
@@ -96,7 +96,7 @@ class OrderedConsumption:
                 self._lock_later(process_queue, queue, LOCK_DELAY_AT_START)
         except NothingConsumingError:
             # An operator reset the offset while the listener ran. Java's thread ends here, too, and since `consuming`
-            # stays set nothing starts another one for this process queue.
+            # stays set no other thread is started for this process queue.
             return
         finally:
             lock.release_write()
@@ -123,7 +123,7 @@ class OrderedConsumption:
             await self._consumer.host.released(process_queue.consume_lock, None)
         try:
             if process_queue.dropped:
-                return False  # what was taken stays taken
+                return False  # taken messages stay taken
             status = await self._listener.consume_message(messages, context)
         finally:
             process_queue.consume_lock.release_read()

@@ -1,9 +1,9 @@
-"""What a client holds of one queue (org.apache.rocketmq.client.impl.consumer.ProcessQueue).
+"""The messages that a client holds of one queue (org.apache.rocketmq.client.impl.consumer.ProcessQueue).
 
-The counters are Java's, the odd ones included: an offset put a second time counts nothing, one removed takes off the
-size of the message that was passed, and a message put back by `make_message_to_consume_again` is counted whether or
-not it ever was held. So `msg_count` can differ from what the two maps hold, and it is the counter that flow control
-reads. Offsets and sizes are below 2**62: the 64-bit overflow of Java is not imitated.
+The counters are Java's, including their defects: an offset put a second time is not counted, a removed one subtracts
+the size of the message that was passed, and a message put back by `make_message_to_consume_again` is counted whether it
+was held before or not. So `msg_count` can differ from the number of messages in the two maps, and flow control reads
+the counter. Offsets and sizes are below 2**62: the 64-bit overflow of Java is not imitated.
 """
 
 from bisect import bisect_left, insort
@@ -15,7 +15,7 @@ import msgspec
 from rebalance_model.client.consume_lock import ConsumeLock
 
 LOCK_MAX_LIVE_TIME = 30_000
-"""rocketmq.client.rebalance.lockMaxLiveTime: after this without renewal the client itself trusts its lock no more."""
+"""rocketmq.client.rebalance.lockMaxLiveTime: after this (ms) without renewal the client no longer trusts its lock."""
 PULL_MAX_IDLE_TIME = 120_000
 """rocketmq.client.pull.pullMaxIdleTime: a queue not pulled for longer (ms) is dropped and added again."""
 MIB = 1024 * 1024
@@ -114,8 +114,8 @@ class ProcessQueue:
     locked: bool = False
     dropped: bool = False
     consuming: bool = False
-    """A consume request is on its way or running. Only the ordered service reads it; of a concurrent one it is set at
-    the first message and stays."""
+    """A consume request is submitted or running. Only the ordered service reads it; for a concurrent consumer it is set
+    at the first message and stays set."""
     queue_offset_max: int = 0
     """The offset inserted last, not the largest."""
     msg_count: int = 0

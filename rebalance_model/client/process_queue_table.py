@@ -1,8 +1,8 @@
-"""How the table of process queues follows an assignment (RebalanceImpl).
+"""Update the table of process queues to an assignment (RebalanceImpl).
 
-The order is what matters: queues that left are dropped before any is added; the lock is asked for before the offset;
-the committed offset is read after what memory had is forgotten. When the offset can't be learnt the queue is not taken,
-but the broker's lock stays held.
+The order matters: removed queues are dropped before any queue is added; the lock is requested before the offset; the
+committed offset is read after the offset in memory is removed. If the offset can't be read the queue is not added, but
+the broker's lock stays held.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from rebalance_model.client.removal import remove_unnecessary_message_queue
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 
 LOCK_RETRY_DELAY = 500
-"""How soon the rebalance thread is woken after a refused lock."""
+"""The delay until the rebalance thread is woken after a refused lock; milliseconds."""
 POP_DISPATCH_DELAY = 500
 
 
@@ -30,7 +30,7 @@ async def update_process_queue_table(
     """Update the topic's process queues to match the assignment (updateProcessQueueTableInRebalance).
 
     Returns:
-        Whether the table changed. A queue that was dropped but had to stay does not count.
+        Whether the table changed. A dropped queue that had to stay does not count.
     """
     changed = await _remove(consumer, topic, queues)
     return await _add(consumer, queues, need_lock=need_lock) or changed
@@ -99,14 +99,14 @@ async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lo
             requests.append(request)
     if not all_locked and consumer.dialect.lock_failure_retried:
         consumer.host.rebalance_later(LOCK_RETRY_DELAY)
-    if consumer.config.kind is ConsumerKind.PUSH:  # the others pull when their user asks
+    if consumer.config.kind is ConsumerKind.PUSH:  # the other kinds pull when their user requests it
         for request in requests:
             consumer.host.pull_later(request, consumer.dialect.pull_dispatch_delay)
     return bool(requests)
 
 
 async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
-    consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: what memory has may be of an earlier ownership
+    consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: the offset in memory may be of an earlier ownership
     process_queue = ProcessQueue.created(consumer.host.now())
     process_queue.locked = True  # also for a concurrent consumer, which never reads it
     try:

@@ -44,7 +44,7 @@ class Pull(msgspec.Struct, frozen=True):
 
     offset: int
     commit_offset: int | None
-    """Committed by the way, where there is something to commit."""
+    """The offset to commit with the pull, if there is one."""
     sub_version: int
 
 
@@ -69,8 +69,8 @@ async def pull_message(consumer: Consumer, request: PullRequest) -> Pull | HeldB
     """Begin a round.
 
     Returns:
-        What to ask the broker; or why not yet, and the request comes again later; or None: the queue is dropped, and
-        with it the request.
+        The request to send; or the reason for a delay, after which the request is repeated; or None: the queue is
+        dropped, and the request with it.
     """
     if request.process_queue.dropped:
         return None
@@ -101,7 +101,7 @@ def on_pull_result(consumer: Consumer, request: PullRequest, result: PullResult,
             dispatch = process_queue.put_message(result.messages)
             service.submit_consume_request(result.messages, process_queue, queue, dispatch=dispatch)
             interval = max(consumer.config.pull_interval, 0)
-    elif process_queue.msg_count == 0:  # nothing of before waits: what was filtered out counts as consumed
+    elif process_queue.msg_count == 0:  # no earlier message waits: filtered messages count as consumed
         consumer.offset_store.update_offset(queue, request.next_offset, increase_only=True)
     consumer.host.pull_later(request, interval)
 
@@ -132,7 +132,7 @@ async def _not_ready(consumer: Consumer, request: PullRequest) -> HeldBack | Non
         if not request.process_queue.locked:
             return HeldBack.NOT_LOCKED
         if not request.previously_locked:
-            # The former owner may have committed more between the making of the request and its unlock.
+            # The former owner may have committed more between the creation of the request and its unlock.
             try:
                 request.next_offset = await compute_pull_from_where(consumer, request.message_queue)
             except PullOffsetError:

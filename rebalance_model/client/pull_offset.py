@@ -1,4 +1,4 @@
-"""Where the first pull of a new queue begins (computePullFromWhereWithException)."""
+"""Compute where the first pull of a new queue begins (computePullFromWhereWithException)."""
 
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
@@ -51,7 +51,7 @@ async def _first(consumer: Consumer, queue: MessageQueue) -> int:
     where = consumer.config.consume_from_where
     try:
         if where is ConsumeFromWhere.FIRST_OFFSET:
-            return 0  # if the broker has deleted it, the pull is answered OFFSET_ILLEGAL and mended then
+            return 0  # if the broker has deleted it, the pull is answered with OFFSET_ILLEGAL and corrected then
         if where is ConsumeFromWhere.TIMESTAMP:
             if queue.is_retry:
                 return await consumer.brokers.max_offset(queue)

@@ -1,4 +1,4 @@
-"""The request object that keeps a queue pulled: created by rebalance, reused by every pull, dropped with its queue."""
+"""The request object that is reused by every pull of a queue: created by rebalance, dropped with its queue."""
 
 from dataclasses import dataclass
 from typing import Literal

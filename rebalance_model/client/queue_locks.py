@@ -12,7 +12,7 @@ from rebalance_model.entities import MessageQueue
 LOCK_INTERVAL = 20_000
 """rocketmq.client.rebalance.lockInterval: how often an ordered CLUSTERING consumer renews all its locks."""
 LOCK_INITIAL_DELAY = 1_000
-"""When it does so for the first time."""
+"""The delay of the first renewal; milliseconds."""
 
 
 async def lock(consumer: Consumer, queue: MessageQueue) -> bool:
@@ -42,7 +42,7 @@ async def lock_all(consumer: Consumer) -> None:
         for queue in queues:
             process_queue = consumer.process_queue_table.get(queue)
             if process_queue is None:
-                continue  # given up while the broker was asked
+                continue  # dropped while the request was in progress
             process_queue.locked = queue in granted
             if process_queue.locked:
                 process_queue.last_lock_timestamp = consumer.host.now()

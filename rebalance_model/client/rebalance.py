@@ -28,11 +28,11 @@ async def try_rebalance(consumer: Consumer) -> bool:
 
 
 async def do_rebalance(consumer: Consumer) -> bool:
-    """Rebalance every subscribed topic, then drop what is no longer subscribed.
+    """Rebalance every subscribed topic, then drop queues of topics that are no longer subscribed.
 
     Returns:
-        Whether each topic's queues are now those of its assignment; where that could not be computed, the retry topic
-        and a topic without route or member list count as balanced, too.
+        Whether each topic's queues are now those of its assignment; if that could not be computed, the retry topic and
+        a topic without route or member list count as balanced, too.
     """
     balanced = True
     for topic in list(consumer.subscription_inner):
@@ -78,7 +78,7 @@ async def _clustering(consumer: Consumer, topic: str) -> bool:
     if mq_all is None and not topic.startswith(RETRY_TOPIC_PREFIX):
         await _announce_missing_topic(consumer, topic)
     if mq_all is None or cid_all is None:
-        return True  # nothing changes, and the next try is the usual one
+        return True  # nothing changes, and the next attempt is at the usual time
     try:
         share = config.strategy.allocate(config.group, config.client_id, mq_all, in_java_order(cid_all))
     except Exception:  # noqa: BLE001 - Java catches Throwable here, too
@@ -95,7 +95,7 @@ async def _take_share(
 
 
 async def get_rebalance_result_from_broker(consumer: Consumer, topic: str) -> bool:
-    """Ask a broker for this client's share of a topic and take it (getRebalanceResultFromBroker)."""
+    """Request this client's share of a topic from a broker and take it (getRebalanceResultFromBroker)."""
     config = consumer.config
     try:
         assignments = await consumer.brokers.query_assignment(
@@ -116,7 +116,7 @@ async def message_queue_changed(
 ) -> None:
     """Update subscription version and thresholds, send heartbeats, and call the user's listener (messageQueueChanged).
 
-    The subscription's new version is the time: a broker that has not had the heartbeat yet refuses pulls with it
+    The subscription's new version is the time: a broker that has not received the heartbeat yet refuses pulls with it
     (SUBSCRIPTION_NOT_LATEST), and a clock set back makes it older than the version that the broker has.
     """
     if consumer.config.kind is not ConsumerKind.PUSH:

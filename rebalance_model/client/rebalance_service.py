@@ -1,4 +1,4 @@
-"""When a client instance rebalances (RebalanceService): one thread for all its groups.
+"""Decide when a client instance rebalances (RebalanceService): one thread for all its groups.
 
 A state machine of the thread's waits. The driver sleeps until `due`, calls `wake`, rebalances if that returns True, and
 reports the end by `done`:

@@ -1,9 +1,9 @@
-"""How a client removes a queue (removeUnnecessaryMessageQueue).
+"""Remove a queue at a client (removeUnnecessaryMessageQueue).
 
 An ordered queue must not be unlocked while its listener runs: another client would start, and the order would break.
 5.x keeps such a queue in the table, dropped, and tries again at every rebalance; 20 s after its last lock it removes
-the queue regardless. So a queue that is assigned again meanwhile is a zombie: it is in the table, dropped, and not
-consumed.
+the queue regardless. So a queue that is assigned again in the meantime is a zombie: it is in the table, dropped, and
+not consumed.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from rebalance_model.entities import MessageQueue
 UNLOCK_DELAY = 20_000
 """rocketmq.client.unlockDelayTimeMills: 5.x forces the unlock then; 4.9 unlocks then, if messages are cached."""
 LISTENER_WAIT = 500
-"""How long the removal waits for a running listener."""
+"""How long the removal waits for a running listener; milliseconds."""
 LISTENER_WAIT_4_9 = 1_000
 
 
@@ -27,7 +27,7 @@ async def remove_unnecessary_message_queue(
     """Commit the offset and remove the queue.
 
     Returns:
-        False: a listener is at it, the queue stays in the table.
+        False: a listener is running, and the queue stays in the table.
     """
     config = consumer.config
     consumer.offset_store.persist(queue)

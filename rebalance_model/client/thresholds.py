@@ -1,4 +1,4 @@
-"""A topic's flow control thresholds shared out among the queues that a client has (RebalancePushImpl)."""
+"""Divide a topic's flow control thresholds among the queues that a client has (RebalancePushImpl)."""
 
 from rebalance_model.client.consumer_config import ConsumerConfig
 
@@ -6,10 +6,10 @@ UNLIMITED = -1
 
 
 def share_out(config: ConsumerConfig, queue_count: int) -> None:
-    """Overwrite the thresholds for a queue after a changed rebalance, for good.
+    """Overwrite the thresholds for a queue after a changed rebalance, permanently.
 
     Args:
-        config: has both pairs; a topic's threshold of -1 leaves the queue's alone.
+        config: has both pairs; a topic's threshold of -1 leaves the queue's unchanged.
         queue_count: the process queues of the client over *all* topics; 0 changes nothing.
     """
     if queue_count == 0:

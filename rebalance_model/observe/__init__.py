@@ -1,7 +1,7 @@
 """Rebuild consumer groups from telemetry: events go in, rows about owners, rebalances and incidents come out.
 
-A `Shard` takes the events of a log in its order, and concludes in the order of time. A broker's hook saw a client
-heartbeat, lock a queue and give it back:
+A `Shard` takes the events of a log in log order, and returns conclusions in time order. Here a broker's hook has seen a
+client send a heartbeat, lock a queue and unlock it:
 
 >>> from rebalance_model import MessageQueue
 >>> from rebalance_model.observe import AssignmentChange, GroupsInMemory, Policy, Shard, events

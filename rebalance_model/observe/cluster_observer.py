@@ -1,8 +1,8 @@
-"""What is about a cluster: its brokers, their hooks, and the collectors.
+"""Observe a cluster: its brokers, their hooks, and the collectors.
 
-It rests on broadcasts alone, of which every shard has a copy, folded in the order of time. So every shard reaches the
-same incidents with the same ids: shard 0 writes them, the others know them as parents of what they explain. LATE and
-BUFFER_FULL are the exception: they depend on when rows come in one shard's log, so shards may see them at other times.
+Only broadcasts are used, of which every shard has a copy, folded in time order. So every shard gets the same incidents
+with the same ids: shard 0 writes them, and the others use them as parents. LATE and BUFFER_FULL are the exception: they
+depend on when rows arrive in one shard's log, so shards may see them at other times.
 """
 
 from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
@@ -22,7 +22,7 @@ from rebalance_model.observe.step import ClusterStep, Moment
 
 
 class Cluster:
-    """One step of a cluster: what is noted of it, then judged."""
+    """One step of a cluster: changes are recorded, then judged."""
 
     def __init__(self, state: ClusterState, moment: Moment, policy: Policy) -> None:
         self.state = state
@@ -30,19 +30,19 @@ class Cluster:
         self._to_judge: dict[str, None] = {}
 
     def judge(self) -> ClusterStep:
-        """Judge what has changed, and return what that leads to."""
+        """Judge what has changed, and return the resulting rows."""
         for subject in self._to_judge:
             apply(self.step, CLUSTER_RULES, subject)
         self._to_judge.clear()
         return self.step
 
     def check(self) -> None:
-        """Have everything judged: the time that was asked for has come."""
+        """Judge everything: a scheduled check is due."""
         self.state.next_check = 0
         self._judge_all()
 
     def observe(self, event: AnyEvent) -> None:
-        """Note a broadcast; one that was noted before changes nothing."""
+        """Take a broadcast; one that was taken before changes nothing."""
         state, source = self.state, source_of(event)
         number = Sequence(instance_of(event.source_id)[1], event.seq)
         known = state.sequences.get(source)
@@ -54,26 +54,26 @@ class Cluster:
         elif isinstance(event, TelemetryLost):
             state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
         elif isinstance(event, BrokerStatus) and (source in state.collectors or event.asked or event.error is not None):
-            self._note_answer(event, source)  # a hook says it, too, when its broker starts
+            self._note_answer(event, source)  # a hook reports it, too, when its broker starts
 
     def note_silence(self, source: str, silence: Silence) -> None:
-        """Note that a source is silent, or late."""
+        """Record that a source is silent, or late."""
         self.state.silent[source] = silence
         self._judge_all()
 
     def note_back(self, source: str) -> None:
-        """Note that a source which was silent is back."""
+        """Record that a silent source is back."""
         del self.state.silent[source]
         self.state.ended.pop(source, None)
         self._judge_all()
 
     def note_clock(self, broker: str, bounds: Bounds, asked: int) -> None:
-        """Note by how much a broker's clock is ahead.
+        """Record how far a broker's clock is ahead.
 
         Args:
-            broker: the broker.
-            bounds: at least and at most so many milliseconds.
-            asked: when the question was asked that shows it.
+            broker: the broker's name.
+            bounds: minimum and maximum, milliseconds.
+            asked: when the request that shows it was sent.
         """
         view = self.state.brokers.setdefault(broker, ClusterBroker())
         limit = self.step.policy.clock_skew
@@ -84,7 +84,7 @@ class Cluster:
             self._to_judge[broker] = None
 
     def _note_tick(self, tick: Tick, source: str) -> None:
-        """Note a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
+        """Record a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
         state = self.state
         subject = tick.broker or instance_of(tick.source_id)[0]
         if tick.broker_id:
@@ -103,7 +103,7 @@ class Cluster:
         self._judge_all()
 
     def _note_answer(self, status: BrokerStatus, collector: str) -> None:
-        """A collector has reached a broker, or has not; an error of the broker's own is an answer."""
+        """Record whether a collector has reached a broker; an error code from the broker is an answer."""
         view = self.state.brokers.setdefault(status.broker, ClusterBroker())
         reach = view.reached_by.setdefault(collector, Reach())
         if status.error is None or not status.error.is_silence:
@@ -124,5 +124,5 @@ class Cluster:
 
 
 def _is_off(bounds: Bounds, limit: int) -> int:
-    """1: the clock is ahead; -1: behind; 0: neither is sure."""
+    """Return 1 if the clock is certainly ahead, -1 if behind, 0 if neither is certain."""
     return (bounds[0] > limit) - (bounds[1] < -limit)

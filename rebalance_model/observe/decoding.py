@@ -1,4 +1,4 @@
-"""From bytes to a valid event, or to the reason why not. The one parser of the operator and of the archive."""
+"""Decode bytes to a valid event, or reject them with a reason: the one parser of the operator and the archive."""
 
 import re
 
@@ -9,8 +9,8 @@ from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 VALUE_BYTES_MAX = 1_000_000
 """A larger value is rejected: Kafka's own default for a record (max.message.bytes) is 1,048,588 with its header."""
 FUTURE_MS_MAX = 25 * 3_600_000
-"""How far an event's time may lie past the transport's own stamp: a clock that is a day ahead is reported and corrected
-(`observe.engine`), a time beyond that is no clock's."""
+"""How far an event's time may be past the transport's own stamp; milliseconds. A clock that is a day ahead is reported
+and corrected (`observe.engine`); a time beyond that is invalid."""
 
 _DECODER = msgspec.json.Decoder(AnyEvent)
 _BARE_CR = re.compile(rb"\r(?!\n|\Z)")
@@ -30,9 +30,9 @@ def decode(value: bytes | None, *, key: bytes | None, stamp: int, keyed: bool) -
 
     Args:
         value: the raw bytes.
-        key: the transport's key, where it has keys.
+        key: the transport's key, if it has keys.
         stamp: the transport's own time of the row, epoch milliseconds.
-        keyed: whether the transport has keys (Kafka has, files have not); then the key must be the event's own.
+        keyed: whether the transport has keys (Kafka has, files do not); then the key must be the event's own.
 
     Raises:
         RejectedError: with the reason; nothing of the row is used.

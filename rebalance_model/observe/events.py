@@ -1,11 +1,11 @@
 """The telemetry events: the contract between the sources, the log and the observer.
 
-One JSON object a line or a Kafka value; ``type`` is the tag; times are epoch milliseconds. An event that exists
-is valid: fields are checked when it is decoded. Unknown fields are ignored, so that a newer source may say more
-than an older reader knows.
+One JSON object per line or Kafka value; ``type`` is the tag; times are epoch milliseconds. An event that exists is
+valid: fields are checked when it is decoded. Unknown fields are ignored, so that a newer source may send fields that an
+older reader does not know.
 
-A poll event is either an answer or an ``error``: with an error its payload is absent (None), never an empty value
-that would look like a fact.
+A poll event is either an answer or an ``error``: with an error its payload is absent (None), never an empty value that
+could be taken for data.
 """
 
 import functools
@@ -16,7 +16,7 @@ import msgspec
 from rebalance_model.entities import INT64_MAX, MessageQueue, Name, Natural
 
 Offset = Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
-"""A queue offset; -1 where there is none."""
+"""A queue offset; -1 if there is none."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Source = Literal["hook", "poll", "sim"]
@@ -26,7 +26,7 @@ UNREACHABLE = -1
 DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
 SYSTEM_ERROR = 1
-"""`RpcError.code` with which a broker says that a client is not online (307), or a group unknown (38)."""
+"""`RpcError.code` with which a broker reports that a client is not online (307), or a group unknown (38)."""
 
 
 class _Part(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -34,14 +34,14 @@ class _Part(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
 
 
 class RpcError(_Part, frozen=True, gc=False, kw_only=True):
-    """What an RPC answered instead of data: RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
+    """The error that an RPC returned instead of data: RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
 
     code: Int32
     remark: str = ""
 
     @property
     def is_silence(self) -> bool:
-        """Whether nothing came back; any other error is the broker's own answer."""
+        """Return whether there was no answer; any other error is the broker's own answer."""
         return self.code in {UNREACHABLE, DEADLINE}
 
 
@@ -108,11 +108,11 @@ class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
 
     mq: MessageQueue
     delay_time: Int64
-    """How long the next message to be consumed has waited, milliseconds; 0 or less where none waits."""
+    """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
-    """What every event says.
+    """The fields of every event.
 
     ``source_id`` names one incarnation of a source (instance@start); ``seq`` rises by one for each
     (source_id, key), and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
@@ -138,12 +138,12 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
 
 
 class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
-    """A poll's answer, or its error; what it says was true somewhere in [``asked``, ``answered``]."""
+    """A poll's answer, or its error; its content was true at some time in [``asked``, ``answered``]."""
 
     asked: Natural = 0
-    """When the question was sent, by the collector's clock."""
+    """When the request was sent, by the collector's clock."""
     answered: Natural = 0
-    """When the answer came, by the collector's clock; 0: not said, it is `time` then."""
+    """When the answer came, by the collector's clock; 0: not reported, it is `time` then."""
     error: RpcError | None = None
 
     PAYLOAD: ClassVar[tuple[str, ...]] = ()
@@ -160,7 +160,7 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
 
 
 class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
-    """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). Nobody online (206) is no error."""
+    """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). An empty group (206) is no error."""
 
     connections: tuple[Connection, ...] | None = None
     subscriptions: tuple[Subscription, ...] = ()
@@ -229,7 +229,7 @@ class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT
 
 
 class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
-    """A client says that it leaves (UNREGISTER_CLIENT, 35)."""
+    """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
 
     client_id: Name
     channel: str
@@ -237,7 +237,7 @@ class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNR
 
 
 class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
-    """A client asks for queue locks (LOCK_BATCH_MQ, 41). With another code than 0 nothing was refused."""
+    """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
 
     client_id: Name
     channel: str
@@ -248,7 +248,7 @@ class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BAT
 
 
 class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
-    """A client gives queue locks back (UNLOCK_BATCH_MQ, 42)."""
+    """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
 
     client_id: Name
     channel: str
@@ -265,13 +265,13 @@ class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag=
     queue_id: Natural
     offset: Offset
     broker_offset: Offset = -1
-    """The queue's newest offset, where the hook knows it (it saw a send's answer since the broker's start); else -1."""
+    """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
 class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
-    """A client asks where to begin (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
+    """A client queries its offset (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
 
-    Of a concurrent group it is the only call that says when a client takes a queue.
+    In a concurrent group this is the only call that shows when a client takes a queue.
     """
 
     channel: str
@@ -283,8 +283,8 @@ class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="
 class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
-    ``code`` is None where the broker answered later, the usual case. First and last are the pulls that the broker began
-    with first and last; ``commit_offset`` is that of the last, -1 unless the pull carried one (sysFlag bit 0).
+    ``code`` is None if the broker answered later, the usual case. First and last are in the order in which the broker
+    began to process the pulls; ``commit_offset`` is that of the last, -1 unless the pull carried one (sysFlag bit 0).
     """
 
     channel: str
@@ -298,14 +298,14 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
     code: Int32 | None = None
     count: Natural
     broker_offset: Offset = -1
-    """The queue's newest offset, where the hook knows it (it saw a send's answer since the broker's start); else -1."""
+    """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
 class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
-    """A client asked who the members are, to rebalance with that view (GET_CONSUMER_LIST_BY_GROUP, 38).
+    """A client requested the member list, to rebalance with it (GET_CONSUMER_LIST_BY_GROUP, 38).
 
-    ``asked`` is when the broker began with the question, by its own clock (0: not said): a heartbeat that it took
-    between then and ``time`` may be missing from the answer.
+    ``asked`` is when the broker began to process the request, by its own clock (0: not reported): a heartbeat that it
+    received between then and ``time`` may be missing from the answer.
     """
 
     channel: str
@@ -320,11 +320,11 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     boot_time: Natural | None = None
     error: RpcError | None = None
     asked: Natural = 0
-    """When a collector sent the question, by its clock; 0: a hook says this, or an older collector."""
+    """When a collector sent the request, by its clock; 0: from a hook, or an older collector."""
     answered: Natural = 0
-    """When the answer came, by the collector's clock; 0: not said."""
+    """When the answer came, by the collector's clock; 0: not reported."""
     now: Natural = 0
-    """What the broker's clock showed, cut to a second (boot time + runtime); 0: not said."""
+    """The broker's clock, truncated to a second (boot time + runtime); 0: not reported."""
 
     BROADCAST = True
 
@@ -335,7 +335,7 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
 
 
 class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_LOST"):
-    """A source says what it could not send."""
+    """A source reports events that it could not send."""
 
     from_time: Natural
     to_time: Natural
@@ -346,16 +346,16 @@ class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_L
 
 
 class ClockSeen(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_SEEN"):
-    """A broker's hook says when it saw a collector's question, which carries the collector's time.
+    """A broker's hook reports when it saw a collector's request, which carries the collector's time.
 
-    The collector's BROKER_STATUS of the same ``asked`` says when the answer came. So the difference of the two clocks
-    is bounded as in NTP: asked <= seen <= answered, but for that difference.
+    The collector's BROKER_STATUS of the same ``asked`` reports when the answer came. So the difference of the two
+    clocks is bounded as in NTP: asked <= seen <= answered, up to that difference.
     """
 
     collector: Name
     """The collector's source_id."""
     asked: Natural
-    """The collector's time that the question carried."""
+    """The collector's time that the request carried."""
     seen: Natural
     """When the hook saw it, by the broker's clock."""
 
@@ -366,7 +366,7 @@ class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     """Everything of this source that is older than ``time`` has been sent."""
 
     end: bool = False
-    """The source stops with it, on purpose: nobody needs to wait for another one."""
+    """The source stops intentionally with this tick, and no further one is to be waited for."""
 
     BROADCAST = True
 
@@ -381,32 +381,32 @@ HookEvent = (
     | PullMessage
     | GetConsumerListByGroup
 )
-"""What a broker's hook says of one group."""
+"""What a broker's hook reports of one group."""
 
 PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan
-"""What a poll says of one group."""
+"""What a poll reports of one group."""
 
 Broadcast = BrokerStatus | ClockSeen | TelemetryLost | Tick
-"""What a source says of itself, or of a broker."""
+"""What a source reports of itself, or of a broker."""
 
 AnyEvent = HookEvent | PollEvent | Broadcast
 """The tagged union of every event type."""
 
 
 def key_of(event: Event) -> str:
-    """The event's key: ``cluster/group``, or empty for a broadcast."""
+    """Return the event's key: ``cluster/group``, or empty for a broadcast."""
     return f"{event.cluster}/{event.group}" if isinstance(event, GroupEvent) else ""
 
 
 @functools.lru_cache(maxsize=4096)
 def instance_of(source_id: str) -> tuple[str, int]:
-    """A source's instance and the start time of this incarnation (0 where the id names none)."""
+    """Return a source's instance and the start time of this incarnation (0 if the id contains none)."""
     instance, _, start = source_id.rpartition("@")
     return (instance, int(start)) if instance and start.isascii() and start.isdigit() else (source_id, 0)
 
 
 def source_of(event: Event) -> str:
-    """The name of the event's source, which outlives its restarts: every incarnation of an instance is one source."""
+    """Return the name of the event's source; all incarnations of an instance are one source, across its restarts."""
     return _source_name(event.cluster, event.source_id)
 
 
@@ -427,7 +427,7 @@ _TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
     TopicRoute: _ASKED,
     ConsumeTimeSpan: _ASKED,
 }
-"""What else in an event is by the clock of its source; 0 stands for "not said"."""
+"""The other fields that are stamped by the source's clock; 0 stands for "not reported"."""
 
 
 def corrected(event: AnyEvent, time: int, correction: int) -> AnyEvent:
@@ -436,7 +436,7 @@ def corrected(event: AnyEvent, time: int, correction: int) -> AnyEvent:
     Args:
         event: the event, as its source stamped it.
         time: its time on the timeline, epoch milliseconds.
-        correction: what the source's clock is ahead, milliseconds.
+        correction: how far the source's clock is ahead, milliseconds.
     """
     if time == event.time and not correction:
         return event

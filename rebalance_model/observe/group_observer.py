@@ -1,15 +1,15 @@
-"""The observer of one consumer group: what was seen, and what is due, become conclusions.
+"""The observer of one consumer group: it turns observations and timers into conclusions.
 
-    observe(state, event, moment, policy) -> effects of what was seen
-    advance(state, moment, due, policy)   -> effects of what is due by then
-    deadline(state, policy)               -> when something will be due
+    observe(state, event, moment, policy) -> effects of an event
+    advance(state, moment, due, policy)   -> effects of the timers that are due
+    deadline(state, policy)               -> when the next timer is due
 
-Total and deterministic: any valid event of the group, in any order, has a result, and the same log has the same one.
-Events come in the order of time, and there is one clock (`engine.timeline`).
+Total and deterministic: every valid event of the group, in any order, has a result, and the same log has the same
+result. Events come in time order, and there is one clock (`engine.timeline`).
 
-One collector is followed at a time; what another one says of the group is skipped, until the followed one is silent, or
-has said nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two collectors for safety do no harm. Hooks are
-all followed, each for its broker, beside the collector: see `corrections` for how they make one truth.
+One collector is followed at a time. Answers of another one are skipped until the followed one is silent, or has
+reported nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two redundant collectors do no harm. All hooks
+are followed, each for its broker, beside the collector; see `corrections` for how both are combined.
 """
 
 from collections.abc import Callable, Collection
@@ -48,13 +48,13 @@ from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Si
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
-"""Calls, by far the most, that change a queue alone, unless an incident or the group's order changes by them."""
+"""The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
 FOLLOW_INTERVALS = 3
-"""A followed collector that says nothing of the group for so many poll intervals is left for another that does."""
+"""The number of poll intervals without a report of the group after which another collector is followed."""
 
 
 def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy: Policy) -> list[AnyEffect]:
-    """Fold one event of the group; one that was folded before, or of a collector not followed, changes nothing."""
+    """Fold one event of the group; a repeated event, or one of a collector that is not followed, changes nothing."""
     news = _news(state, event, event.seq)
     if news is None or (isinstance(event, Answer) and not _is_followed(state, event, moment.now, policy)):
         return []
@@ -77,7 +77,7 @@ def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, pol
 
 
 def skip(state: GroupState, event: GroupEvent) -> None:
-    """Leave out an event that came too late; what its source says next comes after a gap."""
+    """Skip an event that came too late; its source's next event comes after a gap."""
     name, start = _source_and_start(event)
     last = state.sequences.get(name)
     if last is None or not last.covers(start, event.seq):
@@ -85,7 +85,7 @@ def skip(state: GroupState, event: GroupEvent) -> None:
 
 
 def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
-    """Note that a broker has started, as its hook says first: its members and locks are forgotten."""
+    """Process the start of a broker, as its hook reports first: its members and locks are lost."""
     view = state.views.get(event.broker)
     news = _news(state, event, seq=0)
     if news != "RESTART" or view is None or view.hook is None or view.hook.source != source_of(event):
@@ -96,7 +96,7 @@ def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event:
 
 
 def on_polled_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
-    """Note that a broker has started, as polls say: where its hook lives it says so itself."""
+    """Process the start of a broker, as polls report it; ignored if its own hook reports."""
     view = state.views.get(event.broker)
     step = GroupStep(state, policy, moment)
     if view is None or state.collector != source_of(event) or step.live_hook(view) is not None:
@@ -108,7 +108,7 @@ def on_polled_restart(state: GroupState, moment: Moment, policy: Policy, *, even
 def on_source_silent(
     state: GroupState, moment: Moment, policy: Policy, *, source: str, silence: Silence
 ) -> list[AnyEffect]:
-    """Note that a source is silent, or late: what rests on it is not judged."""
+    """Process a source's silence or lateness: rules that depend on it are not judged."""
     state.silent[source] = silence
     if source == state.collector:
         state.rounds = Rounds()
@@ -120,7 +120,7 @@ def on_source_silent(
 
 
 def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source: str) -> list[AnyEffect]:
-    """Note that a source which was silent is back; what did not come meanwhile proves nothing."""
+    """Process the return of a silent source; telemetry that is missing from the silence proves nothing."""
     if state.silent.pop(source, None) is None:
         return []
     _cover_from(state, moment.now, lambda one: one == source)
@@ -130,7 +130,7 @@ def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source:
 def on_cluster_change(
     state: GroupState, moment: Moment, policy: Policy, *, subjects: Collection[str]
 ) -> list[AnyEffect]:
-    """Note that an incident of a broker, or of a collector, has opened, changed, cleared or ended.
+    """Process a change of an incident of a broker or a collector: opened, changed, cleared or resolved.
 
     Args:
         state: the group.
@@ -150,10 +150,10 @@ def on_cluster_change(
 
 
 def stand(state: GroupState, now: int, stood: int) -> None:
-    """Note that no source has ticked for ``stood`` milliseconds until ``now``.
+    """Account for a period without ticks of any source: ``stood`` milliseconds until ``now``.
 
-    A broker that is stopped, or whose machine is, hears nobody for as long, and afterwards judges as if it had. So the
-    ages of what would have come begin again, and what was pending has waited for so much less.
+    A broker that is stopped, or whose machine is, receives no heartbeats for that long, and does not count them as
+    missing afterwards. So the ages of expected events restart, and the pending time of conditions is reduced by it.
     """
     _cover_from(state, now, lambda _: True)
     for pending in state.pending.values():
@@ -164,9 +164,9 @@ def stand(state: GroupState, now: int, stood: int) -> None:
 
 
 def note_loss(state: GroupState, moment: Moment, policy: Policy, *, event: TelemetryLost) -> list[AnyEffect]:
-    """Note what a source could not send; whether something of this group was in it, a jump of its seq tells.
+    """Process a source's report of lost events; a gap in the sequence shows whether this group is affected.
 
-    Until then it may have been: no silence of a hook that rests on that time is a client's.
+    Until then it may be: missing events of a hook from that time are not attributed to a client.
     """
     del moment, policy
     source = source_of(event)
@@ -178,12 +178,12 @@ def note_loss(state: GroupState, moment: Moment, policy: Policy, *, event: Telem
 
 
 def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list[AnyEffect]:
-    """Do what is due."""
+    """Run the timers that are due; return the resulting rows."""
     step = GroupStep(state, policy, moment)
     if 0 < state.next_check <= due:
         state.next_check = 0
         for broker, view in state.views.items():
-            if (live := step.live_hook(view)) is not None:  # of a silent one absence proves nothing
+            if (live := step.live_hook(view)) is not None:  # absence proves nothing while a hook is silent
                 hook.scan(step, broker, view, live)
         stop_waiting(step)
         judge_all(step)
@@ -196,7 +196,7 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
 
 
 def deadline(state: GroupState, policy: Policy) -> int | None:
-    """When something will be due next; None for a group without any event."""
+    """Return when the next timer is due; None for a group without any event."""
     due = state.next_snapshot
     if due == 0:
         return None
@@ -207,25 +207,25 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
 
 
 def sources_of(state: GroupState) -> list[str]:
-    """The sources that tell of the group."""
+    """Return the sources that report the group."""
     found = [view.hook_source for view in state.views.values() if view.hook_source]
     return [*found, state.collector] if state.collector else found
 
 
 def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
-    """Whether the group has no member, no incident and no event for group_memory."""
+    """Return whether the group has had no member, no incident and no event for group_memory."""
     return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
 
 
 def _look_at_source(step: GroupStep, source: str) -> GroupStep:
-    """Have judged what rests on a source."""
+    """Schedule the judgement of everything that depends on a source."""
     step.group_to_judge = True
     step.brokers_to_judge |= {broker: None for broker, view in step.state.views.items() if view.hook_source == source}
     return step
 
 
 def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]) -> None:
-    """What sources say is complete from ``now`` on."""
+    """Start the covered time of sources at ``now``."""
     for view in state.views.values():
         if view.hook is not None and is_concerned(view.hook.source):
             view.hook.covered_since = now
@@ -241,9 +241,9 @@ def _concluded(step: GroupStep) -> list[AnyEffect]:
 
 
 def _next_snapshot(state: GroupState, now: int, policy: Policy) -> int:
-    """The next of the group's moments, one in each interval, so that it does not depend on when a batch ran.
+    """Return the group's next snapshot time, one in each interval, independent of when a batch ran.
 
-    Each group has its own: a cluster's thousands would else tell their whole states in one batch, all others waiting.
+    Each group has its own offset: otherwise a cluster's thousands of groups would write their snapshots in one batch.
     """
     interval = policy.snapshot_interval
     own = int(stable_id(state.cluster, state.group), 16) % interval
@@ -256,7 +256,7 @@ def _fold_answer(step: GroupStep, event: PollEvent) -> None:
     elif isinstance(event, ConsumerRunningInfo):
         fold_running_info(step, event)
     elif isinstance(event, ConsumeTimeSpan):
-        pass  # a quantity: nothing is judged by it
+        pass  # a quantity: no rule uses it
     elif isinstance(event, ConsumeStats):
         step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
         step.group_to_judge = step.group_to_judge or not step.state.members
@@ -270,11 +270,11 @@ def _source_and_start(event: Event) -> tuple[str, int]:
 
 
 def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
-    """Return how the event follows its source's last one of the group; None: it was folded before."""
+    """Return how the event follows its source's last one of the group; None if it was folded before."""
     name, start = _source_and_start(event)
     last = state.sequences.get(name)
     if last is not None and seq == last.seq + 1 and start == last.start and not last.skipped:
-        last.seq = seq  # by far the most
+        last.seq = seq  # the usual case
         return "NEXT"
     if last is not None and last.covers(start, seq):
         return None
@@ -287,7 +287,7 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
 
 
 def _is_followed(state: GroupState, event: PollEvent, now: int, policy: Policy) -> bool:
-    """Whether a collector's answer counts; another one is followed when the present one is silent."""
+    """Return whether a collector's answer counts; another collector is followed when the present one is silent."""
     source = source_of(event)
     left = state.collector in state.silent or now - state.polled_at > FOLLOW_INTERVALS * policy.poll_interval
     if source != state.collector and state.collector and not left:

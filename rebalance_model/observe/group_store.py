@@ -1,31 +1,31 @@
-"""Where what is kept of the groups lies between batches."""
+"""The storage of the groups' states between batches."""
 
 from typing import Protocol
 
 
 class GroupStore(Protocol):
-    """Where the groups' blobs are kept between batches."""
+    """Store the groups' blobs between batches."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the blob of a group, None where there is none."""
+        """Return the blob of a group; None if there is none."""
         ...
 
     def put(self, key: str, blob: bytes) -> None:
-        """Keep the blob."""
+        """Store the blob of a group."""
         ...
 
     def remove(self, key: str) -> None:
-        """Forget the group."""
+        """Remove the blob of a group."""
         ...
 
 
 class GroupsInMemory(dict[str, bytes]):
-    """A `GroupStore` that lasts as long as its process."""
+    """A `GroupStore` that exists as long as its process."""
 
     def put(self, key: str, blob: bytes) -> None:
-        """Keep the blob."""
+        """Store the blob of a group."""
         self[key] = blob
 
     def remove(self, key: str) -> None:
-        """Forget the group."""
+        """Remove the blob of a group."""
         self.pop(key, None)

@@ -1,4 +1,4 @@
-"""Every threshold of the detection, named after RocketMQ's own property where there is one (milliseconds)."""
+"""All thresholds of the detection, named after RocketMQ's own property if there is one (milliseconds)."""
 
 from fnmatch import fnmatchcase
 from typing import TypeAlias
@@ -8,7 +8,7 @@ import msgspec
 from rebalance_model.entities import Natural
 
 Override: TypeAlias = dict[str, int | str]
-"""``pattern``, a glob of group names (``pay-*``), and the thresholds that those groups have of their own."""
+"""``pattern``, a glob of group names (``pay-*``), and the thresholds that apply to those groups only."""
 _ABOVE_0 = (
     "client_lock_max_live_time",
     "pull_max_idle_time",
@@ -20,118 +20,118 @@ _ABOVE_0 = (
     "group_memory",
 )
 SNAPSHOT_INTERVAL_MAX = 3_600_000
-"""Who asks for the state at an instant looks back no further (`queues_at` of the read model)."""
+"""The maximum snapshot interval: a query for an instant reads no further back (`queues_at` of the read model)."""
 _NOT_BELOW = (
     ("broker_lock_max_live_time", "client_lock_max_live_time", "two clients could consume one queue"),
     ("pull_threshold_for_queue", "pull_batch_size", "a client could not take what one pull brings"),
     ("channel_expired_after", "heartbeat_broker_interval", "members would be dropped between two heartbeats"),
     ("regression_critical", "regression_warning", "the smaller step back would be the worse one"),
 )
-"""What must not be below what, and what would be if it were."""
+"""Which threshold must not be below which other one, and the consequence if it were."""
 
 NEED_NO_PARAMETERS = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
-"""Strategies that can be named without saying more."""
+"""Strategies that need no parameters."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Thresholds; comparisons are strict ``>`` as in RocketMQ. Defaults are RocketMQ's own."""
 
     client_lock_max_live_time: Natural = 30_000
-    """rocketmq.client.rebalance.lockMaxLiveTime: older, and the client refuses to consume."""
+    """rocketmq.client.rebalance.lockMaxLiveTime: with an older lock the client refuses to consume."""
     lock_interval: Natural = 20_000
     """rocketmq.client.rebalance.lockInterval: how often a client renews its locks."""
     broker_lock_max_live_time: Natural = 60_000
-    """rocketmq.broker.rebalance.lockMaxLiveTime: older, and the broker gives the lock to the next client that asks."""
+    """rocketmq.broker.rebalance.lockMaxLiveTime: an older lock goes to the next client that requests it."""
     pull_max_idle_time: Natural = 120_000
-    """rocketmq.client.pull.pullMaxIdleTime: longer without a pull, and the client throws the queue away."""
+    """rocketmq.client.pull.pullMaxIdleTime: a queue without a pull for longer is dropped by the client."""
     pull_threshold_for_queue: Natural = 1_000
-    """pullThresholdForQueue, messages: a client that has so many of a queue cached stops to pull it."""
+    """pullThresholdForQueue: a client with this many cached messages of a queue stops pulling it."""
     pull_batch_size: Natural = 32
-    """pullBatchSize, messages: so many may have come with the last pull."""
+    """pullBatchSize, messages: at most this many came with the last pull."""
     heartbeat_broker_interval: Natural = 30_000
     """heartbeatBrokerInterval: a member without a heartbeat for two of them is stale."""
     rebalance_wait_interval: Natural = 20_000
-    """rocketmq.client.rebalance.waitInterval: within so long every client has looked again at what it should have."""
+    """rocketmq.client.rebalance.waitInterval: within this time every client has rebalanced again."""
     persist_consumer_offset_interval: Natural = 5_000
     """persistConsumerOffsetInterval: how often a client commits."""
     channel_expired_after: Natural = 130_000
-    """The broker's channelExpiredTimeout and one channelScanInterval: a channel without a heartbeat is gone by then."""
+    """The broker's channelExpiredTimeout and channelScanInterval: a channel without heartbeats is removed by then."""
     moved_within: Natural = 300_000
-    """A queue whose commit advanced within so long is in use: if no client shows what waits, that is a warning."""
+    """A queue whose commit advanced within this time is in use: if no client shows what waits, that is a warning."""
     orphaned_critical_after: Natural = 30_000
-    """A queue with messages that the lock of a client that is gone keeps waiting for longer is critical."""
+    """Messages that wait longer than this for the lock of a vanished client are critical."""
     lock_contended_after: Natural = 50_000
-    """A lock that a living client keeps another one from getting for longer is contended. In a rollout of 50 clients
-    heirs were refused for up to 15 s, and where a topic's queues change for 25 s: each client sees the route at its own
-    time (pollNameServerInterval, 30 s), and gives queues up in its next turn (20 s)."""
+    """A lock that a living client keeps from another one for longer is contended. In a rollout of 50 clients new owners
+    were refused for up to 15 s, and for up to 25 s when a topic's queues change: each client sees the route at its own
+    time (pollNameServerInterval, 30 s), and releases queues at its next rebalance (20 s)."""
     lock_contended_window: Natural = 60_000
-    """A lock that goes to and fro within so long is contended."""
+    """A lock that alternates between two clients within this time is contended."""
     regression_warning: Natural = 100
-    """An offset that fell back by more messages is a warning."""
+    """An offset that went back by more messages is a warning."""
     regression_critical: Natural = 10_000
-    """An offset that fell back by more messages is critical."""
+    """An offset that went back by more messages is critical."""
     unassigned_after_release: Natural = 40_000
-    """A queue that its owner was seen to give up has an heir within so long: two turns of the clients' 20 s timer."""
+    """A released queue gets a new owner within this time: two intervals of the clients' 20 s timer."""
     unassigned_after_new: Natural = 60_000
-    """A new queue has an owner within so long: pollNameServerInterval (30 s) and the clients' 20 s timer."""
+    """A new queue gets an owner within this time: pollNameServerInterval (30 s) and the clients' 20 s timer."""
     unassigned_after: Natural = 150_000
-    """Any other queue has an owner within so long: the broker's 120 s channel expiry, its 10 s scan and the timer."""
+    """Any other queue gets an owner within this time: the broker's 120 s channel expiry, 10 s scan and the timer."""
     assignment_settled_after: Natural = 60_000
-    """So long after the last change every owner is where the strategy puts it."""
+    """The time after the last change by which every queue has the owner that the strategy names."""
     stalled_open_after: Natural = 30_000
-    """How much later than an ordered queue a concurrent one is reported: it has no order to keep."""
+    """How much later than an ordered queue a concurrent one is reported: its order does not matter."""
     allocate_strategy: str = ""
-    """The strategy's name (AllocateMessageQueueStrategy.getName), where the clients' class does not say it: AVG,
+    """The strategy's name (AllocateMessageQueueStrategy.getName), if the clients' class does not determine it: AVG,
     AVG_BY_CIRCLE or CONSISTENT_HASH."""
     source_silent_after: Natural = 15_000
-    """A source whose ticks stop for longer, while another's go on, is silent: hooks tick every second."""
+    """A source whose ticks stop for longer, while another's continue, is silent: hooks tick every second."""
     clock_skew: Natural = 5_000
-    """A clock that is further off the collector's is wrong."""
+    """A clock that differs by more from the collector's is wrong."""
     clock_skew_after: Natural = 60_000
     """How long a clock must be wrong before it is reported."""
     clear_after: Natural = 60_000
-    """How long a source, a broker or its locks must be well again before that is over: what comes and goes within so
-    long is one incident."""
+    """How long a source, a broker or its locks must be healthy again before the incident is resolved: repetitions
+    within this time are one incident."""
     poll_interval: Natural = 10_000
-    """The collector's interval; two answers further apart than three of them prove nothing about what lies between."""
+    """The collector's interval; two answers further apart than three intervals prove nothing about the time between."""
     stuck_after: Natural = 60_000
     """How long an ordered queue with lag may go without a commit."""
     unresponsive_after: Natural = 45_000
-    """How long a client may go without an answer before its silence is named as the cause."""
+    """How long a client may go without an answer before that is named as the cause."""
     consume_frozen_after: Natural = 30_000
-    """A consume time that stood longer is frozen: a suspended queue is tried again after 30 s at the latest
+    """A consume time unchanged for longer is frozen: a suspended queue is retried after 30 s at the latest
     (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
     pull_suspended_max: Natural = 30_000
-    """consumerTimeoutMillisWhenSuspend: a client that pulls shows a pull at least so often."""
+    """consumerTimeoutMillisWhenSuspend: a client that pulls shows a pull at least this often."""
     rebalance_settle_after: Natural = 150_000
-    """A rebalance whose owners do not match the strategy is closed, unconverged, so long after its last change:
+    """A rebalance whose owners do not match the strategy is closed as not converged this long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""
     storm_causes: Natural = 6
-    """More causes to rebalance than that within `storm_window` are a storm."""
+    """More causes of rebalances than this within `storm_window` are a storm."""
     storm_causes_rare: Natural = 4
-    """So many are one already where that is more than 4 times the group's own rate."""
+    """This many are already a storm if that is more than 4 times the group's usual rate."""
     storm_window: Natural = 300_000
-    """Within what time causes are counted, and how long it must be quiet before a storm is over."""
+    """The time within which causes are counted, and without causes before a storm is resolved."""
     storm_rate_after: Natural = 3_600_000
-    """A group's own rate of causes is known after so long."""
+    """The time after which a group's usual rate of causes is known."""
     subscription_differs_after: Natural = 150_000
-    """How long members may subscribe differently: a rolling upgrade."""
+    """How long members may subscribe differently: the duration of a rolling upgrade."""
     view_split_after: Natural = 60_000
     """How long brokers may list different members: more than one heartbeat."""
     lag_growth_window: Natural = 300_000
-    """Lag that did not fall for so long, and grew, is growing."""
+    """Lag that did not fall for this long, and grew, is growing."""
     no_clients_after: Natural = 60_000
     """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000
     """How often state is written although nothing changed; at most `SNAPSHOT_INTERVAL_MAX`."""
     group_memory: Natural = 7 * 24 * 3_600_000
-    """A group without member, incident or event for so long is forgotten."""
+    """A group without member, incident or event for this long is forgotten."""
 
     group: tuple[Override, ...] = ()
-    """What groups have of their own; the first pattern that fits counts."""
+    """Thresholds for single groups; the first matching pattern counts."""
 
     def of_group(self, group: str) -> "Policy":
-        """What the group is judged by."""
+        """Return the thresholds that apply to the group."""
         for override in self.group:
             if fnmatchcase(group, str(override["pattern"])):
                 return self._under(override)
@@ -159,7 +159,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self._under(override)
 
     def _under(self, override: Override) -> "Policy":
-        """This policy with what the override changes, checked like any other."""
+        """Return this policy with an override applied, checked like any other."""
         pattern = override.get("pattern")
         if not isinstance(pattern, str) or not pattern:
             msg = "every [[group]] needs a pattern of group names"

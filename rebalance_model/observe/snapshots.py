@@ -1,6 +1,6 @@
-"""Rows of state: a group's and a queue's, when they changed materially and every snapshot interval.
+"""Write rows of state: a group's and a queue's, when they change materially and every snapshot interval.
 
-They are no rules, and rest on them: on the open incidents (health) and on which rules are silent (coverage).
+Their health follows from the open incidents, and their coverage lists the suspended rules.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,18 +29,18 @@ from rebalance_model.observe.utc import utc
 _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "BROADCAST": ("OK", "every client reads it"),
     "POPPED": ("OK", "shared: its clients pop it"),
-    "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not say which queues"),
+    "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not report which queues"),
     "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
 }
-"""What is said of a queue without owner, by how the members share the queues; see `expectation.division`."""
+"""Health and reason of a queue without owner, by how the members share the queues; see `expectation.division`."""
 _OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
-"""What is open of each queue that it is open of."""
+"""The open incidents of each queue that has any."""
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
 
 
 def snapshot_changes(step: GroupStep) -> None:
-    """Write a row of what changed materially in this step."""
+    """Write rows for what changed materially in this step."""
     incidents = _by_queue(step.state) if step.touched else {}
     for mq in step.touched:
         _snapshot_queue(step, mq, incidents, always=False)
@@ -49,7 +49,7 @@ def snapshot_changes(step: GroupStep) -> None:
 
 
 def snapshot_all(step: GroupStep) -> None:
-    """Tell the whole state, at the snapshot interval."""
+    """Write rows for the whole state, at the snapshot interval."""
     incidents = _by_queue(step.state)
     for mq in sorted(step.state.queues, key=queue_order):
         _snapshot_queue(step, mq, incidents, always=True)
@@ -65,7 +65,7 @@ def _by_queue(state: GroupState) -> _OfQueues:
 
 
 def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
-    """The most important of them, each by what explains it where that still holds: a parent counts for its children."""
+    """Return the worst incident as health and reason; a parent counts instead of its children while it holds."""
     own = {incident.incident_id: incident for incident in incidents}
     if any(incident.parent is not None for incident in own.values()):
         known = (*step.state.incidents.values(), *step.cluster.incidents.values())
@@ -76,7 +76,7 @@ def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str]
 
 
 def _of_cluster(step: GroupStep) -> Iterator[Incident]:
-    """What is open of the group's brokers and its collector; what only waits to be resolved is over."""
+    """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}
     for incident in step.cluster.incidents.values():
         if incident.cleared_at is None and incident.subject in subjects:
@@ -89,7 +89,7 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
     if worst is not None:
         return worst
     if not state.is_polled and not hooks_of(state):
-        return "UNKNOWN", "no source tells of it"
+        return "UNKNOWN", "no source reports it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
     return _health_of_members(state) if state.members else _health_without_members(state, policy)
@@ -97,7 +97,7 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 
 def _health_of_members(state: GroupState) -> tuple[Health, str]:
     if division(state) == "PROXIED":
-        return "UNKNOWN", "its clients are behind a proxy and answer no question"
+        return "UNKNOWN", "its clients are behind a proxy and answer no request"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
@@ -105,7 +105,7 @@ def _health_of_members(state: GroupState) -> tuple[Health, str]:
 
 
 def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, str]:
-    """Of a group that no client is listed of: messages may wait, or be consumed by clients that are not listed."""
+    """Return the health of a group without a listed client: messages may wait, or unlisted clients consume them."""
     if is_consumed_unlisted(state, policy):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
     waiting = [queue for mq, queue in state.queues.items() if not mq.is_retry and lag_of(queue)]
@@ -118,7 +118,7 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
 def _queue_health(
     step: GroupStep, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
 ) -> tuple[Health, str]:
-    """Of a queue, its broker and its owner."""
+    """Return health and reason of a queue, from its broker's and its owner's."""
     state = step.state
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
@@ -127,7 +127,7 @@ def _queue_health(
             return worst
     view = state.views.get(mq.broker)
     if not state.is_polled and (view is None or view.hook is None or view.hook_source in state.silent):
-        return "UNKNOWN", f"no source tells of {mq.broker}"
+        return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
         return _WITHOUT_OWNER.get(division(state), ("UNKNOWN", "no known owner"))
     if owner.silent:
@@ -176,7 +176,7 @@ def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, 
 
 
 def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
-    """Whether the owner of an ordered queue has its lock: by its own word or the broker's, whichever is younger."""
+    """Return whether the owner of an ordered queue has its lock, by its answer or the hook, whichever is younger."""
     if owner is None:
         return None
     held, entry = None if owner.silent else owner.queues.get(mq), hook_lock(state, mq)
@@ -207,9 +207,9 @@ def _queue_row(step: GroupStep, mq: MessageQueue, row: LastQueueRow) -> QueueSna
 
 
 def _stamps(step: GroupStep, mq: MessageQueue, ages: Ages) -> tuple[int | None, int | None, int | None]:
-    """When the owner renewed its lock, pulled, consumed: the ages of its last answer are of the time of that answer.
+    """Return when the owner renewed its lock, pulled and consumed; the ages of its last answer are as of that answer.
 
-    Of one that is silent only what the broker's hook tells is known.
+    For a silent owner only the values of the broker's hook are known.
     """
     now = step.now
     if ages.client.silent:

@@ -1,6 +1,6 @@
-"""One step: the state in hand, the time and cause of what is concluded, and the conclusions.
+"""One step: the state, the time and cause of the conclusions, and the conclusions.
 
-A `GroupStep` is a step of a group, a `ClusterStep` one of what is about the cluster: incidents have one life in both.
+A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both have the same incident lifecycle.
 """
 
 from collections.abc import Collection, Iterator
@@ -27,32 +27,32 @@ from rebalance_model.observe.state import (
 
 CORRECTIONS_MAX = 64
 DECIDED_WITHIN = 30_000
-"""Whether a broker is unreachable is known so long after its ticks, or its answers, have stopped; milliseconds."""
+"""The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
 LARGE, LARGE_LOOKS_EVERY = 256, 1_000
-"""All of a group is judged when a look is due: a group of so many queues has one in so many milliseconds at most."""
+"""A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
 
 class Moment(NamedTuple):
-    """When something is concluded, and from what; times are epoch milliseconds."""
+    """When a conclusion is made, and from which event; times are epoch milliseconds."""
 
     now: int
-    """On the timeline."""
+    """The time on the timeline."""
     event: Event | None
-    """What shows it; None: time alone."""
+    """The event that shows it; None: time alone."""
     known_at: int
     """The log's highest stamp folded so far."""
     cluster: ClusterState = ClusterState("")
-    """What is known of the group's cluster; only read."""
+    """The state of the group's cluster; read only."""
 
     @property
     def cause(self) -> str:
-        """The event that shows it, ``source_id|key|seq``; empty: time alone."""
+        """Return the event that shows it, ``source_id|key|seq``; empty: time alone."""
         event = self.event
         return f"{event.source_id}|{key_of(event)}|{event.seq}" if event is not None else ""
 
 
 class Common(TypedDict):
-    """What a group's rows have in common; see `effects`."""
+    """The fields that all rows of a group share; see `effects`."""
 
     cluster: str
     group: str
@@ -63,7 +63,7 @@ class Common(TypedDict):
 
 
 class Judged(Protocol):
-    """What has incidents: a group, or a cluster."""
+    """A subject with incidents: a group, or a cluster."""
 
     cluster: str
     group: str
@@ -75,7 +75,7 @@ class Judged(Protocol):
 
 
 class Step:
-    """Collects the effects of one event, or of one moment at which something is due."""
+    """Collects the effects of one event, or of the timers that are due at one moment."""
 
     state: Judged
 
@@ -87,16 +87,16 @@ class Step:
         self.effects: list[AnyEffect] = []
 
     def schedule_check(self, at: int) -> None:
-        """Have everything judged again at that time, or before."""
+        """Schedule a judgement of everything at that time, or before."""
         at = max(at, self.now + 1)
         if not self.state.next_check or at < self.state.next_check:
             self.state.next_check = at
 
     def touch(self, incident: Incident) -> None:
-        """Note that an incident has changed: what is shown of its subject may have, too."""
+        """Record that an incident has changed, so that the rows about its subject may change."""
 
     def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
-        """Open incidents of these codes on the same queue, on its broker, or on the whole group, in this order."""
+        """Yield open incidents of these codes on the same queue, its broker, or the whole group, in this order."""
         for code in codes:
             for where in dict.fromkeys((subject, queue.broker if queue is not None else "", "")):
                 found = self.state.incidents.get(f"{code} {where}".rstrip())
@@ -104,12 +104,12 @@ class Step:
                     yield found
 
     def alert_after(self, incident: Incident) -> int | None:
-        """When somebody may be alerted of the incident; None: at once."""
+        """Return when an alert of the incident may be sent; None: at once."""
         del incident
         return None
 
     def next_row(self) -> Common:
-        """What the next row has in common with every other."""
+        """Return the common fields of the next row."""
         self.state.rows += 1
         return {
             "cluster": self.state.cluster,
@@ -126,7 +126,7 @@ class Step:
 
 
 class ClusterStep(Step):
-    """A step of what is about the cluster."""
+    """A step of the cluster."""
 
     state: ClusterState
 
@@ -136,25 +136,25 @@ class ClusterStep(Step):
         """Brokers and collectors whose incidents have changed."""
 
     def touch(self, incident: Incident) -> None:
-        """Have the groups of that broker or collector looked at."""
+        """Record the broker or collector, so that its groups are checked."""
         self.touched[incident.subject] = None
 
 
 class Ages(msgspec.Struct, frozen=True, gc=False):
-    """How old the stamps of a queue's owner are, in milliseconds, each a lower bound; None: not known."""
+    """The ages of the stamps of a queue's owner, milliseconds, each a lower bound; None: unknown."""
 
     client: ClientView
     queue: ProcessQueueView | None
-    """What the owner last answered of the queue."""
+    """The owner's client view, as of its last answer."""
     lock: int | None
-    """Since the owner renewed its lock."""
+    """The time since the owner renewed its lock."""
     lock_is_exact: bool
     goes_on: bool
-    """Whether the lock goes on ageing without another event."""
+    """Whether the lock's age increases without another event."""
     pull: int | None
-    """Since the owner pulled."""
+    """The time since the owner pulled."""
     consume: int | None
-    """Since the owner's listener was given a message or returned."""
+    """The time since the owner's listener received a message or returned."""
 
 
 class GroupStep(Step):
@@ -173,29 +173,29 @@ class GroupStep(Step):
         self.group_touched = True
         """Whether the group's own state may have changed materially."""
         self.judged: MessageQueue | None = None
-        """The queue that is being judged: nothing that is known of it changes meanwhile."""
+        """The queue that is being judged: its state does not change meanwhile."""
         self.ages: tuple[Ages | None] | None = None
-        """Of that queue, if any rule has asked for them (`group.ages`)."""
+        """The ages of that queue, once a rule has requested them (`group.ages`)."""
 
     @property
     def cluster(self) -> ClusterState:
-        """What is known of the group's cluster."""
+        """Return the state of the group's cluster."""
         return self.moment.cluster
 
     def schedule_check(self, at: int) -> None:
-        """Have everything judged again at that time, or before; a large group's up to a second later."""
+        """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""
         if len(self.state.queues) >= LARGE:
             at = -(-max(at, self.now + 1) // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
         super().schedule_check(at)
 
     def touch(self, incident: Incident) -> None:
-        """Have the state of its queue, and of the group, written, if it has become another."""
+        """Record the incident's queue and the group, so that their rows are written if they have changed."""
         self.group_touched = True
         if incident.queue is not None:
             self.touched[incident.queue] = None
 
     def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
-        """Open incidents of these codes on the same queue, its broker or the whole group, then those of the cluster.
+        """Yield open incidents of these codes on the same queue, its broker or the whole group, then on the cluster.
 
         An incident of the group, or of one of its clients, may be explained by any of its brokers.
         """
@@ -208,7 +208,7 @@ class GroupStep(Step):
                     yield found
 
     def alert_after(self, incident: Incident) -> int | None:
-        """When somebody may be alerted of the incident: whether its broker is unreachable must be decided before."""
+        """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""
         broker = self.cluster.brokers.get(incident.queue.broker) if incident.queue is not None else None
         if broker is None or incident.severity != "critical" or incident.parent is not None:
             return None
@@ -217,7 +217,7 @@ class GroupStep(Step):
         return self.now + DECIDED_WITHIN if stopped or in_vain else None
 
     def queue(self, mq: MessageQueue) -> QueueState:
-        """The queue's state, made on first sight; it is now touched."""
+        """Return the queue's state, created on first sight; the queue is marked as changed."""
         self.touched[mq] = None
         found = self.state.queues.get(mq)
         if found is None:
@@ -225,28 +225,28 @@ class GroupStep(Step):
         return found
 
     def hook_view(self, mq: MessageQueue) -> HookQueueView:
-        """Return what the broker's hook has seen of the queue; made on first sight."""
+        """Return what the broker's hook has seen of the queue; created on first sight."""
         queue = self.state.queues.get(mq) or self.queue(mq)
         if queue.hook_view is None:
             queue.hook_view = HookQueueView()
         return queue.hook_view
 
     def is_unsettled(self, mq: MessageQueue) -> bool:
-        """Whether an incident of the queue is open, or pending: what is learnt of the queue may change it."""
+        """Return whether an incident of the queue is open or pending, so that any news of the queue may change it."""
         return bool(self.state.unsettled) and str(mq) in self.state.unsettled
 
     def live_hook(self, view: BrokerView | None) -> HookView | None:
-        """The broker's hook, unless it is silent or late."""
+        """Return the broker's hook, unless it is silent or late."""
         hook = view.hook if view is not None else None
         return hook if hook is not None and hook.source not in self.state.silent else None
 
     def correct(self, what: str) -> None:
-        """Note what a poll corrected in the view rebuilt from events; the next GroupSnapshot tells it."""
+        """Record what a poll corrected in the view rebuilt from events; the next GroupSnapshot contains it."""
         if len(self.state.corrections) < CORRECTIONS_MAX:
             self.state.corrections += (what,)
 
     def assignment(self, mq: MessageQueue, client_id: str, *, assigned: bool, evidence: str, rebalance_id: str) -> None:
-        """Tell one change of a queue's owner."""
+        """Write a row for one change of a queue's owner."""
         self.emit(
             AssignmentChange(
                 **self.next_row(),

@@ -1,4 +1,4 @@
-"""An instant as text, without a clock or calendar of the machine's."""
+"""Format an instant as text, without the machine's clock or calendar."""
 
 _DAY = 86_400_000
 _ERA = 146_097

@@ -44,10 +44,10 @@ def test_a_group_that_only_a_hook_told_of_is_unknown_when_that_is_silent():
     assert last_state(trace).health == "OK"
     effects = trace.falls_silent(2, trace.view().source)
     assert [(e.health, e.health_reason) for e in effects if isinstance(e, GroupSnapshot)] == [
-        ("UNKNOWN", "no source tells of it")
+        ("UNKNOWN", "no source reports it")
     ]
     told = len(trace.effects)
     effects = trace.passes(17).effects[told:]  # with the gap
     assert {(e.status, e.status_reason) for e in effects if isinstance(e, QueueSnapshot)} == {
-        ("UNKNOWN", "no source tells of broker-a")
+        ("UNKNOWN", "no source reports broker-a")
     }

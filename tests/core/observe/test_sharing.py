@@ -132,7 +132,7 @@ def test_clients_that_a_brokers_own_proxy_lists_answer_nothing_by_design():
     for at in range(0, 200, 10):
         trace.poll(at, {"a": NO_ANSWER, "b": NO_ANSWER}, {0: (100 + at, 99 + at)})
     assert trace.incidents() == []
-    assert last(trace).health_reason == "its clients are behind a proxy and answer no question"
+    assert last(trace).health_reason == "its clients are behind a proxy and answer no request"
     assert {"CLIENT_UNRESPONSIVE", "QUEUE_UNASSIGNED"} <= set(coverage(trace)["silent_rules"])
 
 
