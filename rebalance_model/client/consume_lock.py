@@ -27,7 +27,7 @@ class ConsumeLock:
     def release_read(self) -> None:
         """Release one read side."""
         self.readers -= 1
-        self._tell()
+        self._wake_waiting()
 
     def try_write(self) -> bool:
         """Take the write side if no reader or writer holds the lock."""
@@ -39,9 +39,9 @@ class ConsumeLock:
     def release_write(self) -> None:
         """Release the write side."""
         self.writing = False
-        self._tell()
+        self._wake_waiting()
 
-    def _tell(self) -> None:
+    def _wake_waiting(self) -> None:
         if self.waiting:
             waiting, self.waiting = self.waiting, []
             for wake in waiting:

@@ -440,5 +440,5 @@ def corrected(event: AnyEvent, time: int, correction: int) -> AnyEvent:
     """
     if time == event.time and not correction:
         return event
-    said = ((name, getattr(event, name)) for name in _TIMES.get(type(event), ()) if correction)
-    return msgspec.structs.replace(event, time=time, **{name: max(0, at - correction) for name, at in said if at})
+    stamped = ((name, getattr(event, name)) for name in _TIMES.get(type(event), ()) if correction)
+    return msgspec.structs.replace(event, time=time, **{name: max(0, at - correction) for name, at in stamped if at})

@@ -71,7 +71,7 @@ def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, pol
     else:
         step.group_touched = news != "NEXT" or not isinstance(event, _OF_ONE_QUEUE)
         if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
-            _look_at_source(step, source_of(event))  # it is back, before its first tick
+            _judge_source(step, source_of(event))  # it is back, before its first tick
         hook.fold_hook(step, event, news)
     return _concluded(step)
 
@@ -116,7 +116,7 @@ def on_source_silent(
             client.unanswered = 0
         for view in state.views.values():
             view.stats_asked = 0
-    return _concluded(_look_at_source(GroupStep(state, policy, moment), source))
+    return _concluded(_judge_source(GroupStep(state, policy, moment), source))
 
 
 def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source: str) -> list[AnyEffect]:
@@ -124,7 +124,7 @@ def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source:
     if state.silent.pop(source, None) is None:
         return []
     _cover_from(state, moment.now, lambda one: one == source)
-    return _concluded(_look_at_source(GroupStep(state, policy, moment), source))
+    return _concluded(_judge_source(GroupStep(state, policy, moment), source))
 
 
 def on_cluster_change(
@@ -149,8 +149,8 @@ def on_cluster_change(
     return _concluded(step)
 
 
-def stand(state: GroupState, now: int, stood: int) -> None:
-    """Account for a period without ticks of any source: ``stood`` milliseconds until ``now``.
+def skip_idle_time(state: GroupState, now: int, idle_ms: int) -> None:
+    """Account for a period without ticks of any source: ``idle_ms`` milliseconds until ``now``.
 
     A broker that is stopped, or whose machine is, receives no heartbeats for that long, and does not count them as
     missing afterwards. So the ages of expected events restart, and the pending time of conditions is reduced by it.
@@ -158,7 +158,7 @@ def stand(state: GroupState, now: int, stood: int) -> None:
     _cover_from(state, now, lambda _: True)
     for pending in state.pending.values():
         if pending.frozen_at is None:
-            pending.since += stood
+            pending.since += idle_ms
     if state.next_check:
         state.next_check = max(state.next_check, now)
 
@@ -187,7 +187,7 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
                 hook.scan(step, broker, view, live)
         stop_waiting(step)
         judge_all(step)
-    rebalances.give_up(step)
+    rebalances.close_overdue(step)
     if state.next_snapshot <= due:
         state.next_snapshot = _next_snapshot(state, step.now, policy)
         snapshots.snapshot_all(step)
@@ -217,7 +217,7 @@ def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
     return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
 
 
-def _look_at_source(step: GroupStep, source: str) -> GroupStep:
+def _judge_source(step: GroupStep, source: str) -> GroupStep:
     """Schedule the judgement of everything that depends on a source."""
     step.group_to_judge = True
     step.brokers_to_judge |= {broker: None for broker, view in step.state.views.items() if view.hook_source == source}

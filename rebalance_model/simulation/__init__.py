@@ -26,9 +26,9 @@
 30003 Orders@broker-a:3 127.0.0.1@c-1
 
 What is exact: everything that `rebalance_model.broker` and `rebalance_model.client` do, each timer with RocketMQ's own
-first delay and period, and the order of messages within a connection. What is simpler than life: a connection's
-latency is drawn once, when it is made; a broker answers at once, and has no slaves; a client has a thread for whatever
-is to be done; no message is filtered out by its tag.
+first delay and period, and the order of messages within a connection. What is simplified: a connection's latency is
+drawn once, when it is opened; a broker answers at once, and has no slaves; a client has a thread for every task; no
+message is filtered out by its tag.
 """
 
 from rebalance_model.simulation import scenario, story

@@ -26,7 +26,7 @@ from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
 
 CHANNEL_IDLE = 120 * SECOND
-"""serverChannelMaxIdleTimeSeconds: a connection without a byte for so long is closed."""
+"""serverChannelMaxIdleTimeSeconds: a connection without a byte for this long is closed."""
 RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds of the delay levels 3 to 18: what CONSUMER_SEND_MSG_BACK gives the first to the sixteenth retry."""
 

@@ -82,7 +82,7 @@ class ClientSettings:
     name: str
     config: ConsumerConfig
     subscriptions: dict[str, str]
-    """Topic to expression; the retry topic comes by itself."""
+    """Topic to expression; the retry topic is added automatically."""
     work: int
     """Microseconds that the listener takes for a batch."""
     clock_offset: int = 0
@@ -120,12 +120,12 @@ class Client:
         """The queues whose pull waits at its broker, or did so last."""
         self._properties = client_responses.properties(config)
         self.left_out = 0, 0
-        """When the last two commits of the timer were left to the queues at rest."""
+        """When the last two commits of the timer were left to the queues at rest; microseconds of true time."""
         self._rebalancing = RebalanceService(self.start_time)
         self._wakeup: Promise[None] = Promise()
         self._timer = 0
         self._paced = False
-        """The thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
+        """Whether the thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
 
     # The process
 

@@ -16,7 +16,7 @@ from rebalance_model.simulation.scheduler import MS, Call
 from rebalance_model.simulation.world import World
 
 T = TypeVar("T")
-Question = Callable[[Broker, Channel], T]
+Request = Callable[[Broker, Channel], T]
 
 CONNECT_TIMEOUT = 3_000 * MS
 
@@ -41,22 +41,22 @@ class Connections:
         self._channels: dict[str, Channel] = {}
         self._torn: set[str] = set()
 
-    def ask(self, broker: str, question: Question[T], timeout: int) -> Promise[T]:
+    def request(self, broker: str, request: Request[T], timeout: int) -> Promise[T]:
         """Send a request; reject with BrokerError after `timeout` milliseconds, or once no answer can come."""
         promise: Promise[T] = Promise()
         channel = self._channel_for(broker, promise)
         if channel is not None:
             deadline = self._world.scheduler.now + timeout * MS
-            answer = partial(question, self._brokers[broker], channel)
+            answer = partial(request, self._brokers[broker], channel)
             if not self._world.network.up(channel, partial(self._answer, channel, answer, promise, deadline)):
                 self._give_up_at(deadline, channel, promise)
         return promise
 
-    def send(self, broker: str, question: Question[None]) -> None:
+    def send(self, broker: str, request: Request[None]) -> None:
         """Send a one-way request."""
         channel = self._channel(broker)
         if channel is not None:
-            self._world.network.up(channel, partial(question, self._brokers[broker], channel))
+            self._world.network.up(channel, partial(request, self._brokers[broker], channel))
 
     def pull(self, broker: str, begin: Callable[[Broker, Channel, "Outcome[T]"], None]) -> Promise[T]:
         """Send a request that the broker answers later through a callback."""
@@ -112,10 +112,10 @@ class Connections:
         error = BrokerError(f"connect to {broker} failed")
         self._client.process.after(CONNECT_TIMEOUT if cut else LATENCY_MAX, partial(promise.reject, error))
 
-    def _answer(self, channel: Channel, question: Callable[[], T], promise: Promise[T], deadline: int) -> None:
+    def _answer(self, channel: Channel, request: Callable[[], T], promise: Promise[T], deadline: int) -> None:
         """Compute the answer at the broker, and send it."""
         try:
-            outcome: Call = partial(promise.resolve, question())
+            outcome: Call = partial(promise.resolve, request())
         except BrokerError as error:
             outcome = partial(promise.reject, error)
         if not self._world.network.down(channel, partial(_settle, channel, promise, outcome)):

@@ -59,7 +59,7 @@ class HookCollector(BrokerHook):
         self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
         self._disk_full = False
         self._lost: list[int] = []
-        """When what did not get onto the disk was stamped."""
+        """When the event that first did not get onto the disk was stamped."""
 
     def booted(self, broker: HookedBroker) -> None:
         """Begin an incarnation."""
@@ -202,7 +202,7 @@ class HookCollector(BrokerHook):
         for queue in list(self._sums):
             for group in {key[0]: None for key in self._sums[queue]}:
                 self._close_sums(group, (queue,))
-        self._tell_losses()
+        self._report_losses()
         self._emitter.emit(Tick(**self._emitter.stamp(self._broker), end=end))
 
     def _newest(self, queue: MessageQueue, offset: int) -> int:
@@ -222,7 +222,7 @@ class HookCollector(BrokerHook):
         else:
             self._sink(event)
 
-    def _tell_losses(self) -> None:
+    def _report_losses(self) -> None:
         if self._lost and not self._disk_full:
             lost, self._lost = self._lost, []
             stamp = self._emitter.stamp(self._broker)

@@ -1,6 +1,6 @@
 """Connections between clients and brokers: delay, cuts and closing.
 
-A message on its way when a cut begins still arrives; a message sent during the cut, a FIN included, waits in the
+A message in transit when a cut begins still arrives; a message sent during the cut, including a FIN, waits in the
 sender's kernel until the cut is healed.
 """
 

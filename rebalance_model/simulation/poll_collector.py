@@ -32,12 +32,12 @@ ClientAnswer = client_responses.RunningInfo | RpcError
 
 INTERVAL = 10 * SECOND
 LATENCY = MS
-"""Between the collector and a server, one way; microseconds."""
+"""The latency between the collector and a server, one way; microseconds."""
 CLIENT_TIMEOUT = 10 * SECOND
-"""How long a broker waits for the client that it asks."""
+"""How long a broker waits for the answer of a client; microseconds."""
 CONSUME_MSG_TIMEOUT = 207
 PARALLELISM = 16
-"""Clients under way at once; of those that did not answer last time, a quarter."""
+"""The maximum of concurrent client requests; a quarter of it for clients that did not answer last time."""
 
 
 class Gate:
@@ -79,10 +79,10 @@ class PollCollector:
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
         self._routed: set[tuple[str, str]] = set()
-        """The topics whose routes have been sent to which groups."""
+        """By group, the topics whose routes have been sent."""
         self._under_way: set[tuple[str, str]] = set()
-        self._asked: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
-        """Until when their brokers wait for which clients."""
+        self._pending: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
+        """By client, until when its broker waits for it."""
         self._round()
         self._process.after(SECOND, self._tick)
 
@@ -107,7 +107,7 @@ class PollCollector:
 
     async def _ask_broker(self, current: "_Round", broker: Broker) -> None:
         asked = self._clock.now()
-        status = await self._ask(broker, partial(broker.runtime_info, self._emitter.source_id, asked))
+        status = await self._request(broker, partial(broker.runtime_info, self._emitter.source_id, asked))
         stamp = self._emitter.stamp(broker.name)
         when = _When(asked=asked, answered=stamp["time"])
         if isinstance(status, RpcError):
@@ -121,7 +121,7 @@ class PollCollector:
 
     async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
         asked = self._clock.now()
-        answers = await self._ask(broker, partial(_Answers, broker, group))
+        answers = await self._request(broker, partial(_Answers, broker, group))
         when = _When(asked=asked, answered=self._clock.now())
         if isinstance(answers, RpcError):
             self._emitter.emit(ConsumerConnection(**self._stamp(group, broker), **when, error=answers))
@@ -133,7 +133,7 @@ class PollCollector:
         for topic, queues in answers.time_spans.items():
             self._emitter.emit(ConsumeTimeSpan(**self._stamp(group, broker), **when, topic=topic, queues=queues))
         for one in answers.connections:
-            self._ask_client_once(current, broker, group, one)
+            self._request_client_once(current, broker, group, one)
 
     def _stamp(self, group: str, broker: Broker) -> GroupStamp:
         return self._emitter.group_stamp(group, broker.name)
@@ -162,7 +162,7 @@ class PollCollector:
             else:
                 self._emitter.emit(TopicRoute(**stamp, **when, topic=topic, queues=queues))
 
-    def _ask_client_once(self, current: "_Round", broker: Broker, group: str, listed: Connection) -> None:
+    def _request_client_once(self, current: "_Round", broker: Broker, group: str, listed: Connection) -> None:
         member = group, listed.client_id
         if member not in current.members and member not in self._under_way:
             self._under_way.add(member)
@@ -174,7 +174,7 @@ class PollCollector:
         gate = self._narrow_gate if client_id in self._silent else self._gate
         await gate.enter()
         asked = self._clock.now()
-        answer = await self._ask_through(broker, group, listed)
+        answer = await self._request_through(broker, group, listed)
         gate.leave()
         self._under_way.discard((group, client_id))
         stamp = self._stamp(group, broker)
@@ -197,22 +197,22 @@ class PollCollector:
             )
         self._emitter.emit(event)
 
-    async def _ask(self, broker: Broker, question: Callable[[], T]) -> T | RpcError:
+    async def _request(self, broker: Broker, request: Callable[[], T]) -> T | RpcError:
         """Return a broker's answer as of the arrival of the request; an error if it is down."""
         await self._process.sleep_until(self._world.scheduler.now + LATENCY)
-        answer = question() if broker.up else RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused")
+        answer = request() if broker.up else RpcError(code=UNREACHABLE, remark=f"{broker.name}: connection refused")
         await self._process.sleep_until(self._world.scheduler.now + LATENCY)
         return answer
 
-    def _ask_through(
+    def _request_through(
         self, broker: Broker, group: str, listed: Connection
     ) -> Promise["client_responses.RunningInfo | RpcError"]:
         """Return a client's answer, forwarded by its broker, which waits for it for a limited time."""
         promise: Promise[ClientAnswer] = Promise()
-        self._process.after(LATENCY, partial(self._pass_on, broker, group, listed, promise))
+        self._process.after(LATENCY, partial(self._forward, broker, group, listed, promise))
         return promise
 
-    def _pass_on(self, broker: Broker, group: str, listed: Connection, promise: Promise[ClientAnswer]) -> None:
+    def _forward(self, broker: Broker, group: str, listed: Connection, promise: Promise[ClientAnswer]) -> None:
         """Forward a request from the broker to the client."""
 
         def back(answer: ClientAnswer) -> None:
@@ -227,14 +227,14 @@ class PollCollector:
         elif member is None:
             back(RpcError(code=SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client_id}> not online"))
         else:
-            self._asked.append((self._world.scheduler.now + CLIENT_TIMEOUT, group, client_id, promise))
-            if len(self._asked) == 1:
+            self._pending.append((self._world.scheduler.now + CLIENT_TIMEOUT, group, client_id, promise))
+            if len(self._pending) == 1:
                 self._process.after(CLIENT_TIMEOUT, self._time_out)
-            self._ask_at(broker.channels[member.channel], back)
+            self._request_at(broker.channels[member.channel], back)
 
     def _time_out(self) -> None:
         """Answer for clients that did not; one timer, for the oldest request, since most clients answer early."""
-        now, asked = self._world.scheduler.now, self._asked
+        now, asked = self._world.scheduler.now, self._pending
         while asked and (asked[0][-1].done or asked[0][0] <= now):
             _, group, client_id, promise = asked.popleft()
             if not promise.done:
@@ -243,7 +243,7 @@ class PollCollector:
         if asked:
             self._process.after(asked[0][0] - now, self._time_out)
 
-    def _ask_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
+    def _request_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
         def reply(info: client_responses.RunningInfo) -> None:
             self._world.network.up(channel, partial(back, info))
 

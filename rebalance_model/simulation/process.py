@@ -56,7 +56,7 @@ class ProcessState(Enum):
 
     RUNNING = auto()
     FROZEN = auto()
-    """SIGSTOP: its connections stay, what comes in waits."""
+    """SIGSTOP: its connections stay open, and incoming data waits."""
     DEAD = auto()
 
 
@@ -94,7 +94,7 @@ class Process:
         self.state = ProcessState.FROZEN
 
     def thaw(self) -> None:
-        """Continue the process, and run the calls that arrived meanwhile."""
+        """Continue the process, and run the calls that arrived in the meantime."""
         self.state = ProcessState.RUNNING
         waiting, self._waiting = self._waiting, []
         for call in waiting:

@@ -22,7 +22,7 @@ BODY_SIZE = 128
 SUSPEND = 15 * SECOND
 """brokerSuspendMaxTimeMillis: how long a client lets its pull wait."""
 HOLD_CHECK = 5 * SECOND
-"""How often the broker looks for pulls that have waited that long: so they wait for up to 20 s."""
+"""How often the broker checks for pulls that have waited that long: so they wait for up to 20 s."""
 SUBSCRIPTION_NOT_EXIST = 24
 SUBSCRIPTION_NOT_LATEST = 25
 

@@ -26,7 +26,7 @@ from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 
 NEVER = INT64_MAX
 OFTEN = 15 * SECOND
-"""Messages that come at least so often leave no time for a pull without one."""
+"""Messages that come at least this often leave no time for a pull without one."""
 
 
 class PullingClient(Protocol):
@@ -91,17 +91,17 @@ class QuietQueue:
         moved = False
         while self._next <= now and self._resting:
             if self._ends >= now:  # the real parts know what comes first of what happens in one microsecond
-                self._tell_broker(moved=moved)
+                self._store_commits(moved=moved)
                 self._stop(self._next)
                 self._pulls.play(self._pull, self._next)
             elif self._next == self._arrives:
                 self._take_messages(now)
                 moved = True
             else:
-                self._ask_again()
+                self._pull_again()
                 moved = True
         if self._resting and (moved or self._persisted < self._client.left_out[-1]):
-            self._tell_broker(moved=moved)
+            self._store_commits(moved=moved)
 
     def wake(self) -> None:
         """Simulate the queue from now on."""
@@ -147,7 +147,7 @@ class QuietQueue:
                 counted = self._counted_at(sent) + (sent > found + self._consumed_in)
                 self._pulls.commit_later(sent, self._pull, counted)
 
-    def _tell_broker(self, *, moved: bool) -> None:
+    def _store_commits(self, *, moved: bool) -> None:
         """Store at the broker what it has received by now: the last commit counts, a pull's or the timer's.
 
         The client leaves its timer's commits to its queues at rest (`Client.left_out`).
@@ -203,7 +203,7 @@ class QuietQueue:
         client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
         self._next_pull(found, last + 1, last)  # it goes up while the message is consumed, and so does not count it
 
-    def _ask_again(self) -> None:
+    def _pull_again(self) -> None:
         """Apply a round in which a pull was answered without a message."""
         self._done = 0
         self._next_pull(self._next, self._pull.offset, self._pull.offset)

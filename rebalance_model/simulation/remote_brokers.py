@@ -60,7 +60,7 @@ class RemoteBrokers:
             raise BrokerError(f"no broker has {topic}")
         broker = brokers[0] if len(brokers) == 1 else self._random.choice(brokers)
         route = self.consumer.topic_subscribe_info_table.get(topic)  # the one that this rebalance goes by
-        ids = await self._connections.ask(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
+        ids = await self._connections.request(broker, lambda b, channel: b.consumer_ids(channel, group), API_TIMEOUT)
         known = self._views.get(topic)
         if known is None or known[1] is not route or (known[0] is not ids and known[0] != ids):
             self._views[topic] = ids, route
@@ -78,26 +78,26 @@ class RemoteBrokers:
         self, broker: str, group: str, queues: AbstractSet[MessageQueue]
     ) -> AbstractSet[MessageQueue]:
         """Send LOCK_BATCH_MQ."""
-        asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
-        return await self._connections.ask(
-            broker, lambda b, channel: b.lock_batch_mq(channel, group, self._client_id, asked), LOCK_TIMEOUT
+        requested = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
+        return await self._connections.request(
+            broker, lambda b, channel: b.lock_batch_mq(channel, group, self._client_id, requested), LOCK_TIMEOUT
         )
 
     async def unlock_batch_mq(self, broker: str, group: str, queues: AbstractSet[MessageQueue]) -> None:
         """Send UNLOCK_BATCH_MQ."""
-        asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
-        await self._connections.ask(
-            broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, asked), LOCK_TIMEOUT
+        requested = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
+        await self._connections.request(
+            broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, requested), LOCK_TIMEOUT
         )
 
     def unlock_batch_mq_one_way(self, broker: str, group: str, queues: AbstractSet[MessageQueue]) -> None:
         """Send UNLOCK_BATCH_MQ one-way."""
-        asked = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
-        self._connections.send(broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, asked))
+        requested = sorted(queues, key=queue_order)  # a set's order changes with every run of Python
+        self._connections.send(broker, lambda b, channel: b.unlock_batch_mq(channel, group, self._client_id, requested))
 
     async def query_consumer_offset(self, group: str, queue: MessageQueue) -> int:
         """Send QUERY_CONSUMER_OFFSET."""
-        return await self._connections.ask(
+        return await self._connections.request(
             queue.broker, lambda b, channel: b.query_consumer_offset(channel, group, queue), OFFSET_TIMEOUT
         )
 
@@ -122,11 +122,13 @@ class RemoteBrokers:
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Send GET_MAX_OFFSET."""
-        return await self._connections.ask(queue.broker, lambda b, channel: b.max_offset(channel, queue), API_TIMEOUT)
+        return await self._connections.request(
+            queue.broker, lambda b, channel: b.max_offset(channel, queue), API_TIMEOUT
+        )
 
     async def search_offset(self, queue: MessageQueue, timestamp: int) -> int:
         """Send SEARCH_OFFSET_BY_TIMESTAMP."""
-        return await self._connections.ask(
+        return await self._connections.request(
             queue.broker, lambda b, channel: b.search_offset(channel, queue, timestamp), API_TIMEOUT
         )
 
@@ -142,7 +144,7 @@ class RemoteBrokers:
         heartbeat = self._heartbeat()
         for broker in brokers:
             try:
-                await self._connections.ask(
+                await self._connections.request(
                     broker, lambda b, channel: b.heart_beat(channel, heartbeat, LANGUAGE, VERSION), API_TIMEOUT
                 )
             except BrokerError:
@@ -159,7 +161,7 @@ class RemoteBrokers:
         group = self.consumer.config.group
         for broker in self.known_brokers():
             try:
-                await self._connections.ask(
+                await self._connections.request(
                     broker, lambda b, channel: b.unregister_client(channel, self._client_id, group), API_TIMEOUT
                 )
             except BrokerError:
@@ -167,7 +169,7 @@ class RemoteBrokers:
 
     async def send_message_back(self, group: str, queue: MessageQueue, message: Message, delay_level: int) -> None:
         """Send CONSUMER_SEND_MSG_BACK."""
-        await self._connections.ask(
+        await self._connections.request(
             queue.broker,
             lambda b, channel: b.send_message_back(channel, group, message.reconsume_times, delay_level),
             OFFSET_TIMEOUT,

@@ -40,15 +40,15 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
 
     ordered: bool = False
     topics: tuple[Name, ...] = ()
-    """Empty in a step: those of the group."""
+    """Empty in a step: the group's topics."""
     expression: str = "*"
     strategy: StrategyName = "AVG"
     listener_ms: Positive = 5
-    """What the listener takes for a message."""
+    """The time that the listener takes for a message."""
     pull_interval_ms: Natural = 0
     clock_offset_ms: int = 0
     client_id: str = ""
-    """Its id after the address; empty: its name. Two processes of one id are a mistake that a step can make."""
+    """The client id after the address; empty: its name. A step may give one id to two processes, a misconfiguration."""
 
 
 class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
 
     name: Name
     consumers: Natural
-    """So many start with the scenario: `called`-1, `called`-2, …"""
+    """The number of consumers that start with the scenario: `called`-1, `called`-2, …"""
     called: str = ""
     """By default the group's name."""
     start_within: Positive = 1
@@ -87,7 +87,7 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     who: Name
     group: Name
     ordered: bool | None = None
-    """These are the group's own where they are not given; a mistake differs from it."""
+    """Settings that are not given are the group's own; others simulate a misconfiguration."""
     topics: tuple[Name, ...] | None = None
     expression: str | None = None
     strategy: StrategyName | None = None

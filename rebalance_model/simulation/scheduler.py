@@ -20,7 +20,7 @@ class Scheduler:
     def __init__(self, now: int) -> None:
         self.now = now
         self._since = now
-        """When what runs now was put in."""
+        """When the call that runs now was scheduled."""
         self._due: list[tuple[int, int, int, Call]] = []
         self._count = 0
 

@@ -156,7 +156,7 @@ SHRINKS = frozenset(
     }
 )
 """What may be told of a topic that loses queues, which a healthy cluster's does not. Hooks see no routes: to them a
-queue that is no more looks like one that its clients have given up (`hooks.given_up`), or that nobody takes."""
+queue that is no more looks like one that its clients have given up (`hooks.released_queues`), or that nobody takes."""
 GROWS = frozenset({"QUEUE_DOUBLE_OWNED"})
 """Of a concurrent group, really so: one client works with the new route and the other, for up to 20 s more, with the
 former. The lab's clients said so themselves."""

@@ -113,7 +113,7 @@ class HookTrace(Trace):
         """Nobody speaks in between: a broker that is stopped, or a full disk, and no other source to tell time by."""
         self.passes(begin)
         self.now = self.clock(end)
-        group_observer.stand(self.state, self.now, self.clock(end) - self.clock(begin))
+        group_observer.skip_idle_time(self.state, self.now, self.clock(end) - self.clock(begin))
         return self
 
     def clock(self, at: float) -> int:

@@ -25,7 +25,7 @@ TOLERANCE = 100
 UNANSWERED_MAX = 64
 """The maximum of requests, and of sightings, that wait for their counterpart; beyond it the oldest is dropped."""
 
-Question = tuple[str, str, int]
+RequestKey = tuple[str, str, int]
 """A collector, the broker that it asked, and when (epoch milliseconds by the collector's clock)."""
 
 
@@ -36,35 +36,35 @@ class Clocks(msgspec.Struct, array_like=True):
     """By collector and hook: the hook's clock minus the collector's."""
     corrections: dict[str, int] = {}
     """By source: the correction that is subtracted from its times; absent: none."""
-    answered: dict[Question, int] = {}
+    answered: dict[RequestKey, int] = {}
     """Answered requests whose sighting has not arrived, with the time of the answer."""
-    seen: dict[Question, tuple[str, int]] = {}
+    seen: dict[RequestKey, tuple[str, int]] = {}
     """Requests that a hook saw and whose answer has not arrived: the hook, and the time of the sighting."""
     measured: dict[str, dict[int, Bounds]] = {}
     """By hook and the time of a request: the bounds of the hook's clock minus the reference from that request."""
 
-    def note_answer(self, question: Question, answered: int) -> bool:
+    def note_answer(self, request: RequestKey, answered: int) -> bool:
         """Take the time of an answer (collector's clock); return whether a correction has changed."""
-        if (sighting := self.seen.pop(question, None)) is None:
-            _keep(self.answered, question, answered)
+        if (sighting := self.seen.pop(request, None)) is None:
+            _keep(self.answered, request, answered)
             return False
         hook, seen = sighting
-        return self._bound(question, hook, (seen - answered, seen - question[2]))
+        return self._bound(request, hook, (seen - answered, seen - request[2]))
 
-    def note_sighting(self, question: Question, hook: str, seen: int) -> bool:
+    def note_sighting(self, request: RequestKey, hook: str, seen: int) -> bool:
         """Take the time at which a hook saw the request (its clock); return whether a correction has changed."""
-        if (answered := self.answered.pop(question, None)) is None:
-            _keep(self.seen, question, (hook, seen))
+        if (answered := self.answered.pop(request, None)) is None:
+            _keep(self.seen, request, (hook, seen))
             return False
-        return self._bound(question, hook, (seen - answered, seen - question[2]))
+        return self._bound(request, hook, (seen - answered, seen - request[2]))
 
-    def note_now(self, question: Question, answered: int, hook: str, now: int) -> bool:
+    def note_now(self, request: RequestKey, answered: int, hook: str, now: int) -> bool:
         """Take the broker's own clock, truncated to a second; return whether a correction has changed."""
-        known = self.bounds.get(question[0], {}).get(hook)
-        bounds = bounds_of_now(question[2], answered, now)
+        known = self.bounds.get(request[0], {}).get(hook)
+        bounds = bounds_of_now(request[2], answered, now)
         if known is not None and bounds[0] <= known[1] and known[0] <= bounds[1]:
             return False  # the hook's own sighting is more precise
-        return self._bound(question, hook, bounds)
+        return self._bound(request, hook, bounds)
 
     def measured_by(self, hook: str, asked: int) -> tuple[Bounds, int] | None:
         """Return the bounds of a hook's clock from requests up to a time, and when the last of them was sent.
@@ -75,8 +75,8 @@ class Clocks(msgspec.Struct, array_like=True):
         last = max((time for time in found if time <= asked), default=None)
         return (found[last], last) if last is not None else None
 
-    def _bound(self, question: Question, hook: str, bounds: Bounds) -> bool:
-        self.bounds.setdefault(question[0], {})[hook] = bounds
+    def _bound(self, request: RequestKey, hook: str, bounds: Bounds) -> bool:
+        self.bounds.setdefault(request[0], {})[hook] = bounds
         former = dict(self.corrections)
         offsets = self._offsets()
         reference = offsets[self._reference(offsets)]
@@ -84,7 +84,7 @@ class Clocks(msgspec.Struct, array_like=True):
             self._correct(source, (offset[0] - reference[1], offset[1] - reference[0]))
         if hook in offsets:
             bounds = offsets[hook][0] - reference[1], offsets[hook][1] - reference[0]
-            _keep(self.measured.setdefault(hook, {}), question[2], bounds)
+            _keep(self.measured.setdefault(hook, {}), request[2], bounds)
         return self.corrections != former
 
     def _correct(self, source: str, bounds: Bounds) -> None:

@@ -181,7 +181,7 @@ class Ordering:
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
         if broadcast and isinstance(event, Tick):
-            if not self._hear(event, source, time, stamp, at_once=at_once):
+            if not self._fold_tick(event, source, time, stamp, at_once=at_once):
                 return None
         elif broadcast and isinstance(event, BrokerStatus):
             self._note_reachable(event, time)
@@ -234,7 +234,7 @@ class Ordering:
         return out
 
     @property
-    def patience(self) -> int:
+    def idle_limit(self) -> int:
         """Return how long time may advance without a tick of any source, milliseconds."""
         return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
 
@@ -287,16 +287,16 @@ class Ordering:
             name = min(waited_for, key=lambda name: (waited_for[name].tick, name))
             if self.held[0][0] < waited_for[name].tick:
                 return  # releasing what is complete makes room
-            self._give_up(name, waited_for[name], "BUFFER_FULL")
+            self._stop_waiting(name, waited_for[name], "BUFFER_FULL")
 
-    def _give_up(self, name: str, source: Source, why: Why) -> None:
+    def _stop_waiting(self, name: str, source: Source, why: Why) -> None:
         """Stop waiting for a source; it is silent from its last tick on: missing events after it prove nothing."""
         source.late, source.stays_behind = True, why != "SILENT"
         self._out.append(OutOfWait(name, source.tick, source.tick + 1, why))
 
     # Ticks
 
-    def _hear(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
+    def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
         """Take a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
         number = Sequence(instance_of(tick.source_id)[1], tick.seq)
@@ -317,7 +317,7 @@ class Ordering:
             source.unreachable_since = None
         self._note_behind(source)
         if state.started:
-            self._look_who_is_late()
+            self._detect_late()
         return True
 
     def _step_max(self, source: Source) -> int:
@@ -334,17 +334,17 @@ class Ordering:
         if source.late and (2 * behind < limit if source.stays_behind else behind <= limit):
             source.late = False
 
-    def _look_who_is_late(self) -> None:
+    def _detect_late(self) -> None:
         state = self.state
         for name, source in state.sources.items():
             if source.late or source.ended or source.tick < 0:
                 continue
-            limit, unheard = self.limit_of(source), state.elapsed - source.heard
-            unreachable = source.unreachable_since is not None and unheard > UNREACHABLE_WAIT + source.lag
-            if unreachable or unheard > limit:
-                self._give_up(name, source, "SILENT")
+            limit, silent_ms = self.limit_of(source), state.elapsed - source.heard
+            unreachable = source.unreachable_since is not None and silent_ms > UNREACHABLE_WAIT + source.lag
+            if unreachable or silent_ms > limit:
+                self._stop_waiting(name, source, "SILENT")
             elif source.behind_since is not None and state.elapsed - source.behind_since > limit:
-                self._give_up(name, source, "LATE")
+                self._stop_waiting(name, source, "LATE")
 
     def _note_reachable(self, status: BrokerStatus, time: int) -> None:
         """Note whether a broker answers; only a collector can find that it does not."""
@@ -363,11 +363,11 @@ class Ordering:
             collector = f"{event.cluster}/{instance_of(event.collector)[0]}"
             changed = clocks.note_sighting((collector, event.broker, event.asked), name, event.seen)
         elif isinstance(event, BrokerStatus) and event.answered and event.error is None:
-            question = (name, event.broker, event.asked)
-            changed = clocks.note_answer(question, event.answered)
+            request = (name, event.broker, event.asked)
+            changed = clocks.note_answer(request, event.answered)
             hooks = [hook for hook, source in self.state.sources.items() if source.broker == _broker_of(event)]
             for hook in hooks if event.now else ():
-                changed = clocks.note_now(question, event.answered, hook, event.now) or changed
+                changed = clocks.note_now(request, event.answered, hook, event.now) or changed
         if changed:
             self._correct()
 

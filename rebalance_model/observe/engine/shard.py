@@ -65,7 +65,7 @@ class Shard:
         self._state = state
         self._progress = ProgressLog(groups, policy, state.unwritten)
         self._ordering = Ordering(state.waiting, held, policy)
-        self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, tells_of_cluster=partition == 0)
+        self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, writes_cluster=partition == 0)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
         """Take the log's next event, and return the rows of all events that this releases.
@@ -106,7 +106,7 @@ class Shard:
     def _release(self) -> list[AnyRow]:
         """Fold what is complete, then advance time to the watermark."""
         effects: list[AnyRow] = []
-        self.timeline.patience = self._ordering.patience
+        self.timeline.idle_limit = self._ordering.idle_limit
         for out in self._ordering.out_of_wait():
             self.timeline.note_out_of_wait(out)
         for event in self._ordering.released(self.timeline.followed):

@@ -84,7 +84,7 @@ class Timeline:
     """The groups of a shard and the states of their clusters, on one timeline."""
 
     def __init__(
-        self, state: TimelineState, groups: GroupStore, policy: Policy, clocks: Clocks, *, tells_of_cluster: bool
+        self, state: TimelineState, groups: GroupStore, policy: Policy, clocks: Clocks, *, writes_cluster: bool
     ) -> None:
         """Continue from a state.
 
@@ -93,17 +93,17 @@ class Timeline:
             groups: the store of the groups.
             policy: the thresholds.
             clocks: the corrections of the sources' clocks; read only.
-            tells_of_cluster: whether this shard writes the rows about the cluster.
+            writes_cluster: whether this shard writes the rows about the cluster.
         """
         self.state = state
-        self.patience = NEVER
-        """How long time may advance without a tick, milliseconds; beyond that no source has reported (`_stand`)."""
+        self.idle_limit = NEVER
+        """How long time may advance without a tick, milliseconds; longer spans do not count (`_skip_idle_time`)."""
         self._store = groups
         self._policy = policy
         self._clocks = clocks
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
-        self._tells_of_cluster = tells_of_cluster
+        self._writes_cluster = writes_cluster
         self._policies: dict[str, Policy] = {}
         self._groups: dict[str, GroupState] = {}
         self._forgotten: list[GroupState] = []
@@ -134,7 +134,7 @@ class Timeline:
             return []
         moment = self._moment(event.cluster)
         if isinstance(event, TelemetryLost):
-            self._tell(source_of(event), moment, partial(group_observer.note_loss, event=event))
+            self._apply_to_groups(source_of(event), moment, partial(group_observer.note_loss, event=event))
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)
         return self._follow_up(cluster.judge(), moment)
@@ -149,13 +149,13 @@ class Timeline:
         silence = moment.cluster.silent.get(source)
         if silence is None or silence.why == "LATE":
             return []
-        return self._fall_silent(source, Silence(silence.since, "LATE"), moment)
+        return self._note_silence(source, Silence(silence.since, "LATE"), moment)
 
     def advance(self, to: int) -> list[AnyEffect]:
         """Advance time: run all timers that are due until then, in order; return the resulting rows."""
         state, effects = self.state, list[AnyEffect]()
-        if state.ticked and to - state.ticked > self.patience:
-            self._stand(to)
+        if state.ticked and to - state.ticked > self.idle_limit:
+            self._skip_idle_time(to)
         while (found := self._next(to)) is not None:
             state.now = max(state.now, found[0])
             effects += self._do(*found)
@@ -197,7 +197,7 @@ class Timeline:
     def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
         if kind == _SILENCE:
             out = self.state.falls_silent.pop(name)
-            return self._fall_silent(name, Silence(out.at, out.why), self._moment_of(name))
+            return self._note_silence(name, Silence(out.at, out.why), self._moment_of(name))
         if kind == _CLUSTER:
             moment = self._moment(name)
             cluster = Cluster(moment.cluster, moment, self._policy)
@@ -214,16 +214,16 @@ class Timeline:
             self._schedule(group)
         return effects
 
-    def _stand(self, to: int) -> None:
+    def _skip_idle_time(self, to: int) -> None:
         """Skip a period without any report: it proves nothing, and unobserved time does not count."""
-        stood, self.state.ticked, self.state.now = to - self.state.ticked, to, to
+        idle_ms, self.state.ticked, self.state.now = to - self.state.ticked, to, to
         self.state.falls_silent.clear()
         for cluster in self.state.clusters.values():
             for pending in cluster.pending.values():
-                pending.since += stood
+                pending.since += idle_ms
             cluster.next_check = max(cluster.next_check, to) if cluster.next_check else 0
         for key in sorted({key for groups in self.state.groups_of.values() for key in groups}):
-            group_observer.stand(self._group(key), to, stood)
+            group_observer.skip_idle_time(self._group(key), to, idle_ms)
             self._schedule(self._group(key))
 
     def _moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
@@ -250,7 +250,7 @@ class Timeline:
         if isinstance(event, BrokerStatus):
             effects += self._note_boot(event, source, moment)
         elif isinstance(event, TelemetryLost):
-            effects += self._tell(source, moment, partial(group_observer.note_loss, event=event))
+            effects += self._apply_to_groups(source, moment, partial(group_observer.note_loss, event=event))
         return effects
 
     def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
@@ -264,11 +264,13 @@ class Timeline:
                 cluster.note_clock(event.broker, *measured)
         return self._follow_up(cluster.judge(), moment)
 
-    def _fall_silent(self, source: str, silence: Silence, moment: Moment) -> list[AnyEffect]:
+    def _note_silence(self, source: str, silence: Silence, moment: Moment) -> list[AnyEffect]:
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.note_silence(source, silence)
         step = cluster.judge()
-        effects = self._tell(source, moment, partial(group_observer.on_source_silent, source=source, silence=silence))
+        effects = self._apply_to_groups(
+            source, moment, partial(group_observer.on_source_silent, source=source, silence=silence)
+        )
         return effects + self._follow_up(step, moment)
 
     def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
@@ -280,12 +282,12 @@ class Timeline:
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.note_back(source)
         step = cluster.judge()
-        effects = self._tell(source, moment, partial(group_observer.on_source_back, source=source))
+        effects = self._apply_to_groups(source, moment, partial(group_observer.on_source_back, source=source))
         return effects + self._follow_up(step, moment)
 
     def _follow_up(self, step: ClusterStep, moment: Moment) -> list[AnyEffect]:
         """Notify the groups of brokers and collectors with another incident; return all resulting rows."""
-        effects = step.effects if self._tells_of_cluster else []
+        effects = step.effects if self._writes_cluster else []
         if not step.touched:
             return effects
         prefix = f"{step.state.cluster}/"
@@ -335,12 +337,12 @@ class Timeline:
         if event.boot_time in (None, before):
             return []
         self.state.boots[name] = event.boot_time
-        effects = self._tell(source, moment, partial(group_observer.on_hook_restart, event=event))
+        effects = self._apply_to_groups(source, moment, partial(group_observer.on_hook_restart, event=event))
         if before is not None:
-            effects += self._tell(source, moment, partial(group_observer.on_polled_restart, event=event))
+            effects += self._apply_to_groups(source, moment, partial(group_observer.on_polled_restart, event=event))
         return effects
 
-    def _tell(self, source: str, moment: Moment, fact: _Fact) -> list[AnyEffect]:
+    def _apply_to_groups(self, source: str, moment: Moment, fact: _Fact) -> list[AnyEffect]:
         """Apply a fact about a source to every group that it reports."""
         effects: list[AnyEffect] = []
         for key in sorted(self.state.groups_of.get(source, ())):

@@ -55,7 +55,7 @@ def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> Non
     step.group_to_judge = True
 
 
-def note_asking(step: GroupStep, hook: HookView, client_id: str | None, now: int) -> None:
+def note_list_request(step: GroupStep, hook: HookView, client_id: str | None, now: int) -> None:
     """Record that a client requests the member list from a broker, as it does for each topic whenever it rebalances."""
     if client_id is None:
         return
@@ -91,13 +91,13 @@ def repeated(step: GroupStep) -> list[Cause]:
     return found
 
 
-def own_rate(state: GroupState, policy: Policy, now: int, lately: int) -> tuple[int, int] | None:
+def usual_rate(state: GroupState, policy: Policy, now: int, recent_count: int) -> tuple[int, int] | None:
     """Return the group's usual number of causes and the milliseconds in which they came; None if watched too briefly.
 
     The last storm window and its causes are left out.
     """
     span = now - state.causes_since - policy.storm_window
-    return (max(0, state.causes_counted - lately), span) if span >= policy.storm_rate_after else None
+    return (max(0, state.causes_counted - recent_count), span) if span >= policy.storm_rate_after else None
 
 
 def _what_changed(cause: Cause) -> str:

@@ -9,7 +9,7 @@ _MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
 """Causes of a regression that the holder itself made: earlier commits no longer count."""
 
 
-def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, said: bool = False) -> None:
+def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocked: bool = False) -> None:
     """Record how far the holder has come when it loses the queue, re-creates its process queue, or its broker restarts.
 
     A holder that has not pulled has consumed nothing: the record of the holder before it stays.
@@ -18,17 +18,17 @@ def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, said: b
         step: the step.
         mq: the queue.
         hook_view: what the hook saw of it.
-        said: the holder of an ordered queue has unlocked it: before that it commits what it has consumed.
+        unlocked: whether the holder of an ordered queue has unlocked it, and so committed what it consumed.
     """
     if hook_view.holder is None:
         return
-    sign = step.now if said else hook_view.last_sign
+    sign = step.now if unlocked else hook_view.last_sign
     hook_view.lost_by, hook_view.lost_by_sign = hook_view.holder, sign
     if hook_view.former is not None and hook_view.start_offset < 0:
         return
     rebalances.add_reread(step, mq)
     commit, pulled, consumed = _highest_commit(hook_view), hook_view.pull_offset, -1
-    if said:
+    if unlocked:
         pulled = consumed = commit
     elif pulled >= 0:
         pulled = max(commit, pulled + step.policy.pull_batch_size)

@@ -73,8 +73,8 @@ def share(step: GroupStep) -> list[MessageQueue]:
 def _by_hook(step: GroupStep, view: BrokerView, client_id: str, channels: list[str]) -> Ghost | None:
     """Find the dead channels by heartbeats; None if these do not decide, all channels live, or no hook reports."""
     hook = step.live_hook(view)
-    heard = hook.heartbeats.get(client_id) if hook is not None else None
-    if heard is None or any(beats.returned for beats in heard.channels.values()):
+    beats_of_client = hook.heartbeats.get(client_id) if hook is not None else None
+    if beats_of_client is None or any(beats.returned for beats in beats_of_client.channels.values()):
         return None
     table = view.info.channel_info_table
     last = {c: table[c].last_update_timestamp for c in channels if c != UNNAMED + client_id}

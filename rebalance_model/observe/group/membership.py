@@ -25,7 +25,7 @@ class Before:
         self.ids = view.info.client_ids() if view is not None else None
         self.channels = set(view.info.channel_info_table) if view is not None else set()
         self.topics = _topics(view) if view is not None else set()
-        self.heard = _last_heartbeats(view) if view is not None and view.hook is not None else {}
+        self.last_heartbeats = _last_heartbeats(view) if view is not None and view.hook is not None else {}
         """When each client last sent a heartbeat, by the broker's hook."""
         self.basis: Basis = basis(state)
 
@@ -45,9 +45,9 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     state = step.state
     if not state.causes_since:
         causes.begin(state, step.now)
-    _tell_connections(step, before)
+    _note_connections(step, before)
     if not first_sight:
-        _tell_subscriptions(step, before)
+        _note_subscriptions(step, before)
     expect_again(step, before)
     ids = {client_id for view in state.views.values() for client_id in _client_ids(view)}
     members = tuple(sorted(ids, key=java_order))
@@ -56,7 +56,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     joined = [c for c in members if c not in state.members]
     left = [c for c in state.members if c not in ids]
     if not first_sight:
-        _tell_causes(step, before, joined, left)
+        _note_causes(step, before, joined, left)
     if not state.members:
         state.members_since = step.now
     state.no_members_since = step.now if not members else 0
@@ -68,7 +68,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
             state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
     expect(step)
     for client_id in left:
-        ownership.void(step, client_id, evidence="LEFT")
+        ownership.clear_claims(step, client_id, evidence="LEFT")
         del state.clients[client_id]
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
@@ -96,7 +96,7 @@ def _client_ids(view: BrokerView) -> Collection[str]:
     return ids if view.hook is None else ids | view.hook.expected_back_until.keys()
 
 
-def _tell_connections(step: GroupStep, before: Before) -> None:
+def _note_connections(step: GroupStep, before: Before) -> None:
     """Record channels that were added or removed for a client id that stays a member.
 
     RocketMQ counts a client id on two channels as two members, so a channel more or less changes every share. This
@@ -116,7 +116,7 @@ def _tell_connections(step: GroupStep, before: Before) -> None:
             rebalances.open_or_extend(step, "CONNECTIONS_CHANGED", client_id, client_id=client_id)
 
 
-def _tell_subscriptions(step: GroupStep, before: Before) -> None:
+def _note_subscriptions(step: GroupStep, before: Before) -> None:
     """Record a topic that is added or removed while the members stay; a joining client's topics do not count."""
     view = step.state.views[before.broker]
     topics = _topics(view)
@@ -131,25 +131,25 @@ def _topics(view: BrokerView) -> set[str]:
     return {topic for topic in view.info.subscription_table if not topic.startswith(RETRY_TOPIC_PREFIX)}
 
 
-def _tell_causes(step: GroupStep, before: Before, joined: list[str], left: list[str]) -> None:
+def _note_causes(step: GroupStep, before: Before, joined: list[str], left: list[str]) -> None:
     for client_id in left:
-        rebalances.open_or_extend(step, _how_it_left(step, before, client_id), client_id, client_id=client_id)
+        rebalances.open_or_extend(step, _departure_code(step, before, client_id), client_id, client_id=client_id)
     for client_id in joined:
         rebalances.open_or_extend(step, "CLIENT_JOINED", client_id, client_id=client_id)
 
 
-def _how_it_left(step: GroupStep, before: Before, client_id: str) -> str:
+def _departure_code(step: GroupStep, before: Before, client_id: str) -> str:
     """Return how a client ended, as far as it was seen; a code of `effects.RebalanceSettled.trigger`."""
     if any(view.hook is not None and client_id in view.hook.recent_unregisters for view in step.state.views.values()):
         return "CLIENT_UNREGISTERED"
-    heard = before.heard.get(client_id)
-    if heard is None:
+    last = before.last_heartbeats.get(client_id)
+    if last is None:
         return "CLIENT_LEFT"
-    return "HEARTBEAT_EXPIRED" if step.now - heard > CHANNEL_TIMEOUT else "CONNECTION_CLOSED"
+    return "HEARTBEAT_EXPIRED" if step.now - last > CHANNEL_TIMEOUT else "CONNECTION_CLOSED"
 
 
 def _last_heartbeats(view: BrokerView) -> dict[str, int]:
-    heard: dict[str, int] = {}
+    last_heartbeats: dict[str, int] = {}
     for info in view.info.channel_info_table.values():
-        heard[info.client_id] = max(heard.get(info.client_id, 0), info.last_update_timestamp)
-    return heard
+        last_heartbeats[info.client_id] = max(last_heartbeats.get(info.client_id, 0), info.last_update_timestamp)
+    return last_heartbeats

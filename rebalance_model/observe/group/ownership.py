@@ -44,7 +44,7 @@ def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
     }
 
 
-def void(step: GroupStep, client_id: str, *, evidence: str) -> None:
+def clear_claims(step: GroupStep, client_id: str, *, evidence: str) -> None:
     """Clear all claims of a client that is gone, by its answers or by the hook."""
     client = step.state.clients[client_id]
     held = known_of(step.state, client_id)
@@ -66,19 +66,21 @@ def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> s
     if hook_view is not None and hook_view.holder in step.state.members and not _denies(step.state, hook_view, mq):
         return hook_view.holder
     claims = {c: _claim(step, view, mq) for c, view in holders(step.state, mq)}
-    if hook_view is not None and hook_view.observed_at and _locks_are_told(step, mq):
+    if hook_view is not None and hook_view.observed_at and _reports_locks(step, mq):
         claims = {c: claim for c, claim in claims.items() if claim[0]}
     if not claims:
         return None
     if current not in claims:
         return max(claims, key=lambda c: (claims[c], java_order(c)))
     mine = claims[current]
-    heard = step.state.clients[current].answered
-    others = [c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > heard)]
+    answered_at = step.state.clients[current].answered
+    others = [
+        c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > answered_at)
+    ]
     return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
 
 
-def _locks_are_told(step: GroupStep, mq: MessageQueue) -> bool:
+def _reports_locks(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the broker's hook reports every lock of the queue: a client without one then does not have it."""
     return bool(step.state.orderly) and step.live_hook(step.state.views.get(mq.broker)) is not None
 
@@ -167,11 +169,11 @@ def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: 
 
     After a release the next owner does not wait for a lock that no client holds.
     """
-    said = evidence == "UNLOCKED" or (
+    was_released = evidence == "UNLOCKED" or (
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )
-    return Unowned(step.now, "SAID" if said else "", lag_of(queue), queue.expected)
+    return Unowned(step.now, "SAID" if was_released else "", lag_of(queue), queue.expected)
 
 
 def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

@@ -47,10 +47,10 @@ UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 def open_or_extend(step: GroupStep, code: str, subject: str, *, client_id: str | None) -> Episode:
     """Add a cause to the open episode, or open one; return the episode."""
     causes.note(step, code, subject, client_id)
-    return _take_cause(step, code, subject, client_id)
+    return _add_cause(step, code, subject, client_id)
 
 
-def _take_cause(step: GroupStep, code: str, subject: str, client_id: str | None) -> Episode:
+def _add_cause(step: GroupStep, code: str, subject: str, client_id: str | None) -> Episode:
     state = step.state
     episode = state.episode
     if episode is None:
@@ -184,11 +184,11 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
         return None
     unknown = bool(state.members) and (broadcasts(state) or not state.strategy)
     unknown = unknown and all(move.begun_at is not None for move in state.episode.moves.values())
-    patience = QUIET_INTERVALS * policy.poll_interval if unknown else policy.rebalance_settle_after
-    return state.episode.last_change + patience + 1
+    limit_ms = QUIET_INTERVALS * policy.poll_interval if unknown else policy.rebalance_settle_after
+    return state.episode.last_change + limit_ms + 1
 
 
-def give_up(step: GroupStep) -> None:
+def close_overdue(step: GroupStep) -> None:
     """Close the open episode if its deadline has passed."""
     episode, ends = step.state.episode, deadline(step.state, step.policy)
     if episode is not None and ends is not None and ends <= step.now:
@@ -199,10 +199,10 @@ def give_up(step: GroupStep) -> None:
 def _open_by_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str | None) -> Episode:
     """Open an episode for a move without an observed cause; its trigger is a partly listed member if there is one."""
     if (partly := _partly_listed(step.state)) is not None:
-        return _take_cause(step, "CONNECTIONS_CHANGED", partly, partly)
+        return _add_cause(step, "CONNECTIONS_CHANGED", partly, partly)
     if former is not None and owner is None and _is_pull_expired(step, mq):
-        return _take_cause(step, PULL_EXPIRED_REPAIR, str(mq), former)
-    return _take_cause(step, UNEXPLAINED, str(mq), None)
+        return _add_cause(step, PULL_EXPIRED_REPAIR, str(mq), former)
+    return _add_cause(step, UNEXPLAINED, str(mq), None)
 
 
 def _explains(step: GroupStep, code: str, episode: Episode) -> bool:

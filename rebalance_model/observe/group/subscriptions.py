@@ -23,7 +23,7 @@ def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, Subsc
     return {s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in subscriptions}
 
 
-def hear(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
+def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
     """Take the subscriptions in a member's heartbeat."""
     client = step.state.clients[client_id]
     observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
@@ -42,9 +42,9 @@ def of(client: ClientView) -> dict[str, Interest]:
 
 
 @functools.lru_cache(maxsize=16_384)
-def _interests(said: tuple[Subscription, ...]) -> dict[str, Interest]:
+def _interests(reported: tuple[Subscription, ...]) -> dict[str, Interest]:
     """Return the interests of a member; cached, since all members are compared whenever one joins or leaves."""
-    return {s.topic: _interest(s) for s in said[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
+    return {s.topic: _interest(s) for s in reported[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 
 
 def _interest(subscription: Subscription) -> Interest:

@@ -15,15 +15,15 @@ CHANNELS_MAX = 4
 
 def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy) -> None:
     """Record a heartbeat."""
-    heard = hook.heartbeats.get(client_id)
-    if heard is None:
-        heard = hook.heartbeats[client_id] = Heartbeats(now)
-    heard.last = now
-    beats = heard.channels.get(channel)
+    heartbeats = hook.heartbeats.get(client_id)
+    if heartbeats is None:
+        heartbeats = hook.heartbeats[client_id] = Heartbeats(now)
+    heartbeats.last = now
+    beats = heartbeats.channels.get(channel)
     if beats is None:
-        _open(heard, channel, now, policy)
+        _open(heartbeats, channel, now, policy)
         return
-    between = any(other.last > beats.last for other in heard.channels.values())
+    between = any(other.last > beats.last for other in heartbeats.channels.values())
     if between and 2 * (now - beats.last) >= policy.heartbeat_broker_interval:
         beats.returned = now
     beats.last = now
@@ -38,22 +38,24 @@ def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:
 
 def forget(hook: HookView, client_id: str, channel: str) -> None:
     """Remove the channel of a client that has unregistered on it."""
-    heard = hook.heartbeats.get(client_id)
-    if heard is not None:
-        heard.channels.pop(channel, None)
-        if not heard.channels:
+    heartbeats = hook.heartbeats.get(client_id)
+    if heartbeats is not None:
+        heartbeats.channels.pop(channel, None)
+        if not heartbeats.channels:
             del hook.heartbeats[client_id]
 
 
-def returning(heard: Heartbeats, now: int, policy: Policy) -> list[str]:
+def returned_channels(heartbeats: Heartbeats, now: int, policy: Policy) -> list[str]:
     """Return the channels that heartbeats return to, as of recently."""
     limit = 2 * policy.heartbeat_broker_interval
-    return sorted(channel for channel, beats in heard.channels.items() if beats.returned and now - beats.last <= limit)
+    return sorted(
+        channel for channel, beats in heartbeats.channels.items() if beats.returned and now - beats.last <= limit
+    )
 
 
-def _open(heard: Heartbeats, channel: str, now: int, policy: Policy) -> None:
+def _open(heartbeats: Heartbeats, channel: str, now: int, policy: Policy) -> None:
     limit = 2 * policy.heartbeat_broker_interval
-    kept = {name: beats for name, beats in heard.channels.items() if now - beats.last <= limit}
+    kept = {name: beats for name, beats in heartbeats.channels.items() if now - beats.last <= limit}
     if len(kept) >= CHANNELS_MAX:
         del kept[min(kept, key=lambda name: kept[name].last)]
-    heard.channels = {**kept, channel: ChannelBeats(now)}
+    heartbeats.channels = {**kept, channel: ChannelBeats(now)}

@@ -32,7 +32,7 @@ from rebalance_model.observe.group import causes, former_holder, ownership, reba
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
-from rebalance_model.observe.hooks import broker_view, commits, given_up, heartbeats, lock_requests
+from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, released_queues
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -172,8 +172,8 @@ def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartB
     step.clients_to_judge[event.client_id] = None
     follow(step, before, first_sight=event.time < hook.complete_at)
     if not event.without_sub:
-        subscriptions.hear(step, event.client_id, event.subscriptions)
-    _credit(step, hook, event.channel, event.client_id)
+        subscriptions.note_heartbeat(step, event.client_id, event.subscriptions)
+    _attribute_queries(step, hook, event.channel, event.client_id)
 
 
 def _unregister(step: GroupStep, view: BrokerView, hook: HookView, event: UnregisterClient) -> None:
@@ -193,7 +193,7 @@ def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerL
     before = Before(step.state, event.broker)
     broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.recent_unregisters)
     heartbeats.note_listed(hook, view.info.client_ids(), event.time)
-    causes.note_asking(step, hook, client_of_channel(view, hook, event.channel), event.time)
+    causes.note_list_request(step, hook, client_of_channel(view, hook, event.channel), event.time)
     first_sight = event.time < hook.complete_at
     hook.complete_at = min(hook.complete_at, event.time)
     follow(step, before, first_sight=first_sight)
@@ -201,7 +201,7 @@ def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerL
 
 def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq) -> None:
     """Apply the broker's answer: granted queues are held, and refused ones are not this client's."""
-    _speaks(step, view, hook, event.channel, event.client_id)
+    _note_channel(step, view, hook, event.channel, event.client_id)
     if event.code != SUCCESS:
         return
     if step.state.orderly is None:
@@ -236,9 +236,9 @@ def _was_refused(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
 
 
 def _unlock(step: GroupStep, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
-    _speaks(step, view, hook, event.channel, event.client_id)
+    _note_channel(step, view, hook, event.channel, event.client_id)
     for mq in event.queues if hook.lost_locks else ():
-        lock_requests.give_up(step, event.broker, hook, mq, event.client_id)
+        lock_requests.drop_lost_lock(step, event.broker, hook, mq, event.client_id)
     held = [mq for mq in event.queues if (entry := hook.locks.get(mq)) and entry.client_id == event.client_id]
     RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
     _hold(step, hook, None, held, "UNLOCKED")
@@ -273,7 +273,7 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
         if hook_view.holder is None and _has_living_lock(step, hook, mq, client_id, event.first_time):
             _hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and has returned
         elif step.state.orderly:
-            _doubt_order(step, _note_concurrent_puller(step, mq, client_id, event))
+            _check_order(step, _note_concurrent_puller(step, mq, client_id, event))
     elif client_id != hook_view.holder:
         rivals = (
             hook_view.holder is not None and step.state.queues[mq].owner != client_id
@@ -306,7 +306,7 @@ def _note_concurrent_puller(step: GroupStep, mq: MessageQueue, client_id: str, e
     return puller
 
 
-def _doubt_order(step: GroupStep, puller: ConcurrentPuller) -> None:
+def _check_order(step: GroupStep, puller: ConcurrentPuller) -> None:
     """Check whether the group is still ordered: not if one client keeps pulling and none renews its locks (20 s)."""
     lives = step.policy.client_lock_max_live_time
     hooks = [view.hook for view in step.state.views.values() if view.hook is not None]
@@ -337,18 +337,18 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
         commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
 
 
-def _speaks(step: GroupStep, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
+def _note_channel(step: GroupStep, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
     """Record the channel of a client that a call names, whether it has sent a heartbeat or not."""
     name_channel(view, client_id, channel)
     if channel not in view.info.channel_info_table and client_id in step.state.members:
         hook.client_by_channel[channel] = client_id
-        _credit(step, hook, channel, client_id)
+        _attribute_queries(step, hook, channel, client_id)
 
 
-def _credit(step: GroupStep, hook: HookView, channel: str, client_id: str) -> None:
+def _attribute_queries(step: GroupStep, hook: HookView, channel: str, client_id: str) -> None:
     """Attribute the queries of an unknown channel to the client that is now known to use it."""
-    if (said := hook.unattributed_queries.pop(channel, None)) is not None:
-        _begin(step, hook, client_id, said)
+    if (queries := hook.unattributed_queries.pop(channel, None)) is not None:
+        _begin(step, hook, client_id, queries)
 
 
 def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
@@ -391,10 +391,10 @@ def _hold(
     queues = list(queues)
     for mq in queues:
         hook_view = step.hook_view(mq)
-        if hook_view.waiting_since and client_id is not None and given_up.is_given_up(step, mq):
+        if hook_view.waiting_since and client_id is not None and released_queues.is_released(step, mq):
             hook_view.waiting_since = 0  # no client was to consume it in the meantime
         if hook_view.holder != client_id:
-            former_holder.keep(step, mq, hook_view, said=evidence == "UNLOCKED")
+            former_holder.keep(step, mq, hook_view, unlocked=evidence == "UNLOCKED")
             commits.take(hook_view, client_id, step.now)
         hook_view.observed_at = step.now
     first_sight = step.now < hook.complete_at

@@ -32,7 +32,7 @@ def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
     step.brokers_to_judge[broker] = None
 
 
-def give_up(step: GroupStep, broker: str, hook: HookView, mq: MessageQueue, client_id: str) -> None:
+def drop_lost_lock(step: GroupStep, broker: str, hook: HookView, mq: MessageQueue, client_id: str) -> None:
     """Record that the client no longer believes that it has the lock."""
     lost = hook.lost_locks.get(mq)
     if lost is not None and lost.client_id == client_id:
@@ -42,7 +42,7 @@ def give_up(step: GroupStep, broker: str, hook: HookView, mq: MessageQueue, clie
 
 def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> None:
     if hook.lost_locks:
-        give_up(step, event.broker, hook, mq, event.client_id)
+        drop_lost_lock(step, event.broker, hook, mq, event.client_id)
         if mq in hook.lost_locks:
             step.brokers_to_judge[event.broker] = None
     hook_view = step.hook_view(mq)
@@ -58,23 +58,23 @@ def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq
 
 def _refuse(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> None:
     if hook.lost_locks:
-        give_up(step, event.broker, hook, mq, event.client_id)
+        drop_lost_lock(step, event.broker, hook, mq, event.client_id)
     hook_view = step.hook_view(mq)
-    asked = hook_view.refusals.get(event.client_id)
-    if asked is not None and event.time - asked.last <= IN_A_ROW:
-        asked.last, asked.count = event.time, asked.count + 1
+    refusals = hook_view.refusals.get(event.client_id)
+    if refusals is not None and event.time - refusals.last <= IN_A_ROW:
+        refusals.last, refusals.count = event.time, refusals.count + 1
     else:
-        asked = _keep(hook_view, event.client_id, event.time)
+        refusals = _first_refusal(hook_view, event.client_id, event.time)
     entry = hook.locks.get(mq)
     if entry is not None and entry.client_id not in step.state.members:
-        asked.orphaned, asked.kept = event.time, 0
+        refusals.orphaned, refusals.kept = event.time, 0
     else:
-        asked.kept += 1
+        refusals.kept += 1
     step.queues_to_judge[mq] = None
 
 
-def _keep(hook_view: HookQueueView, client_id: str, now: int) -> Refusals:
-    asked = hook_view.refusals[client_id] = Refusals(now, now)
+def _first_refusal(hook_view: HookQueueView, client_id: str, now: int) -> Refusals:
+    refusals = hook_view.refusals[client_id] = Refusals(now, now)
     if len(hook_view.refusals) > ASKERS_MAX:
         del hook_view.refusals[min(hook_view.refusals, key=lambda c: hook_view.refusals[c].last)]
-    return asked
+    return refusals

@@ -65,7 +65,7 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
     asked_before, client.asked = client.asked, event.asked
     rounds.note(step, event.asked, asked_before)
     if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
-        ownership.void(step, event.client_id, evidence="GONE")
+        ownership.clear_claims(step, event.client_id, evidence="GONE")
         return
     view = step.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing

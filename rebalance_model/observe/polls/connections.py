@@ -38,7 +38,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     else:
         view.asked = event.asked
     _note_doubles(step, state.views[event.broker], event, *listed_before)
-    _forget_strangers(step, event.asked)
+    _remove_former_members(step, event.asked)
 
 
 def _take_answer(
@@ -96,7 +96,7 @@ def _note_doubles(
     view.doubled = doubled
 
 
-def _forget_strangers(step: GroupStep, asked: int) -> None:
+def _remove_former_members(step: GroupStep, asked: int) -> None:
     """Remove clients that answered once, and are no members by the broker's later lists."""
     state = step.state
     for client_id, client in list(state.clients.items()):

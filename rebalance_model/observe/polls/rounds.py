@@ -38,10 +38,10 @@ def _end(step: GroupStep) -> None:
     rounds.after = max(client.asked for client in clients)
     rounds.heard = 0
     if not broadcasts(state):
-        _lay_side_by_side(step)
+        _compare_answers(step)
 
 
-def _lay_side_by_side(step: GroupStep) -> None:
+def _compare_answers(step: GroupStep) -> None:
     state = step.state
     astray = []
     for mq, queue in state.queues.items():

@@ -27,10 +27,10 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
         code, subject = _route_cause(state, event.topic, set(known.queues), set(queues))
         rebalances.open_or_extend(step, code, subject, client_id=None)
         expect(step)
-    _tell_of_route(step, queues, known)
+    _note_in_route(step, queues, known)
 
 
-def _tell_of_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
+def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
     """Record for each queue whether the route has it."""
     for mq in known.queues if known is not None else ():
         step.state.queues[mq].in_route = False

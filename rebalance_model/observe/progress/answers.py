@@ -96,15 +96,15 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
     newest = max((max(info.lock_time, info.pull_time, info.consume_time) for info in event.queues), default=0)
-    said: list[tuple[MessageQueue, ClientQueue]] = []
+    changed: list[tuple[MessageQueue, ClientQueue]] = []
     for info in event.queues:
         if info.dropped:
             continue
         place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
         before = known.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
-        if repeats or before is None or queue.says() != before.says():
-            said.append((info.mq, queue))
+        if repeats or before is None or queue.reported() != before.reported():
+            changed.append((info.mq, queue))
     if repeats:
         client.repeated_at = at
     return [
@@ -118,7 +118,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             pull_at=tuple(queue.pull_at or None for _, queue in queues),
             consume_at=tuple(queue.consume_at or None for _, queue in queues),
         )
-        for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in said).items()
+        for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in changed).items()
     ]
 
 

@@ -45,7 +45,7 @@ def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
     return _hook_row(state, event) if granted else []
 
 
-def rest_of_hook(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
+def pending_hook_row(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
     """Return the row of what a hook has seen since the broker's last row; it is due, and no call has followed."""
     hook = state.hooks.get(broker)
     if hook is None or not hook.unwritten:
@@ -91,12 +91,12 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
     repeats = now - hook.repeated_at >= REPEATED_AFTER
     if repeats:
         hook.queues = {place: queue for place, queue in hook.queues.items() if now - queue.seen_at < FORGOTTEN_AFTER}
-    said = [(place, queue) for place, queue in hook.queues.items() if repeats or place in hook.unwritten]
+    reported = [(place, queue) for place, queue in hook.queues.items() if repeats or place in hook.unwritten]
     hook.unwritten.clear()
     since, hook.written_at = hook.written_at, now
     if repeats:
         hook.repeated_at = now
-    lags = [_hook_lag(queue, since) for _, queue in said]
+    lags = [_hook_lag(queue, since) for _, queue in reported]
     return [
         QueueProgress(
             cluster=cluster,
@@ -107,16 +107,16 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
             interval_ms=REPEATED_AFTER,
             source="HOOK",
             kind="HOOK",
-            topic=tuple(topic for (topic, _), _ in said),
-            queue_id=tuple(queue_id for (_, queue_id), _ in said),
-            broker_offset=tuple(_known(queue.broker_offset) for _, queue in said),
-            commit_offset=tuple(_known(queue.commit_offset) for _, queue in said),
-            pull_offset=tuple(_known(queue.pull_offset) for _, queue in said),
+            topic=tuple(topic for (topic, _), _ in reported),
+            queue_id=tuple(queue_id for (_, queue_id), _ in reported),
+            broker_offset=tuple(_known(queue.broker_offset) for _, queue in reported),
+            commit_offset=tuple(_known(queue.commit_offset) for _, queue in reported),
+            pull_offset=tuple(_known(queue.pull_offset) for _, queue in reported),
             lag=tuple(lag for lag, _ in lags),
             lag_is_at_least=tuple(at_least for _, at_least in lags),
-            commit_at=tuple(queue.commit_at or None for _, queue in said),
-            lock_at=tuple(queue.lock_at or None for _, queue in said),
-            pull_at=tuple(queue.pull_at or None for _, queue in said),
+            commit_at=tuple(queue.commit_at or None for _, queue in reported),
+            lock_at=tuple(queue.lock_at or None for _, queue in reported),
+            pull_at=tuple(queue.pull_at or None for _, queue in reported),
         )
     ]
 

@@ -23,7 +23,7 @@ from rebalance_model.observe.progress.hooks import (
     on_commit,
     on_locks,
     on_pull,
-    rest_of_hook,
+    pending_hook_row,
 )
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
 from rebalance_model.observe.state import Sequence
@@ -83,7 +83,7 @@ class ProgressLog:
         rows: list[QueueProgress] = []
         for (cluster, group, broker), _ in due:
             del self._unwritten[cluster, group, broker]
-            rows += rest_of_hook(self._state(cluster, group), cluster, group, broker)
+            rows += pending_hook_row(self._state(cluster, group), cluster, group, broker)
         return rows
 
     def _state(self, cluster: str, group: str) -> ProgressState:
@@ -128,7 +128,7 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     hook = state.hooks.get(event.broker) if not isinstance(event, Answer) else None
     rows: list[QueueProgress] = []
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
-        rows = rest_of_hook(state, event.cluster, event.group, event.broker)  # pending since before a silence
+        rows = pending_hook_row(state, event.cluster, event.group, event.broker)  # pending since before a silence
     match event:
         case PullMessage():
             rows += on_pull(state, event)

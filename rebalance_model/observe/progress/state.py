@@ -27,7 +27,7 @@ class ClientQueue(msgspec.Struct, array_like=True):
     pull_at: int
     consume_at: int
 
-    def says(self) -> tuple[int, ...]:
+    def reported(self) -> tuple[int, ...]:
         """Return the values that the client itself reported: a change of these is news."""
         return (
             self.cached_count,

@@ -57,11 +57,11 @@ def _views(step: GroupStep) -> dict[str, tuple[set[str], set[str]]]:
                 views[broker] = (listed, listed)
         elif step.now > hook.complete_at:
             listed = set(view.info.client_ids()) | hook.expected_back_until.keys()
-            views[broker] = (listed, _heard(step, view, step.now))
+            views[broker] = (listed, _with_heartbeats(step, view, step.now))
     return views
 
 
-def _heard(step: GroupStep, view: BrokerView, now: int) -> set[str]:
+def _with_heartbeats(step: GroupStep, view: BrokerView, now: int) -> set[str]:
     limit = step.policy.heartbeat_broker_interval + HEARTBEAT_LATE
     table = view.info.channel_info_table.values()
     return {info.client_id for info in table if now - info.last_update_timestamp <= limit}
@@ -69,8 +69,8 @@ def _heard(step: GroupStep, view: BrokerView, now: int) -> set[str]:
 
 def _missing(step: GroupStep, views: dict[str, tuple[set[str], set[str]]]) -> list[tuple[str, str]]:
     """Return pairs of a member whose heartbeats one broker receives, and a broker that does not list it."""
-    heard = set().union(*(heard for _, heard in views.values()))
-    members = [member for member in step.state.members if member in heard]
+    alive = set().union(*(alive for _, alive in views.values()))
+    members = [member for member in step.state.members if member in alive]
     return [(member, broker) for member in members for broker in sorted(views) if member not in views[broker][0]]
 
 

@@ -5,7 +5,7 @@ and others none. Hook: heartbeats of the id alternate between two channels (`hea
 channels of the id for longer than it keeps a dead channel.
 """
 
-from rebalance_model.observe.hooks.heartbeats import returning
+from rebalance_model.observe.hooks.heartbeats import returned_channels
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.step import GroupStep
 
@@ -26,12 +26,12 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 def _channels(step: GroupStep, client_id: str) -> list[str]:
     for view in step.state.views.values():
         hook = step.live_hook(view)
-        heard = hook.heartbeats.get(client_id) if hook is not None else None
-        if hook is not None and heard is not None and len(heard.channels) > 1:
-            found = returning(heard, step.now, step.policy)
+        heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
+        if hook is not None and heartbeats is not None and len(heartbeats.channels) > 1:
+            found = returned_channels(heartbeats, step.now, step.policy)
             if len(found) > 1:
                 limit = 2 * step.policy.heartbeat_broker_interval
-                step.schedule_check(min(heard.channels[c].last for c in found) + limit + 1)
+                step.schedule_check(min(heartbeats.channels[c].last for c in found) + limit + 1)
                 return found
         listed = view.doubled.get(client_id, {})
         found = sorted(c for c, since in listed.items() if view.asked - since > step.policy.channel_expired_after)

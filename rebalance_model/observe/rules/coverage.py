@@ -68,7 +68,7 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked
     polls: bool,  # noqa: FBT001  in the order of the fields
     answering: int,
     members: int,
-    heard: int,
+    answered: int,
     offsets: bool,  # noqa: FBT001  in the order of the fields
     sharing: str,
 ) -> str:
@@ -83,5 +83,5 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked
         missing.append("COMMITS")
     silent = tuple(sorted(codes_needing(*missing)))
     return msgspec.json.encode(
-        Coverage(brokers, hooks, polls, answering, members, heard, offsets, silent, sharing)
+        Coverage(brokers, hooks, polls, answering, members, answered, offsets, silent, sharing)
     ).decode()

@@ -21,18 +21,20 @@ UNITS: Mapping[str, Unit] = {"declared": "text", "members": "text"}
 
 def verdict(state: GroupState, declares: Declares) -> Verdict:
     """Judge whether all clients declare the same."""
-    said = {(declares(client), client.declared >= DECLARED) for client in state.clients.values() if declares(client)}
-    if len({what for what, sure in said if sure}) > 1:
+    declared = {
+        (declares(client), client.declared >= DECLARED) for client in state.clients.values() if declares(client)
+    }
+    if len({what for what, sure in declared if sure}) > 1:
         return Holds("critical")
-    return CLEAR if len({what for what, _ in said}) <= 1 else None
+    return CLEAR if len({what for what, _ in declared}) <= 1 else None
 
 
 def who(state: GroupState, declares: Declares) -> Evidence:
     """Return how many members declare what, and the first member in the minority."""
-    said = {member: declares(client) for member in state.members if (client := state.clients[member]).answered}
-    counted = Counter(said.values())
+    declared = {member: declares(client) for member in state.members if (client := state.clients[member]).answered}
+    counted = Counter(declared.values())
     rarest = min(counted, key=lambda what: (counted[what], what), default="")
-    names = sorted((member for member, what in said.items() if what == rarest), key=java_order)
+    names = sorted((member for member, what in declared.items() if what == rarest), key=java_order)
     return {
         "declared": ", ".join(f"{what or 'nothing'} by {n}" for what, n in counted.most_common()),
         "members": ", ".join(names[:10]),

@@ -28,7 +28,7 @@ def judge(step: GroupStep) -> None:
     for broker in step.brokers_to_judge:
         apply(step, BROKER_RULES, broker, silent)
     if step.group_to_judge:
-        _look_at_open(step)
+        _judge_open(step)
         apply(step, GROUP_RULES, "", silent)
     for client_id in step.clients_to_judge:
         apply(step, CLIENT_RULES, client_id, silent)
@@ -51,7 +51,7 @@ def judge_all(step: GroupStep) -> None:
     judge(step)
 
 
-def _look_at_open(step: GroupStep) -> None:
+def _judge_open(step: GroupStep) -> None:
     """Judge open incidents again after members, owners or routes have changed: their subject may be gone."""
     step.queues_to_judge |= {one.queue: None for one in step.state.incidents.values() if one.queue is not None}
     for name in (*step.state.incidents, *step.state.pending):

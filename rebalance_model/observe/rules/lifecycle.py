@@ -67,7 +67,7 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
     if isinstance(verdict, Holds):
         _change(step, rule, subject, incident, verdict)
     elif _adopt(step, rule, incident):
-        _tell(step, rule, incident, "DEESCALATED", rule.evidence(step, subject))
+        _emit(step, rule, incident, "DEESCALATED", rule.evidence(step, subject))
 
 
 def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
@@ -116,7 +116,7 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str,
     del step.state.incidents[name]
     _count(step, subject, -1)
     waited: Evidence = {"clear_since": incident.cleared_at} if incident.cleared_at < step.now else {}
-    _tell(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited)
+    _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited)
 
 
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
@@ -138,7 +138,7 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
     incident.count(step.now)
     state.incidents[name] = incident
     _count(step, subject, +1)
-    _tell(step, rule, incident, "OPENED", rule.evidence(step, subject))
+    _emit(step, rule, incident, "OPENED", rule.evidence(step, subject))
 
 
 def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tuple[str, ...]:
@@ -182,10 +182,10 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
     incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id
     incident.count(step.now)
     transition: Transition = "RECLASSIFIED" if not rise else "ESCALATED" if rise > 0 else "DEESCALATED"
-    _tell(step, rule, incident, transition, rule.evidence(step, subject))
+    _emit(step, rule, incident, transition, rule.evidence(step, subject))
 
 
-def _tell(
+def _emit(
     step: StepT, rule: Rule[StepT, Subject], incident: Incident, transition: Transition, evidence: Evidence
 ) -> None:
     advice = rule.advise(incident.sub_cause)

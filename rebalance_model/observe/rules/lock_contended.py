@@ -31,18 +31,18 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     entry = hook.locks.get(mq)
     if entry is not None and view.lists(entry.client_id) and _is_refused(step, hook_view):
         return Holds("warning", "REFUSED", entry.client_id)
-    return Holds("warning", "TO_AND_FRO") if _goes_to_and_fro(step, hook_view) else CLEAR
+    return Holds("warning", "TO_AND_FRO") if _alternates(step, hook_view) else CLEAR
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     """Return the holder, the requesting clients, and the recent holders."""
     hook_view = step.state.queues[mq].hook_view or HookQueueView()
-    asked = {client_id: r for client_id, r in hook_view.refusals.items() if r.kept >= REFUSALS}
+    refused = {client_id: r for client_id, r in hook_view.refusals.items() if r.kept >= REFUSALS}
     return {
         "holder": hook_view.holder,
-        "asked_by": ", ".join(sorted(asked)),
-        "refusals": sum(r.count for r in asked.values()),
-        "asking_ms": max((r.last - r.first for r in asked.values()), default=0),
+        "asked_by": ", ".join(sorted(refused)),
+        "refusals": sum(r.count for r in refused.values()),
+        "asking_ms": max((r.last - r.first for r in refused.values()), default=0),
         "taken_by": ", ".join(client_id for client_id, *_ in hook_view.lock_handovers),
     }
 
@@ -61,7 +61,7 @@ def _is_refused(step: GroupStep, hook_view: HookQueueView) -> bool:
     return True
 
 
-def _goes_to_and_fro(step: GroupStep, hook_view: HookQueueView) -> bool:
+def _alternates(step: GroupStep, hook_view: HookQueueView) -> bool:
     if len(hook_view.lock_handovers) < TURNS:
         return False
     clients, times, among = zip(*hook_view.lock_handovers, strict=True)

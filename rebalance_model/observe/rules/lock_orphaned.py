@@ -30,7 +30,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     hook = step.live_hook(view)
     if view is None or hook is None:
         return _inferred(step, queue)
-    return _told(step, mq, queue, view, hook)
+    return _by_hook(step, mq, queue, view, hook)
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
@@ -45,25 +45,25 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
         "lock_age_ms": step.now - entry.last_update_timestamp,
         "broker_limit_ms": step.policy.broker_lock_max_live_time,
         "asked_by": ", ".join(sorted(queue.hook_view.refusals)),
-        "refusals": sum(asked.count for asked in queue.hook_view.refusals.values()),
+        "refusals": sum(each.count for each in queue.hook_view.refusals.values()),
     }
 
 
-def _told(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
+def _by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
     refusals = queue.hook_view.refusals if queue.hook_view is not None else {}
     now, members = step.now, step.state.members
-    asked = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
+    refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(mq)
-    if not asked or entry is None or view.lists(entry.client_id):
+    if not refused_since or entry is None or view.lists(entry.client_id):
         return CLEAR
     free_at = entry.last_update_timestamp + step.policy.broker_lock_max_live_time
     if now > free_at:
         return CLEAR  # the next client that requests the lock gets it
     step.schedule_check(free_at + 1)
-    if now - min(asked) <= BACK_WITHIN:
-        step.schedule_check(min(asked) + BACK_WITHIN + 1)
+    if now - min(refused_since) <= BACK_WITHIN:
+        step.schedule_check(min(refused_since) + BACK_WITHIN + 1)
         return None
-    severity = _severity(step, queue, now - min(asked))
+    severity = _severity(step, queue, now - min(refused_since))
     return Holds(severity, client_id=entry.client_id)
 
 

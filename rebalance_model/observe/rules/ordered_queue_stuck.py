@@ -2,7 +2,8 @@
 
 The core alert: `mqadmin consumerStatus` does not show this condition. Judged at each answer of the broker
 (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may be unknown: it
-is a warning then. Unknown for a queue that its topic seems to have lost (`given_up`). Clear when the commit advances.
+is a warning then. Unknown for a queue that its topic seems to have lost (`released_queues`). Clear when the commit
+advances.
 """
 
 from typing import Literal, get_args
@@ -11,7 +12,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_lock
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
-from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
@@ -47,7 +48,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return None
     if waited.ms <= step.policy.stuck_after:
         return CLEAR if waited.moved else None
-    if given_up.by_its_topic(step, mq):
+    if released_queues.is_removed_from_topic(step, mq):
         return None
     severity: Severity = "warning" if waited.lag is None else "critical"
     return Holds(severity, _sub_cause(step, mq, ages_of(step, mq)), step.state.queues[mq].owner)

@@ -6,7 +6,7 @@ most 20 s. Clear when a pull is seen or another client gets the queue.
 If the client answers, its own timestamp counts. That timestamp advances while the client holds back (flow control, no
 lock), but the broker then sees no pull. So by the hook alone the verdict is unknown for a queue with so many cached
 messages that the client may hold back, for a queue committed beyond what its master served (a slave serves it), and for
-a queue that its owner has released without a call (`given_up`).
+a queue that its owner has released without a call (`released_queues`).
 
 If both sources report, the answer is up to a poll interval old and its timestamp a lower bound, while the hook is
 exact. So if the answer's age equals the hook's within two intervals, the hook's age counts.
@@ -16,7 +16,7 @@ from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.expectation import PUSH, group_info
-from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import Ages, GroupStep
@@ -66,7 +66,12 @@ def _agree(step: GroupStep, ages: Ages, pull: int) -> bool:
 def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
     hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
     limit = step.policy.pull_max_idle_time
-    if hook_view is None or hook is None or not _should_pull(step, hook_view, ages) or given_up.by_its_owner(step, mq):
+    if (
+        hook_view is None
+        or hook is None
+        or not _should_pull(step, hook_view, ages)
+        or released_queues.is_released_by_owner(step, mq)
+    ):
         return None
     if pull > limit:
         return Holds("critical", client_id=step.state.queues[mq].owner)

@@ -3,7 +3,7 @@
 The commit of such a queue is the smallest offset that is still being processed: one listener that does not return holds
 it back, while others continue until the span reaches consumeConcurrentlyMaxSpan. Judged like ORDERED_QUEUE_STUCK, on
 covered time alone. A queue of which the owner has no cached message, or which it has released without a call
-(`given_up`), does not wait for a listener.
+(`released_queues`), does not wait for a listener.
 """
 
 from typing import Literal, get_args
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division, is_divided
-from rebalance_model.observe.hooks import given_up
+from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
@@ -39,7 +39,11 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return CLEAR if waited.moved else None
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
-    if held.cached_count <= 0 if held is not None else not state.is_polled and given_up.by_its_owner(step, mq):
+    if (
+        held.cached_count <= 0
+        if held is not None
+        else not state.is_polled and released_queues.is_released_by_owner(step, mq)
+    ):
         return None
     return Holds("warning", _sub_cause(step, mq, ages), queue.owner)
 

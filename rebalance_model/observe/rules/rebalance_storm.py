@@ -54,13 +54,13 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many causes there were, and the most frequent ones."""
-    found, lately = causes.repeated(step), len(causes.recent(step))
-    rate = causes.own_rate(step.state, step.policy, step.now, lately)
+    found, recent_count = causes.repeated(step), len(causes.recent(step))
+    rate = causes.usual_rate(step.state, step.policy, step.now, recent_count)
     shown: Evidence = {
         "causes": len(found),
         "limit": step.policy.storm_causes,
         "window_ms": step.policy.storm_window,
-        "all_causes": lately,
+        "all_causes": recent_count,
         "own_causes_per_hour": rate[0] * 3_600_000 // rate[1] if rate is not None else None,
     }
     for what, count in Counter(f"{cause.code} {cause.subject}" for cause in found).most_common(3):
@@ -72,25 +72,25 @@ def _is_storm(step: GroupStep, count: int) -> bool:
     policy = step.policy
     if count > policy.storm_causes:
         return True
-    rate = causes.own_rate(step.state, policy, step.now, len(causes.recent(step)))
+    rate = causes.usual_rate(step.state, policy, step.now, len(causes.recent(step)))
     if rate is None or count < policy.storm_causes_rare:
         return False
     return count * rate[1] > TIMES_ITS_RATE * rate[0] * policy.storm_window
 
 
 def _root(found: list[Cause]) -> SubCause:
-    goodbyes = {
+    unregistered = {
         cause.subject for cause in found if cause.code in ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CLIENT_RESTARTED")
     }
-    return Counter(_kind(cause, goodbyes) for cause in found).most_common(1)[0][0]
+    return Counter(_kind(cause, unregistered) for cause in found).most_common(1)[0][0]
 
 
-def _kind(cause: Cause, goodbyes: set[str]) -> SubCause:
+def _kind(cause: Cause, unregistered: set[str]) -> SubCause:
     if cause.code == causes.SUBSCRIPTIONS:
         return "TOPIC_SET_FLIP"
     if cause.code in causes.ROUTES:
         return "ROUTE_FLAPPING"
-    if cause.code == causes.CONNECTIONS or cause.subject not in goodbyes:
+    if cause.code == causes.CONNECTIONS or cause.subject not in unregistered:
         return "RECONNECT_CHURN"
     return "MEMBER_FLAPPING"
 

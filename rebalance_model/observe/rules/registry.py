@@ -151,7 +151,7 @@ def _check_units(rule: AnyRule) -> None:
     for name, unit in rule.units.items():
         named = _unit_by_name(name)
         if named not in (None, unit):
-            raise ValueError(f"{rule.code}: evidence field {name} is declared as {unit}, but its name says {named}")
+            raise ValueError(f"{rule.code}: evidence field {name} is declared as {unit}, but its name implies {named}")
 
 
 def codes_needing(*needs: Need) -> frozenset[str]:

@@ -71,8 +71,8 @@ def of(step: GroupStep, mq: MessageQueue, limit: int) -> Stall | None:
     lag, ms = lag_of(queue), queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
-    asked = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
-    polled = Stall(ms, lag, moved=ms == 0) if asked else None
+    is_current = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
+    polled = Stall(ms, lag, moved=ms == 0) if is_current else None
     if seen is None or (seen.lag is None and lag is not None and step.state.is_polled):
         return polled
     if 0 < seen.ms <= limit:
@@ -102,7 +102,7 @@ def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
         return Stall(unmoved, None, moved=True)
     sign = last_sign(step, mq, hook, hook_view)
     if sign is None and step.state.members and not is_subscribed(step.state, mq.topic):
-        return None  # no client is supposed to have it (`given_up`)
+        return None  # no client is supposed to have it (`released_queues`)
     return _unknown_lag(step, hook, hook_view, sign)
 
 
@@ -125,9 +125,9 @@ def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hook
     owner = step.state.queues[mq].owner
     if owner is None:
         return None
-    heard, entry = hook.heartbeats.get(owner), hook.locks.get(mq)
+    heartbeats, entry = hook.heartbeats.get(owner), hook.locks.get(mq)
     return max(
-        heard.last if heard is not None else 0,
+        heartbeats.last if heartbeats is not None else 0,
         entry.last_update_timestamp if entry is not None and entry.client_id == owner else 0,
         hook_view.pull_time if hook_view.holder == owner else 0,
     )

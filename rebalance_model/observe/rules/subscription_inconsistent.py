@@ -18,40 +18,40 @@ def judge(step: GroupStep, _: str) -> Verdict:
     """Compare what each member itself has reported."""
     if len(step.state.members) < 2:
         return CLEAR
-    said = _said(step)
-    known = [one for one in said.values() if one]
+    reported = _reported(step)
+    known = [one for one in reported.values() if one]
     first = known[0] if known else {}
     if all(one is first or one == first for one in known):
-        return CLEAR if len(known) == len(said) else None
+        return CLEAR if len(known) == len(reported) else None
     topics_differ = any(one.keys() != first.keys() for one in known)
-    return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(said))
+    return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(reported))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic whose subscription differs, and how many members have which."""
-    said = {client_id: one for client_id, one in _said(step).items() if one}
-    found: Evidence = {"members": len(step.state.members), "members_known": len(said)}
-    topics = sorted({topic for one in said.values() for topic in one})
+    reported = {client_id: one for client_id, one in _reported(step).items() if one}
+    found: Evidence = {"members": len(step.state.members), "members_known": len(reported)}
+    topics = sorted({topic for one in reported.values() for topic in one})
     for topic in topics:
-        ways = Counter(_text(one.get(topic)) for one in said.values())
+        ways = Counter(_text(one.get(topic)) for one in reported.values())
         if len(ways) > 1:
             found["topic"] = topic
             for text, count in sorted(ways.items()):
                 found[f"members with {text}"] = count
-            found["odd_one"] = _odd_one(said)
+            found["odd_one"] = _odd_one(reported)
             break
     return found
 
 
-def _said(step: GroupStep) -> dict[str, dict[str, Interest]]:
+def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
     clients = step.state.clients
     return {member: subscriptions.of(clients[member]) for member in step.state.members}
 
 
-def _odd_one(said: dict[str, dict[str, Interest]]) -> str | None:
+def _odd_one(reported: dict[str, dict[str, Interest]]) -> str | None:
     """Return the only member that subscribes as it does; None if there is not exactly one."""
-    ways = Counter(repr(_sorted(one)) for one in said.values() if one)
-    alone = [client_id for client_id, one in said.items() if one and ways[repr(_sorted(one))] == 1]
+    ways = Counter(repr(_sorted(one)) for one in reported.values() if one)
+    alone = [client_id for client_id, one in reported.items() if one and ways[repr(_sorted(one))] == 1]
     return alone[0] if len(alone) == 1 else None
 
 

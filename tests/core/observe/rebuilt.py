@@ -82,7 +82,7 @@ class Comparison:
         self.told = msgspec.structs.replace(self.told, brokers=brokers)
         self.ordering = Ordering(Waiting(), [], Policy())
         clocks = self.ordering.state.clocks
-        self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy(), clocks, tells_of_cluster=True)
+        self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy(), clocks, writes_cluster=True)
         self.cluster = self._tell(self._hear)
         self._folded = self._fold()
 
@@ -105,7 +105,7 @@ class Comparison:
         yield from self._release()
 
     def _release(self) -> Iterator[AnyEvent]:
-        self.timeline.patience = self.ordering.patience
+        self.timeline.idle_limit = self.ordering.idle_limit
         for out in self.ordering.out_of_wait():
             self.timeline.note_out_of_wait(out)
         for event in self.ordering.released(self.timeline.followed):

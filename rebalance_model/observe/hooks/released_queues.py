@@ -17,12 +17,12 @@ from rebalance_model.observe.step import GroupStep
 COMMITS_LEFT_OUT = 3
 
 
-def is_given_up(step: GroupStep, mq: MessageQueue) -> bool:
+def is_released(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the queue seems to be assigned to no client."""
-    return by_its_topic(step, mq) if step.state.orderly else by_its_owner(step, mq)
+    return is_removed_from_topic(step, mq) if step.state.orderly else is_released_by_owner(step, mq)
 
 
-def by_its_owner(step: GroupStep, mq: MessageQueue) -> bool:
+def is_released_by_owner(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the owner that the broker's hook shows no longer has the queue; for concurrent queues."""
     queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
     hook_view, hook = queue.hook_view, step.live_hook(view)
@@ -34,14 +34,14 @@ def by_its_owner(step: GroupStep, mq: MessageQueue) -> bool:
         or hook_view.holder != queue.owner
     ):
         return False
-    heard = hook.heartbeats.get(hook_view.holder)
-    if heard is None or hook_view.committer != hook_view.holder:
+    heartbeats = hook.heartbeats.get(hook_view.holder)
+    if heartbeats is None or hook_view.committer != hook_view.holder:
         return False
     last = max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
-    return heard.last - last > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
+    return heartbeats.last - last > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
 
 
-def by_its_topic(step: GroupStep, mq: MessageQueue) -> bool:
+def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = step.state, step.state.queues[mq]
     released, view = queue.unowned, state.views.get(mq.broker)
