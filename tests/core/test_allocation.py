@@ -136,7 +136,7 @@ def test_nearby_gives_queues_to_clients_of_their_room_or_else_to_all():
     assert shares(NEARBY, far, ["r1-c0"]) == [["😀-b:0", "\uff5e-b:0"]]
 
 
-def test_config_answers_the_list_itself_whatever_is_asked():
+def test_config_returns_the_list_itself_for_any_arguments():
     configured = queues(2)
     kind = strategy("CONFIG", message_queue_list=configured)
     assert kind.allocate("G", None, None, None) is configured
@@ -144,7 +144,7 @@ def test_config_answers_the_list_itself_whatever_is_asked():
     assert CONFIG.allocate("G", "c", queues(1), ["c"]) is None
 
 
-def test_a_client_id_that_stands_twice_leaves_queues_without_an_owner():
+def test_a_repeated_client_id_leaves_queues_without_an_owner():
     """Seen on the real classes: both processes compute the share of the first place."""
     clients = ["c0", "c0", "c1"]
     plan = AVG.plan("G", queues(8), clients)
@@ -221,7 +221,7 @@ class Changes(ByPrefix):
         return self.rooms.pop(0)
 
 
-def test_a_clients_own_room_is_asked_for_anew_as_in_java():
+def test_a_clients_own_room_is_resolved_again_as_in_java():
     def ask(*rooms):
         nearby = strategy("MACHINE_ROOM_NEARBY-AVG", resolver=Changes(*rooms))
         return outcome(lambda: nearby.allocate("G", "c", [*queues(1, "r1-b"), *queues(1, "r2-b")], ["c"]))
@@ -275,7 +275,7 @@ def test_names_and_parameters_as_javas():
     assert strategy("CONSISTENT_HASH", virtual_node_cnt=2**31 - 1).virtual_node_cnt == 2**31 - 1
 
 
-def test_only_a_class_without_parameters_is_told_from_its_name():
+def test_only_a_class_without_parameters_is_found_by_its_name():
     assert strategy_of_class("com.example.Mine") is None
     assert strategy_of_class("AllocateMessageQueueByConfig") is None
     assert strategy_of_class(HASH.java_class) == strategy("CONSISTENT_HASH")
@@ -337,7 +337,7 @@ def test_a_plan_is_what_each_client_computes_errors_included(name):
     assert refused or name == "CONFIG"
 
 
-def test_nothing_given_is_changed():
+def test_arguments_are_not_changed():
     mq_all, clients = queues(5, "r1@b"), ["c1", "c0", "c1"]
     for kind in (AVG, CIRCLE, HASH, ROOM, NEARBY):
         kind.plan("G", mq_all, clients)["c1"].clear()

@@ -91,7 +91,7 @@ def test_pop_shares_the_queues_of_the_next_clients(shared, cid, expected):
     assert ask(broker, cid, route(4), CLIENTS) == expected
 
 
-def test_pop_shares_as_many_clients_queues_as_it_is_told():
+def test_pop_shares_the_configured_number_of_clients_queues():
     broker = QueryAssignmentProcessor("b", default_message_request_mode="POP", default_pop_share_queue_num=2)
     clients = ["c0", "c1", "c2", "c3", "c4"]
     assert ask(broker, "c3", route(5), clients) == popped(0, 3, 4)

@@ -13,7 +13,7 @@ PACKAGES = [f"rebalance_model.{name}" for name in ("allocation", "broker", "clie
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_the_example_of_a_package_does_what_it_says(name):
+def test_the_example_of_a_package_is_correct(name):
     failed, attempted = doctest.testmod(import_module(name))
     assert attempted > 0
     assert failed == 0

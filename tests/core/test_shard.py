@@ -187,7 +187,7 @@ def without_evidence(effects: bytes) -> list[dict[str, object]]:
     return [{name: value for name, value in e.items() if name != "evidence"} for e in msgspec.json.decode(effects)]
 
 
-def test_what_a_source_says_it_lost_is_evidence_and_no_conclusion():
+def test_losses_reported_by_a_source_are_evidence_and_no_conclusion():
     """What is missing shows in the numbers of each group; the broadcast itself opens and resolves nothing."""
     lost = TelemetryLost(
         from_time=START, to_time=START, count=3, reason="disk full", seq=9, **HookTrace()._common(START)
@@ -262,7 +262,7 @@ def test_any_valid_hook_events_have_a_result(events):
     fold_soundly(events)
 
 
-def test_an_answer_of_a_client_nobody_lists_is_no_ownership():
+def test_an_answer_of_an_unlisted_client_proves_no_ownership():
     trace = Trace().poll(0, {"b": holding(2, 3)})
     trace._fold(trace._answer("ghost", holding(0), START + 5_000))
     assert trace.owners()[0] is None

@@ -247,7 +247,7 @@ def newest(found):
     return {event.queue_id: event.broker_offset for event in commits}
 
 
-def test_a_hook_knows_newest_offsets_only_without_async_send(tmp_path, eventually):
+def test_a_hook_reports_newest_offsets_only_without_async_send(tmp_path, eventually):
     asynchronous, synchronous = tmp_path / "async", tmp_path / "sync"
     with hooked.broker(asynchronous, spool=asynchronous / "spool") as broker:
         send_and_commit(broker.address)

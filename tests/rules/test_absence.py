@@ -37,17 +37,17 @@ def working(trace: Standing, *spans: tuple[int, int], without: str = "") -> Stan
     return trace
 
 
-def test_a_broker_that_stands_for_90_s_makes_no_client_stale():
+def test_a_broker_that_is_frozen_for_90_s_makes_no_client_stale():
     """The lab's broker-freeze: its hook told of stale heartbeats, expired locks and stuck queues in the first tick."""
     assert working(Standing(), (0, 50), (140, 200)).told((45, 139.9), until=200) == []
 
 
-def test_a_broker_whose_ticks_go_on_and_that_hears_nobody_is_not_away():
+def test_a_ticking_broker_without_heartbeats_is_not_away():
     told = working(Standing(), (0, 50), (140, 200)).told(until=200)
     assert {name for _, _, name in told} >= {"LOCK_EXPIRED", "STALE_HEARTBEAT"}
 
 
-def test_who_does_not_come_back_is_told_as_long_after_as_it_takes():
+def test_a_client_that_does_not_return_is_reported_after_the_usual_time():
     """The broker is back, and ticks, at 80.5: a's lock may be 30 s old then, its heartbeat and its commit 60."""
     trace = working(working(Standing(), (0, 50)), (80, 160), without="a")
     assert trace.told((45, 79.9), until=150) == [
@@ -57,7 +57,7 @@ def test_who_does_not_come_back_is_told_as_long_after_as_it_takes():
     ]
 
 
-def test_what_was_open_stays_open_until_it_is_known_to_be_over():
+def test_an_open_incident_stays_open_until_it_is_known_to_be_clear():
     """a is frozen at 35: LOCK_EXPIRED at 60, STALE_HEARTBEAT at 90; the broker stands from 100 to 130."""
     trace = working(Standing(), (0, 40))
     working(working(trace, (40, 100), without="a"), (130, 150), without="a")
@@ -72,7 +72,7 @@ def test_what_was_open_stays_open_until_it_is_known_to_be_over():
     ]
 
 
-def test_what_was_pending_has_waited_for_so_much_less_and_no_age_counts():
+def test_the_frozen_time_of_a_broker_does_not_count_for_pending_or_ages():
     """Nobody has spoken for 50 s, of neither broker."""
     trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
     state = trace.state
@@ -83,7 +83,7 @@ def test_what_was_pending_has_waited_for_so_much_less_and_no_age_counts():
     assert (trace.view().covered_since, trace.of(B).view().covered_since) == (trace.clock(60), trace.clock(60))
 
 
-def test_a_pull_that_expired_while_the_broker_stood_may_have_been_missed():
+def test_a_pull_that_expired_while_the_broker_was_frozen_is_unknown():
     trace = Standing().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0, offset=7).commits(2, "a", 0, 7)
     for at in (*range(20, 90, 10), *range(170, 330, 10)):
         trace.heart_beat(at, "a").commits(at + 1, "a", 0, 7)

@@ -38,7 +38,7 @@ def test_owners_that_find_their_place_within_60_s_are_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_every_change_begins_the_60_s_anew():
+def test_every_change_restarts_the_60_s():
     trace = rounds(Trace(), 0, 50, SWAPPED)
     rounds(trace, 50, 100, {"a": holding(0, 3), "b": holding(1, 2)})
     assert trace.incidents(*MINE) == []
@@ -62,7 +62,7 @@ def test_of_a_silent_owner_a_mismatch_is_not_known():
     ]
 
 
-def test_retry_queues_go_where_they_go():
+def test_retry_queues_are_not_judged():
     retry = tuple(Held(q, topic="%RETRY%g") for q in range(2))
     trace = Trace()
     trace._fold(TopicRoute(topic="%RETRY%g", queues=tuple(mq(q, "%RETRY%g") for q in range(2)), **trace._poll(START)))
@@ -103,13 +103,13 @@ def test_a_consistent_hash_is_trusted_once_its_defaults_fit():
     assert {t[2] for t in trace.incidents(*MINE)} >= {"ASSIGNMENT_MISMATCH"}
 
 
-def test_a_consistent_hash_of_other_parameters_expects_nobody():
+def test_a_consistent_hash_of_other_parameters_expects_no_owner():
     trace = rounds(Trace(), 0, 200, hashed(virtual_nodes=3))
     assert trace.state.strategy == ""
     assert trace.incidents(*MINE) == []
 
 
-def test_a_topic_that_nobody_subscribes_hides_no_strategy():
+def test_an_unsubscribed_topic_does_not_hide_the_strategy():
     trace = Trace()
     trace._fold(TopicRoute(topic="Other", queues=(mq(0, "Other"),), **trace._poll(START)))
     rounds(trace, 0, 20, {c: replace(m, strategy=OWN) for c, m in FOUR.items()})

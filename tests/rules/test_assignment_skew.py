@@ -42,7 +42,7 @@ def test_the_share_of_a_client_id_that_two_processes_have_is_that_of_both():
     assert trace.incidents("ASSIGNMENT_SKEW") == []
 
 
-def test_what_a_silent_member_has_is_not_known_to_be_missing():
+def test_the_queues_of_a_silent_member_are_unknown():
     members = {c: replace(m, strategy=HASH) for c, m in skewed(6).items()} | {"d": SILENT}
     trace = rounds(Trace(route=8), 0, 120, members)
     assert trace.incidents("ASSIGNMENT_SKEW") == []

@@ -28,7 +28,7 @@ def test_a_restart_loses_the_locks_until_their_owners_have_them_again():
         (lambda t: t.leaves(26, "a"), 26),
     ],
 )
-def test_another_who_takes_a_lost_lock_first_makes_two_owners(how, ends):
+def test_another_client_that_takes_a_lost_lock_makes_two_owners(how, ends):
     trace = restarted().heart_beat(21, "a", "b").locks(22, "b", 2, 3).locks(23, "a", 1).locks(25, "b", 0)
     how(trace)
     for at in (40, 60, 80, 100):
@@ -41,7 +41,7 @@ def test_another_who_takes_a_lost_lock_first_makes_two_owners(how, ends):
     assert evidence(trace, "BROKER_LOCKS_LOST")[1]["first_taker"] == "b"
 
 
-def test_a_lost_lock_that_nobody_takes_stays_lost():
+def test_a_lost_lock_that_no_client_requests_stays_lost():
     trace = restarted().heart_beat(21, "a", "b").locks(22, "a", 0).locks(22, "b", 2, 3).passes(53)
     trace.heart_beat(53, "a", "b").locks(53, "b", 2, 3).passes(90)
     assert told_once(trace, "BROKER_LOCKS_LOST") == [(20, "OPENED", "BROKER_LOCKS_LOST")]

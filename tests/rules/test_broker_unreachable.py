@@ -85,7 +85,7 @@ def test_incidents_of_its_queues_are_its_children_until_it_is_back():
     assert [e for e in trace.effects if isinstance(e, IncidentTransition)][-1].parent is None
 
 
-def test_what_opens_while_it_waits_to_be_resolved_stands_alone():
+def test_an_incident_that_opens_while_it_is_clear_has_no_parent():
     """Queue 0 was about to be stuck when the broker went, and is found to be when it is back."""
     stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
     owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
@@ -115,7 +115,7 @@ def test_a_child_that_opened_just_before_its_parent_gets_it():
     ]
 
 
-def test_a_critical_child_waits_for_what_a_question_in_vain_may_mean():
+def test_a_critical_alert_waits_until_reachability_is_decided():
     """The first question in vain comes before queue 0 is stuck: whether the broker is unreachable is open."""
     stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
     owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
@@ -148,7 +148,7 @@ OLD = {"a": holding(0, 1, lock_age=75), "b": holding(2, 3, lock_age=75)}
 # A broker that is back
 
 
-def test_a_lock_of_a_broker_that_was_away_is_renewed_in_the_next_turn():
+def test_after_an_outage_a_lock_may_be_renewed_in_the_next_interval():
     """As in the lab: 50 s away, and in the first answer after it every lock was expired, by all that is known."""
     trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, 40, 50, 60, members=None), 70, 80, members=OLD)
     rounds(trace, 90)
@@ -162,7 +162,7 @@ def test_a_lock_not_renewed_20_s_after_its_broker_is_back_is_expired():
     assert trace.incidents("LOCK_EXPIRED") == [(80, "OPENED", "LOCK_EXPIRED")] * 4
 
 
-def test_after_a_restart_that_no_round_missed_it_is_the_same():
+def test_a_restart_between_two_rounds_is_treated_the_same():
     trace = rounds(Trace(), 0, 10)
     reboot(trace, 15)
     rounds(rounds(trace, 20, 30, members=OLD), 40)
@@ -179,7 +179,7 @@ def test_a_client_silent_after_its_brokers_return_is_reported_20_s_after():
     assert {t[:2] for t in trace.incidents("LOCK_EXPIRED")} == {(70.001, "OPENED")}
 
 
-def test_after_one_round_in_vain_a_lock_is_judged_at_once():
+def test_after_one_unanswered_round_a_lock_is_judged_at_once():
     trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=None), 30, members=OLD)
     assert {t[:2] for t in trace.incidents("LOCK_EXPIRED")} == {(30, "OPENED")}
 
@@ -198,7 +198,7 @@ def reboot(trace: Trace, at: int) -> None:
 # A restart that polls alone show
 
 
-def test_members_are_waited_for_after_a_restart_that_only_polls_show():
+def test_members_are_expected_back_after_a_restart_seen_by_polls_alone():
     trace = rounds(rounds(rounds(Trace(), 0, 10), 20, members=None), 29)
     reboot(trace, 30)
     rounds(trace, 30, members={})
@@ -213,7 +213,7 @@ def test_members_are_waited_for_after_a_restart_that_only_polls_show():
     assert [one.trigger for one in trace.rebalances()] == ["BROKER_RESTARTED"]
 
 
-def test_who_does_not_come_back_after_a_restart_is_gone_after_45_s():
+def test_a_client_that_does_not_return_after_a_restart_is_gone_in_45_s():
     """35 s, in which every client heartbeats, and a round."""
     trace = rounds(Trace(), 0, 10)
     reboot(trace, 20)

@@ -46,7 +46,7 @@ def test_a_thawed_client_on_two_channels_leaves_a_queue_unassigned():
 
 
 @pytest.mark.parametrize("source", ["", "poll"])
-def test_after_a_brokers_return_a_client_on_two_channels_is_told(source):
+def test_after_a_brokers_return_a_client_on_two_channels_is_reported(source):
     """The end of the demo's capture: orders-1 registers as the broker restarts, its connection breaks and stays listed.
     Three queues had no owner to the end of the recording, 73 s, and their lag rose to 30.
     """

@@ -49,7 +49,7 @@ def test_a_dead_member_that_one_broker_still_lists_is_a_near_miss():
     assert told(trace, SPLIT) == []
 
 
-def test_a_broker_that_has_just_begun_to_tell_is_waited_for():
+def test_a_broker_whose_hook_has_just_started_is_not_judged_yet():
     """Its hook begins in the middle: not every member has been heard, and one view is not two."""
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")
     trace.hook_seq[f"{B}-0"] = 5

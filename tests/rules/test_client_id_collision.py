@@ -38,12 +38,12 @@ def test_a_thawed_client_on_two_new_channels_is_one_process():
     assert trace.incidents("CLIENT_ID_COLLISION") == []
 
 
-def test_who_says_goodbye_unheard_was_no_second_process():
+def test_an_unseen_unregistration_is_no_second_process():
     trace = HookTrace().heart_beat(0, "a").leaves(1, "b").heart_beat(2, "a", number=1).leaves(3, "a")
     assert list(trace.view().heartbeats) == ["a"]
 
 
-def test_a_client_that_goes_on_on_a_new_channel_is_one_process():
+def test_a_client_that_continues_on_a_new_channel_is_one_process():
     trace = HookTrace().heart_beat(0, "a").heart_beat(30, "a")
     for at in (31, 61, 91):
         trace.heart_beat(at, "a", number=1)

@@ -15,7 +15,7 @@ def test_a_client_that_does_not_answer_twice_is_unresponsive_until_it_does():
     assert evidence(trace, "CLIENT_UNRESPONSIVE")["queues"] == 2
 
 
-def test_one_question_in_vain_is_a_near_miss():
+def test_one_unanswered_request_is_a_near_miss():
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.poll(20, {"a": SILENT, "b": holding(2, 3)})
     rounds(trace, 30, 60, FOUR)
@@ -32,7 +32,7 @@ def test_a_client_on_two_channels_may_be_asked_on_the_dead_one():
     assert trace.incidents("CLIENT_UNRESPONSIVE") == []
 
 
-def test_an_unresponsive_client_that_is_removed_is_no_more():
+def test_the_incident_of_a_removed_unresponsive_client_resolves():
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 60, {"a": SILENT, "b": holding(2, 3)})
     trace.poll(60, {"b": holding(0, 1, 2, 3)})

@@ -14,7 +14,7 @@ from tests.support.trace import START, Trace, holding
     ("off", "sub_cause"),
     [(-7_200_000, "BEHIND"), (7_200_000, "AHEAD"), (6_001, "AHEAD"), (-9_001, "BEHIND")],
 )
-def test_a_client_whose_clock_is_off_is_told_after_60_s(monkeypatch, off, sub_cause):
+def test_a_client_whose_clock_is_off_is_reported_after_60_s(monkeypatch, off, sub_cause):
     """At 10 its newest stamp is proved newer than its answer of 0, so at 70 it has been so for 60 s."""
     monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
     trace = Trace()
@@ -39,7 +39,7 @@ def test_a_clock_within_5_s_is_right_and_a_stamp_may_be_old(monkeypatch, off):
     assert trace.incidents("CLOCK_SKEW") == []
 
 
-def test_a_clock_that_is_set_right_is_told(monkeypatch):
+def test_a_corrected_clock_is_reported(monkeypatch):
     trace = Trace()
     for n in range(8):
         trace.poll(10 * n, {"a": holding(0)})
@@ -69,7 +69,7 @@ def stored(off: int, *, fresh: bool = True) -> Trace:
 @pytest.mark.parametrize(
     ("off", "sub_cause"), [(3_600_000, "BROKER_AHEAD"), (7_001, "BROKER_AHEAD"), (-13_001, "BROKER_BEHIND")]
 )
-def test_a_broker_whose_clock_is_off_is_told_after_60_s(off, sub_cause):
+def test_a_broker_whose_clock_is_off_is_reported_after_60_s(off, sub_cause):
     """Of a message stored between the questions of 0 and 10 the stamp, 2 s old, lies 8 s after the first one."""
     trace = stored(off)
     assert [t for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == [

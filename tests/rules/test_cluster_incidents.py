@@ -94,7 +94,7 @@ def test_a_broker_of_300_groups_killed_and_back_is_one_critical_message():
     check_one_critical_message(groups=300, shards=8, minutes=6)
 
 
-def test_a_broker_is_unreachable_at_the_first_question_after_its_hook_ends():
+def test_a_broker_is_unreachable_at_the_first_request_after_its_hook_ends():
     told = Shards(tell(brokers_and_groups(2, KILLED, minutes=5), hook=True, poll=True).events, 2)
     assert life(told.transitions("BROKER_UNREACHABLE")) == [
         (122, "", "OPENED", "broker-b", "HOOK_SILENT"),

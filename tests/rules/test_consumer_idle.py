@@ -22,7 +22,7 @@ def test_as_many_members_as_queues_are_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_as_long_as_a_topics_route_is_not_known_nobody_is_called_idle():
+def test_while_a_topics_route_is_unknown_no_member_is_reported_idle():
     trace = Trace(route=1)
     listed = trace._connections
     both = (Subscription(topic="Orders", sub_string="*"), Subscription(topic="Other", sub_string="*"))

@@ -29,7 +29,7 @@ def test_what_members_must_declare_alike(odd, code, said):
 
 
 @pytest.mark.parametrize("odd", [replace(holding(3), strategy=CIRCLE), replace(holding(3), orderly=False)])
-def test_said_once_it_is_a_near_miss(odd):
+def test_a_difference_declared_once_is_a_near_miss(odd):
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.poll(20, {"a": holding(0, 1), "b": holding(2), "c": odd})
     rounds(trace, 30, 60, FOUR)

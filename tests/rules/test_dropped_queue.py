@@ -8,7 +8,7 @@ def dropped(attempts: int = 0) -> Member:
     return Member((Held(0), Held(1, dropped=True, unlock_attempts=attempts)))
 
 
-def test_issue_1918_a_queue_kept_as_dropped_by_who_should_have_it():
+def test_issue_1918_a_queue_kept_as_dropped_by_its_expected_owner():
     """Dropped since the answer at 20: at 40 it is 20 s, at 50 more."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 80, {"a": dropped(), "b": holding(2, 3)})
@@ -25,7 +25,7 @@ def test_a_queue_that_is_dropped_for_a_moment_is_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_a_zombie_of_a_silent_client_is_not_known_and_goes_with_it():
+def test_a_zombie_of_a_silent_client_is_unknown_and_ends_with_it():
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 60, {"a": dropped(), "b": holding(2, 3)})
     rounds(trace, 60, 100, {"a": SILENT, "b": holding(2, 3)})
@@ -34,7 +34,7 @@ def test_a_zombie_of_a_silent_client_is_not_known_and_goes_with_it():
     assert trace.incidents("ZOMBIE_QUEUE")[-1] == (100, "RESOLVED", "ZOMBIE_QUEUE")
 
 
-def test_attempts_to_unlock_that_grow_are_told_at_the_first_growth():
+def test_growing_unlock_attempts_are_reported_at_the_first_growth():
     """b came at 20 and is to have queue 1; a's listener still works on it, and each rebalance tries in vain."""
     trace = rounds(Trace(), 0, 20, {"a": holding(0, 1)})
     trace.poll(20, {"a": dropped(1), "b": holding()}, route=2)

@@ -6,7 +6,7 @@ from tests.support.commit_traces import concurrent, thawed
 from tests.support.incident_rows import evidence, told
 
 
-def test_and_when_it_gets_the_queue_back_it_reads_197_messages_again():
+def test_a_client_that_regains_the_queue_reads_197_messages_again():
     trace = thawed().unlocks(466, "b", 0).locks(466.5, "a", 0, channel="a:1").asks(466.6, "a", 0, number=1)
     trace.pulls(467, "a", 0, number=1, offset=361).commits(470, "a", 0, 500, number=1)
     rebalance_id = trace.state.episode.rebalance_id
@@ -22,7 +22,7 @@ def test_and_when_it_gets_the_queue_back_it_reads_197_messages_again():
     assert told(trace, "OFFSET_REGRESSION")[-1] == (480, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")
 
 
-def test_what_a_former_owner_commits_after_its_heir_began_is_read_twice():
+def test_commits_of_the_former_owner_after_the_move_are_read_twice():
     """b asks where to begin at 20 and is told 100; a, that learns of it later, commits 130 at 24."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.pulls(22, "b", 0, offset=110)
@@ -51,7 +51,7 @@ def test_the_more_its_former_owner_commits_the_more_is_read_twice():
     ]
 
 
-def test_an_heir_that_returns_the_queue_before_a_message_is_a_near_miss():
+def test_a_queue_returned_before_any_message_is_a_near_miss():
     """Of the simulation, seed 116: b's pull waits at 5, it gives the queue back, which no call tells, and a goes on."""
     trace = concurrent(pulled=5).commits(15, "a", 0, 5).asks(20, "b", 0).pulls(20.5, "b", 0, offset=5)
     trace.commits(21, "b", 0, 5).pulls(21.4, "a", 0, offset=6).commits(22, "a", 0, 6).pulls(23, "a", 0, offset=7)
@@ -66,7 +66,7 @@ def test_an_heir_that_returns_the_queue_before_a_message_is_a_near_miss():
         lambda t: t.commits(24.9, "b", 0, 110),
     ],
 )
-def test_that_an_heir_had_messages_may_show_after_its_former_owners_commit(shown):
+def test_a_reread_may_show_after_the_former_owners_commit(shown):
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.commits(24, "a", 0, 130)
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
@@ -76,7 +76,7 @@ def test_that_an_heir_had_messages_may_show_after_its_former_owners_commit(shown
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
-def test_a_second_in_which_the_heir_reads_again_and_commits_beyond_is_told():
+def test_a_reread_and_a_commit_beyond_it_in_one_second_are_reported():
     """Of the simulation, seed 119: a sum of pulls begins below the former owner's commit, and carries that one."""
     trace = concurrent(pulled=40).commits(15, "a", 0, 43).asks(20, "b", 0).commits(20, "a", 0, 44)
     trace.pulls(21, "b", 0, first_offset=43, last_offset=45, count=3, commit=44).commits(22, "b", 0, 45).passes(90)
@@ -86,7 +86,7 @@ def test_a_second_in_which_the_heir_reads_again_and_commits_beyond_is_told():
     ]
 
 
-def test_what_two_owners_read_after_each_other_is_one_incident():
+def test_rereads_of_two_successive_owners_are_one_incident():
     """a has not learnt yet that the queue is b's: both consume everything, and commit in turn."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.2, "b", 0, offset=100)
     for second in range(12):

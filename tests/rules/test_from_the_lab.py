@@ -18,7 +18,7 @@ def test_a_leaving_client_has_not_stalled_the_rebalance_after_its_unlock():
     assert trace.incidents("REBALANCE_STALLED") == []
 
 
-def test_locks_that_a_storm_leaves_behind_are_told_with_it():
+def test_locks_left_behind_by_a_storm_are_reported_with_it():
     """50 clients replaced all at once: 13 had got a lock while they were leaving. That is one alert, the storm's."""
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
     for at in (10, 20, 30, 40):
@@ -31,7 +31,7 @@ def test_locks_that_a_storm_leaves_behind_are_told_with_it():
     ]
 
 
-def test_an_heir_of_a_moment_ago_is_not_kept_from_its_lock_by_who_is_gone():
+def test_a_just_expected_owner_is_not_refused_by_a_vanished_holder():
     """Clients replaced one by one: b is gone at 20, but d, whose queue 3 is, has come just before 50."""
     trace = Trace()
     for at in (0, 10):

@@ -37,7 +37,7 @@ def test_a_refusal_of_long_ago_makes_no_orphan_of_a_lock_that_has_run_out():
     assert opened(trace, "LOCK_ORPHANED") == []
 
 
-def test_an_heir_refused_right_after_the_death_shows_an_orphaned_lock():
+def test_a_refusal_right_after_the_kill_shows_an_orphaned_lock():
     """The near miss's other side."""
     trace = two().lists(2, "b").locks(2, "b", 0, 2, 3, granted=(2, 3)).passes(5.001)
     assert opened(trace, "LOCK_ORPHANED") == ["LOCK_ORPHANED"]
@@ -66,7 +66,7 @@ def test_a_long_refusal_by_a_living_client_contends_after_it_was_an_orphan():
     assert opened(trace, "LOCK_CONTENDED") == ["LOCK_CONTENDED REFUSED"]
 
 
-def test_a_commit_that_says_nothing_new_makes_nobody_read_anything_again():
+def test_a_repeated_commit_causes_no_duplicate_consumption():
     """Seed 58: a client that shuts down commits before it says goodbye, and once more after it."""
     trace = HookTrace().boots(0).heart_beat(0, "a", "b").asks(1, "a", 0).commits(2, "a", 0, 108)
     trace.of("broker-b").boots(0).heart_beat(0, "a", "b").of("broker-a")  # to which it says goodbye next
@@ -84,14 +84,14 @@ def test_a_queue_of_an_unsubscribed_topic_is_not_stalled():
     assert opened(trace, "QUEUE_STALLED") == []
 
 
-def test_what_a_hook_says_it_lost_may_be_what_every_client_is_missed_for():
+def test_losses_reported_by_a_hook_may_explain_missing_heartbeats():
     """Seed 89: its first tick after a full disk came before any word of the group, whose numbers show the gap."""
     trace = two().stands(2, 62).loses(3, 62).passes(63)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
     assert len(opened(trace.passes(125), "STALE_HEARTBEAT")) == 2
 
 
-def test_what_a_ticking_hook_lost_may_explain_that_clients_are_missing():
+def test_losses_of_a_ticking_hook_may_explain_missing_clients():
     """The near miss's other side: nothing stood, so only what the hook itself says of it counts."""
     trace = two().passes(2).loses(3, 25).passes(25 + LIVES)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []

@@ -25,7 +25,7 @@ def evidence(trace: Trace, transition: str) -> dict[str, object]:
     return json.loads(next(e.evidence for e in found if e.transition == transition))
 
 
-def test_the_ghosts_share_is_told_as_soon_as_lag_grows_there():
+def test_the_ghosts_share_is_reported_as_soon_as_its_lag_grows():
     trace = polled(Trace(), lag=5)
     assert trace.incidents("QUEUE_UNASSIGNED") == [
         (40, "OPENED", "QUEUE_UNASSIGNED GHOST_CONNECTION"),
@@ -38,7 +38,7 @@ def test_the_ghosts_share_is_told_as_soon_as_lag_grows_there():
     assert shown["earliest_drop_at"] is None  # polls see no heartbeat
 
 
-def test_without_lag_the_ghosts_share_is_not_told():
+def test_without_lag_the_ghosts_share_is_not_reported():
     assert polled(Trace(), lag=0).incidents("QUEUE_UNASSIGNED") == []
 
 

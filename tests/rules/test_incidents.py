@@ -95,7 +95,7 @@ def test_a_concurrent_group_has_no_stuck_ordered_queue():
     assert trace.incidents() == []
 
 
-def test_what_was_not_covered_does_not_count():
+def test_uncovered_time_does_not_count():
     """The collector is away for 50 s: two answers so far apart prove nothing of what lies between."""
     trace = Trace()
     healthy(trace, 0, 20)
@@ -133,7 +133,7 @@ def test_a_frozen_owner_expires_its_locks_then_is_named_as_the_cause():
     assert stuck == [(90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE")] * 2
 
 
-def test_one_question_that_fails_is_a_near_miss():
+def test_one_failed_request_is_a_near_miss():
     """A long garbage collection: the lock would have run out by the collector's clock, but the client renewed it."""
     trace = Trace()
     trace.poll(0, {"a": holding(0, 1, lock_age=25), "b": holding(2, 3)})
@@ -142,7 +142,7 @@ def test_one_question_that_fails_is_a_near_miss():
     assert trace.incidents() == []
 
 
-def test_silence_neither_opens_nor_resolves_what_its_last_answer_showed():
+def test_silence_neither_opens_nor_resolves_incidents_of_the_last_answer():
     trace = Trace()
     healthy(trace, 0, 20)
     trace.poll(20, {"a": holding(0, lock_age=45), "b": holding(2, 3)})
@@ -232,7 +232,7 @@ def test_retry_queues_are_left_out():
     assert trace.incidents() == []
 
 
-def test_an_incident_says_what_it_rests_on_and_what_to_do():
+def test_an_incident_has_evidence_explanation_and_first_step():
     trace = Trace()
     healthy(trace, 0, 20)
     stuck_rounds(trace, Member((Held(0, consume_age=1, cached=10), Held(1))), rounds=8)

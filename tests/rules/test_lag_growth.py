@@ -56,7 +56,7 @@ def test_lag_that_is_not_growing(lag: list[int]):
         (100, [100 * n for n in range(40)], "CONSUMED_SLOWER"),  # not at all
     ],
 )
-def test_growth_is_put_down_to_what_is_further_off_its_usual_pace(pace: int, lag: list[int], why: str):
+def test_growth_is_attributed_to_the_rate_that_deviates_more(pace: int, lag: list[int], why: str):
     trace = Trace()
     lags(trace, 0, [2] * 40)  # 100 messages a round, for more than a window
     start = 400
@@ -67,7 +67,7 @@ def test_growth_is_put_down_to_what_is_further_off_its_usual_pace(pace: int, lag
     assert evidence(trace, GROWTH)[0]["usually_produced_per_hour"] == 36_000
 
 
-def test_a_queue_that_nobody_owns_and_one_that_changes_hands():
+def test_growing_lag_of_an_unassigned_and_of_a_moving_queue():
     trace = lags(Trace(), 0, RISING[:31], a=Member())
     assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH NOBODY_OWNS")]
     trace = lags(Trace(policy=Policy(rebalance_settle_after=900_000)), 0, RISING[:6])
@@ -75,7 +75,7 @@ def test_a_queue_that_nobody_owns_and_one_that_changes_hands():
     assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH REBALANCE_PAUSE")]
 
 
-def test_growth_that_was_not_covered_begins_anew_and_keeps_its_usual_pace():
+def test_growth_with_a_gap_starts_again_and_keeps_the_usual_rates():
     trace = lags(Trace(), 0, [2] * 40)
     lags(trace, 400, RISING[:15])
     lags(trace, 640, RISING[15:31])  # a hole of 100 s: the window begins at 640
@@ -85,7 +85,7 @@ def test_growth_that_was_not_covered_begins_anew_and_keeps_its_usual_pace():
     assert (pace.rising_since, pace.produced) == (START + 640_000, 36_000)
 
 
-def test_a_long_rise_is_not_taken_for_the_usual_pace():
+def test_a_long_rise_does_not_set_the_usual_rate():
     trace = lags(Trace(), 0, [2] * 40)
     lags(trace, 400, [*RISING, 1])
     pace = trace.state.queues[MessageQueue(TOPIC, A, 0)].lag_trend
@@ -93,7 +93,7 @@ def test_a_long_rise_is_not_taken_for_the_usual_pace():
     assert (pace.at, pace.consumed) == (START + 790_000, 36_000)
 
 
-def test_a_queue_whose_commit_was_never_seen_has_no_pace():
+def test_a_queue_whose_commit_was_never_seen_has_no_rates():
     trace = Trace()
     for n in range(40):
         trace.poll(10 * n, {"a": holding(0)}, {0: (50 + n, 0)}, route=1)

@@ -35,20 +35,20 @@ def test_a_client_that_sees_a_new_route_late_contends_nothing():
     assert refused(ordered(), 10, 40).incidents("LOCK_CONTENDED") == []
 
 
-def test_a_thawed_client_that_asks_six_times_at_once_contends_nothing():
+def test_six_lock_requests_of_a_thawed_client_are_no_contention():
     trace = ordered()
     for n in range(6):
         trace.locks(30 + n * 0.0026, "b", 0, granted=())
     assert trace.locks(90, "a", 0, 1).incidents("LOCK_CONTENDED") == []
 
 
-def test_asking_again_after_45_s_begins_anew():
+def test_a_lock_request_after_45_s_restarts_the_time():
     trace = ordered().locks(10, "b", 0, granted=()).locks(12, "b", 0, granted=())
     trace.locks(57.1, "b", 0, granted=()).locks(58, "b", 0, granted=())
     assert trace.incidents("LOCK_CONTENDED") == []
 
 
-def test_a_lock_that_goes_to_and_fro_between_two_members_is_contended():
+def test_a_lock_that_alternates_between_two_members_is_contended():
     trace = ordered().unlocks(10, "a", 0).locks(11, "b", 0).unlocks(20, "b", 0).locks(21, "a", 0).unlocks(30, "a", 0)
     assert trace.incidents() == []
     trace.locks(31, "b", 0).heart_beat(31, "a", "b").locks(50, "a", 1).passes(62)
@@ -58,13 +58,13 @@ def test_a_lock_that_goes_to_and_fro_between_two_members_is_contended():
     assert told_once(trace, "LOCK_CONTENDED")[1:] == [(121.001, "RESOLVED", "LOCK_CONTENDED TO_AND_FRO")]
 
 
-def test_a_queue_that_moves_to_and_fro_in_a_rollout_is_not_contended():
+def test_a_queue_that_moves_back_and_forth_in_a_rollout_is_not_contended():
     trace = ordered().unlocks(10, "a", 0).locks(11, "b", 0).heart_beat(12, "c").unlocks(20, "b", 0).locks(21, "a", 0)
     trace.leaves(25, "c").unlocks(30, "a", 0).locks(31, "b", 0)
     assert trace.incidents("LOCK_CONTENDED") == []
 
 
-def test_of_many_who_ask_the_last_ones_are_remembered():
+def test_only_the_last_of_many_requesting_clients_are_kept():
     trace = ordered()
     for n in range(12):
         trace.locks(10 + n, f"asks-{n}", 0, granted=())

@@ -56,19 +56,19 @@ def test_a_lock_kept_by_an_unregistered_client_is_orphaned_after_3_s():
     ]
 
 
-def test_an_orphaned_lock_that_nobody_asks_for_any_more_is_nobodys_trouble():
+def test_an_orphaned_lock_that_no_client_requests_is_clear():
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).passes(29).lists(30, code=1)
     assert told_once(trace, "LOCK_ORPHANED") == [(23.001, "OPENED", "LOCK_ORPHANED"), (30, "RESOLVED", "LOCK_ORPHANED")]
 
 
-def test_a_client_whose_connection_broke_and_that_is_back_was_no_orphan():
+def test_a_client_that_reconnects_leaves_no_orphaned_lock():
     """The broker tells its heirs at once, who are refused; its next call, up to 3 s later, makes it a member again."""
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).locks(21, "b", 0, granted=()).passes(22)
     trace.heart_beat(22.9, "a", number=1).passes(60)
     assert told_once(trace, "LOCK_ORPHANED") == []
 
 
-def test_a_refusal_for_the_sake_of_a_living_member_is_no_orphan():
+def test_a_refusal_in_favor_of_a_living_member_is_no_orphan():
     """Start-up: every queue is asked for by two, refused once or twice, settled within 3 s."""
     trace = ordered().locks(1.5, "b", 0, 1, granted=()).locks(2.5, "b", 0, 1, granted=())
     trace.unlocks(3, "a", 0, 1).locks(3.5, "b", 0, 1)

@@ -20,7 +20,7 @@ def abandoned(trace: Trace, until: float, offsets: tuple[int, int] | None = (150
     return trace
 
 
-def test_messages_wait_and_nobody_is_there():
+def test_messages_wait_for_a_group_without_members():
     """The last member went at 20, as polls see it; from 80 on it is too long."""
     trace = abandoned(Trace(), 100)
     assert trace.incidents(NOBODY) == [(80, "OPENED", NOBODY)]
@@ -51,18 +51,18 @@ def test_a_group_that_never_had_a_member_is_not_judged():
     assert trace.incidents(NOBODY) == []
 
 
-def test_hooks_alone_do_not_know_its_lag():
+def test_hooks_alone_do_not_show_its_lag():
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5).leaves(4, "a")
     assert told(trace.passes(300), NOBODY) == []
 
 
-def test_a_group_is_given_up_after_its_memory():
+def test_a_group_is_forgotten_after_group_memory():
     trace = abandoned(Trace(policy=Policy(group_memory=300_000)), 100)
     trace.tick(330)
     assert trace.incidents(NOBODY)[1:] == [(320.001, "RESOLVED", NOBODY)]
 
 
-def test_lag_grows_as_a_child_of_what_explains_it():
+def test_growing_lag_is_a_child_of_its_cause():
     trace = abandoned(Trace(), 10)
     for n, lag in enumerate(RISING[:33]):
         trace.poll(20 + 10 * n, {}, {0: (100 + lag, 100)}, route=1)

@@ -25,7 +25,7 @@ def ordered() -> HookTrace:
 # OFFSET_REGRESSION, DUPLICATE_CONSUMPTION (apache/rocketmq issues #2837, #7182; #4215, #1825, #2181)
 
 
-def test_a_thawed_client_commits_its_old_position_over_its_heirs():
+def test_a_thawed_client_commits_its_old_position_over_the_new_owners():
     trace = thawed()
     assert told(trace, "OFFSET_REGRESSION") == [(465.01, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
     [found] = evidence(trace, "OFFSET_REGRESSION")
@@ -35,7 +35,7 @@ def test_a_thawed_client_commits_its_old_position_over_its_heirs():
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []  # b goes on where it is
 
 
-def test_a_regression_whose_mark_the_owners_next_commit_passes_is_forgiven():
+def test_a_regression_ends_when_the_owners_next_commit_passes_the_mark():
     trace = thawed().commits(469.4, "b", 0, 570).passes(475)
     assert told(trace, "OFFSET_REGRESSION")[1:] == [(474.4, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")]
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
@@ -47,7 +47,7 @@ def test_an_old_position_on_an_unidentified_channel_is_a_stale_owners():
     assert evidence(trace, "OFFSET_REGRESSION")[0]["channel"] == "x:0"
 
 
-def test_an_owner_that_has_its_queue_again_goes_on_where_it_was():
+def test_a_returned_owner_continues_at_its_former_position():
     trace = ordered().commits(5, "a", 0, 40).unlocks(10, "a", 0).locks(11, "b", 0).asks(11, "b", 0)
     trace.commits(20, "b", 0, 90).unlocks(21, "b", 0).locks(22, "a", 0).commits(23, "a", 0, 40)
     assert told(trace) == [(23, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
@@ -83,7 +83,7 @@ def test_two_commits_of_a_client_that_overtake_each_other_are_a_near_miss():
     assert trace.incidents() == []
 
 
-def test_an_offset_reset_while_nobody_had_the_queue():
+def test_an_offset_reset_while_the_queue_had_no_owner():
     """b asks where to begin after a's last commit, and is told less: somebody has changed what is stored."""
     trace = ordered().commits(5, "a", 0, 100).unlocks(10, "a", 0).locks(20, "b", 0).asks(20.1, "b", 0)
     trace.commits(25, "b", 0, 10).commits(30, "b", 0, 12)
@@ -103,13 +103,13 @@ def test_a_broker_that_comes_back_with_older_offsets():
     ]
 
 
-def test_a_broker_restart_after_which_the_owner_goes_on_is_a_near_miss():
+def test_a_broker_restart_without_a_regression_is_a_near_miss():
     trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0).pulls(3, "a", 0, offset=50).commits(5, "a", 0, 50)
     trace.boots(20).heart_beat(21, "a").locks(22, "a", 0).pulls(23, "a", 0, offset=60).commits(25, "a", 0, 55)
     assert trace.incidents("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION") == []
 
 
-def test_a_commit_that_a_pull_carried_is_told_late_and_says_nothing_of_now():
+def test_a_late_commit_carried_by_a_pull_is_ignored():
     trace = ordered().commits(10, "a", 0, 100)
     trace.pulls(10.9, "a", 0, offset=101, commit=90, first_time=trace.clock(9), last_time=trace.clock(9.5))
     assert (queue(trace).commit_offset, trace.incidents()) == (100, [])

@@ -39,7 +39,7 @@ def test_a_queue_pulled_again_at_its_commit_has_nothing_waiting():
     assert trace.incidents("ORDERED_QUEUE_STUCK") == []
 
 
-def test_an_heirs_first_pull_is_no_proof_that_nothing_waits():
+def test_a_new_owners_first_pull_does_not_prove_that_nothing_waits():
     trace = working(60).unlocks(61, "a", 0).locks(62, "b", 0).asks(62, "b", 0).pulls(63, "b", 0, offset=7).passes(67)
     assert told(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
     trace.heart_beat(67, "b").locks(67, "b", 0).pulls(78, "b", 0, offset=7)  # a second one is
@@ -55,7 +55,7 @@ def frozen() -> HookTrace:
     return trace
 
 
-def test_a_frozen_owner_from_its_lock_to_its_heir():
+def test_a_frozen_owner_until_its_queue_has_a_new_owner():
     trace = frozen().lists(423.3, "b").locks(423.4, "b", 0).asks(423.4, "b", 0).pulls(424, "b", 0, offset=361)
     trace.commits(426, "b", 0, 380)
     assert told(trace) == [

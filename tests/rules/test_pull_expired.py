@@ -42,7 +42,7 @@ def test_a_queue_committed_beyond_its_masters_pulls_is_served_by_a_slave():
     assert trace.incidents("PULL_EXPIRED") == []
 
 
-def test_pulls_that_the_slaves_own_hook_tells_count():
+def test_pulls_reported_by_the_slaves_hook_count():
     trace = pulling(offset=7).of(A, 1).pulls(100, "a", 0, 9, offset=7).heart_beat(101, "a").of(A).passes(130)
     assert trace.incidents("PULL_EXPIRED") == []
 
@@ -55,7 +55,7 @@ def test_a_queue_that_was_taken_and_never_pulled_expires_too():
 
 
 @pytest.mark.parametrize("reason", ["pulls itself", "no lock"])
-def test_who_need_not_pull_does_not_pull_expire(reason):
+def test_a_client_that_need_not_pull_does_not_pull_expire(reason):
     kind = "CONSUME_ACTIVELY" if reason == "pulls itself" else "CONSUME_PASSIVELY"
     trace = HookTrace().heart_beat(0, "a", consume_type=kind).locks(1, "a", 0).pulls(2, "a", 0)
     for at in range(20, 200, 20):
@@ -64,7 +64,7 @@ def test_who_need_not_pull_does_not_pull_expire(reason):
     assert trace.incidents("PULL_EXPIRED") == []
 
 
-def test_polls_beside_a_hook_double_nothing():
+def test_polls_beside_a_hook_add_no_second_incident():
     """A frozen owner, seen by both: one incident of each kind and queue."""
     trace = HookTrace()
     trace.poll(0, {"a": holding(0, 1), "b": holding(2, 3)})

@@ -23,7 +23,7 @@ def test_issue_2837_two_owners_show_in_two_answers_of_both():
     assert (found["owner"], found["rival"], found["expected_owner"]) == ("a", "b", "a")
 
 
-def test_a_hand_over_between_two_questions_is_a_near_miss():
+def test_a_hand_over_between_two_requests_is_a_near_miss():
     """At 20 a was asked before it gave queue 1 up, and b after it took it."""
     trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
     trace.poll(20, {"a": concurrent(0, 1), "b": concurrent(1, 2, 3)})
@@ -31,7 +31,7 @@ def test_a_hand_over_between_two_questions_is_a_near_miss():
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == []
 
 
-def test_a_thawed_client_may_show_once_what_it_had():
+def test_a_thawed_client_may_show_its_former_queues_once():
     """a is frozen after 10 and dropped by the broker; b has its queues. Thawed at 150 it shows them in one answer, and
     its own rebalance gives them up.
     """
@@ -43,7 +43,7 @@ def test_a_thawed_client_may_show_once_what_it_had():
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == []
 
 
-def test_a_thawed_client_that_keeps_what_it_had_shares_it():
+def test_a_thawed_client_that_keeps_its_queues_makes_two_owners():
     trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
     rounds(trace, 20, 60, {"a": SILENT, "b": concurrent(2, 3)})
     rounds(trace, 60, 150, {"a": SILENT, "b": concurrent(0, 1, 2, 3)})
@@ -91,7 +91,7 @@ def grown(last: int) -> Trace:
     return rounds(trace, last, last + 50, {"a": concurrent(0, 1, 2, 3), "b": concurrent(4, 5, 6, 7)})
 
 
-def test_two_owners_while_a_topic_grows_are_on_their_way():
+def test_two_owners_while_a_topic_grows_are_not_reported():
     """The lab's half hour: one client worked with the new route, and the other, for 20 s more, with the former."""
     assert grown(50).incidents("QUEUE_DOUBLE_OWNED") == []
 
@@ -122,7 +122,7 @@ def test_of_a_silent_owner_it_is_not_known_and_the_incident_stays():
 # With the broker's hook beside the polls
 
 
-def test_two_clients_that_pull_one_concurrent_queue_in_turn_own_it_both():
+def test_two_clients_that_alternately_pull_one_queue_are_two_owners():
     """b goes on with queue 0, though a has begun with it at 12: a rebalance that b did not follow. There is no poll, so
     the group lives by the broker's clock.
     """

@@ -15,7 +15,7 @@ def stalled(trace: Trace, member: Member, start: float, stop: float) -> Trace:
     return trace
 
 
-def test_a_concurrent_queue_whose_commit_stands_is_told_after_90_s():
+def test_a_concurrent_queue_without_progress_is_reported_after_90_s():
     """Lag and a standing commit from 0 on. One listener thread hangs; the others go on, so the client is at work."""
     trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 130)
     trace.poll(130, {"a": concurrent(0)}, {0: (400, 300)})
@@ -46,7 +46,7 @@ def test_a_concurrent_queue_with_no_owner_or_a_silent_one_is_stalled():
     assert trace.incidents("QUEUE_STALLED") == [(100, "OPENED", "QUEUE_STALLED OWNER_UNRESPONSIVE")]
 
 
-def test_an_error_of_the_broker_is_no_news_of_anybody():
+def test_an_error_of_the_broker_shows_nothing_of_its_clients():
     trace = rounds(Trace(), 0, 20, FOUR)
     for at in range(20, 300, 10):
         trace.poll(at, None)

@@ -25,6 +25,6 @@ def test_a_concurrent_queue_stalls_30_s_later_than_an_ordered_one_is_stuck():
     assert evidence(trace, "QUEUE_STALLED")[0]["lag_at_least"] == 10
 
 
-def test_an_owner_that_nothing_is_heard_of_is_named():
+def test_an_unresponsive_owner_is_named():
     trace = stalled(100, alive=False).passes(96)
     assert told(trace, "QUEUE_STALLED") == [(95.001, "OPENED", "QUEUE_STALLED OWNER_UNRESPONSIVE")]

@@ -45,7 +45,7 @@ def test_a_hand_over_that_ends_in_time_is_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_a_queue_of_nobody_is_critical_when_its_lag_grows():
+def test_an_unassigned_queue_is_critical_when_its_lag_grows():
     trace = rounds(Trace(), 0, 20, FOUR, lag=0)
     rounds(trace, 20, 200, {"a": holding(0), "b": holding(2, 3)}, lag=5)
     opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "QUEUE_UNASSIGNED"]
@@ -69,21 +69,21 @@ def test_a_new_queue_that_is_taken_within_60_s_is_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_a_queue_that_the_route_has_no_more_is_nobodys_by_right():
+def test_a_queue_removed_from_the_route_is_not_unassigned():
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.poll(20, {"a": holding(0, 1), "b": holding(2)}, route=3)
     rounds(trace, 30, 250, {"a": holding(0, 1), "b": holding(2)}, lag=5)  # the broker still has offsets of queue 3
     assert trace.incidents(*MINE) == []
 
 
-def test_with_a_silent_member_it_is_not_known_that_nobody_has_the_queue():
+def test_with_a_silent_member_it_is_unknown_whether_a_queue_is_unassigned():
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 40, {"a": holding(0), "b": holding(2, 3)})
     rounds(trace, 40, 250, {"a": holding(0), "b": SILENT})
     assert trace.incidents("QUEUE_UNASSIGNED") == []
 
 
-def test_a_group_that_comes_back_after_a_night_has_the_time_of_a_new_one():
+def test_a_group_that_returns_after_a_night_has_the_limits_of_a_new_one():
     """Nobody had the queues for 300 s; the members that come take them one by one. Whose each is to be is not known."""
     four = {c: replace(m, strategy=OWN) for c, m in {"a": holding(0, 3), "b": holding(1, 2)}.items()}
     trace = rounds(Trace(), 0, 20, four)
@@ -93,7 +93,7 @@ def test_a_group_that_comes_back_after_a_night_has_the_time_of_a_new_one():
     assert trace.incidents("QUEUE_UNASSIGNED") == []
 
 
-def test_another_heir_has_its_own_time():
+def test_another_expected_owner_has_its_own_time():
     """b, which is to have queue 3, has not taken it by 150, when c comes and is to have it: c has only begun."""
     trace = rounds(Trace(), 0, 20, {"a": holding(0, 1, 2, 3)})
     rounds(trace, 20, 150, {"a": holding(0, 1), "b": holding(2)})
@@ -135,12 +135,12 @@ def test_issue_351_topics_that_flip_do_not_restart_the_time():
         {},  # NO_ACTIVE_CLIENTS_WITH_LAG is another rule
     ],
 )
-def test_what_is_shared_or_left_is_not_unassigned(members):
+def test_shared_or_unsubscribed_queues_are_not_unassigned(members):
     trace = rounds(Trace(), 0, 200, members)
     assert trace.incidents(*MINE) == []
 
 
-def test_a_topic_that_nobody_subscribes_is_not_unassigned():
+def test_an_unsubscribed_topic_is_not_unassigned():
     trace = Trace()
     other = tuple(mq(q, "Other") for q in range(2))
     trace._fold(TopicRoute(topic="Other", queues=other, **trace._poll(START)))
@@ -177,7 +177,7 @@ def test_a_queue_that_was_seen_to_be_unlocked_has_40_s():
     assert evidence(trace, "QUEUE_UNASSIGNED")["limit_ms"] == 40_000
 
 
-def test_a_queue_whose_owner_said_goodbye_has_40_s():
+def test_a_queue_whose_owner_unregistered_has_40_s():
     trace = beats(pair(**FOUR), 10, 30, FOUR)
     trace.tick(25).leaves(25, "b")
     beats(trace, 30, 90, {"a": holding(0, 1)})

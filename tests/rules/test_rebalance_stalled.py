@@ -43,14 +43,14 @@ def test_one_queue_that_moves_is_no_stall():
         Member((Held(0), Held(1), Held(2, dropped=True, unlock_attempts=1), Held(3, dropped=True, unlock_attempts=1))),
     ],
 )
-def test_what_waits_for_something_else_is_no_stall(mine):
+def test_a_queue_that_waits_for_something_else_is_no_stall(mine):
     """b is to take 2 and 3 over from a, who is silent, or whose listener keeps them from being unlocked."""
     trace = rounds(Trace(), 0, 20, {"a": holding(0, 1, 2, 3)})
     rounds(trace, 20, 110, {"a": mine, "b": holding()})
     assert trace.incidents("REBALANCE_STALLED") == []
 
 
-def test_heirs_wait_for_a_lock_that_lives_on_and_then_for_60_s_more():
+def test_a_rebalance_stalls_60_s_after_the_remaining_lock_expired():
     """b was killed between 10 and 20; renewed just before, its locks live until 80. Nobody takes its queues."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 160, {"a": holding(0, 1)})

@@ -11,7 +11,7 @@ STORM = "REBALANCE_STORM"
 SUBSCRIPTIONS = "SUBSCRIPTION_INCONSISTENT"
 
 
-def test_a_groups_own_rate_is_that_of_the_last_day():
+def test_a_groups_usual_rate_is_that_of_the_last_day():
     trace = group("a", "b")
     state, now = trace.state, START
     state.causes_since, state.causes_counted = now - 24 * 3_600_000, 100
@@ -42,7 +42,7 @@ def test_a_client_that_comes_and_goes_is_a_storm_at_its_seventh_cause():
     assert told(trace, STORM)[1:] == [(420.001, "RESOLVED", "REBALANCE_STORM MEMBER_FLAPPING")]
 
 
-def test_processes_that_die_and_come_back_under_other_ids_are_a_storm():
+def test_processes_that_die_and_return_with_other_ids_are_a_storm():
     """A crash loop: ids hold the process, so each is new; those that came after the first had gone go themselves."""
     trace = group("a", "b-0")
     for n in range(6):
@@ -100,7 +100,7 @@ def test_a_rollout_under_new_ids_is_no_storm():
     assert told(trace, STORM) == []
 
 
-def test_a_partition_that_cuts_everybody_off_once_is_no_storm():
+def test_a_partition_that_cuts_all_members_off_once_is_no_storm():
     """90 s: 20 clients vanish without a word, and come back on other channels."""
     clients = [f"c-{n:02}" for n in range(20)]
     trace = group(*clients).heart_beat(30, *clients).lists(50, code=1)
@@ -116,7 +116,7 @@ def test_clients_that_all_reconnect_once_are_no_storm():
     assert len(trace.state.causes) == 20 + 40
 
 
-def test_what_a_storm_does_to_queues_is_part_of_it():
+def test_queue_incidents_caused_by_a_storm_are_its_children():
     """b is refused queue 0 from 30 on, as a's comings and goings move it; at 86 for longer than 50 s."""
     trace = group("a", "b", "c").locks(2, "c", 0).asks(2, "c", 0).pulls(3, "c", 0, offset=9).commits(4, "c", 0, 9)
     for n in range(4):
@@ -211,7 +211,7 @@ def test_a_route_that_comes_and_goes_is_a_storm():
     assert trace.incidents(STORM) == [(70, "OPENED", "REBALANCE_STORM ROUTE_FLAPPING")]
 
 
-def test_a_client_that_rebalances_every_second_is_never_done():
+def test_a_client_that_rebalances_every_second_is_a_storm():
     """Semantics 4, CONFIG: its queues are no queues of the retry topic, so it is never balanced."""
     trace = group("a").asks(2, "a", 0)
     for second in range(3, 310):
@@ -234,7 +234,7 @@ def test_its_strategy_names_the_reason():
 
 
 @pytest.mark.parametrize("why", ["asks every 20 s", "is refused a lock"])
-def test_asking_for_the_members_is_no_storm_when_it(why: str):
+def test_member_list_requests_are_no_storm_when_it(why: str):
     trace = group("a", "b").locks(2, "b", 0)
     for second in range(3, 330, 20 if why == "asks every 20 s" else 1):
         trace.heart_beat(second, "a", "b").lists(second, "a", "b", channel="a:0")

@@ -42,7 +42,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("error", WRONG)
-def test_rules_that_do_not_agree_are_refused(error):
+def test_inconsistent_rules_are_refused(error):
     with pytest.raises(ValueError, match=f"^{error}$"):
         check(WRONG[error])
 
@@ -75,7 +75,7 @@ def test_a_sub_cause_without_advice_is_an_error():
         RULE.advise("OTHER")
 
 
-def test_what_explains_every_queue_is_a_rule():
+def test_a_cause_of_every_queue_incident_is_a_rule():
     assert registry.CODES.issuperset(lifecycle._SOURCES)
 
 

@@ -48,7 +48,7 @@ def test_a_client_that_does_not_pull_and_still_commits_has_its_queue():
     ]
 
 
-def test_a_client_of_which_nothing_is_heard_may_have_all_of_its_queues():
+def test_a_silent_client_may_still_have_all_of_its_queues():
     """b is frozen at 30: the broker drops it at 150, 130 s after its heartbeat, and its pulls have expired by then."""
     trace = goes_on(concurrent(), 30, 145, pulls="01", commits="01", beats="a")
     assert {name for _, _, name in told_once(trace, "PULL_EXPIRED", "QUEUE_STALLED")} == {
@@ -96,14 +96,14 @@ def test_messages_in_queues_that_a_topic_regains_begin_to_wait_then():
         ("nobody has any", lambda trace: trace.unlocks(30, "a", 0, 1).unlocks(30, "b", 2, 3), ()),
     ],
 )
-def test_a_queue_that_is_not_lost_and_that_nobody_has_is_stuck(why, else_happens, locked):
+def test_an_existing_queue_without_owner_is_stuck(why, else_happens, locked):
     trace = consumed(ordered(), 10, 30, 0, 1, 2, 3)
     else_happens(trace)
     names = {name for _, _, name in told_once(consumed(trace, 40, 120, *locked), "ORDERED_QUEUE_STUCK")}
     assert names == {"ORDERED_QUEUE_STUCK UNASSIGNED"}, why
 
 
-def test_an_owner_that_has_left_has_given_nothing_up():
+def test_an_owner_that_has_left_has_released_nothing():
     trace = consumed(ordered(), 10, 30, 0, 1, 2, 3).leaves(30, "b")
     for at in range(40, 120, 10):
         trace.passes(at).heart_beat(at, "a").locks(at, "a", 0, 1)
@@ -135,7 +135,7 @@ def test_pulls_that_the_hook_does_not_see_show_in_the_answers(shown):
     assert both(200, shown) == []
 
 
-def test_a_hook_that_tells_late_shows_a_lock_of_its_holders_life_before():
+def test_a_late_hook_shows_a_former_lock_of_the_holder():
     """By the polls a is gone and back by 40. Of the lock that it has now the hook has not told yet."""
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).locks(1, "b", 1, 2, 3).poll(2, FOUR)
     for at in (10, 20):

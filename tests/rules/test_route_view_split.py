@@ -22,7 +22,7 @@ def test_issue_1467_a_client_that_works_with_the_former_route():
     assert (found["topic"], found["queues"], found["former_queues"], found["who"]) == ("Orders", 8, 4, "a")
 
 
-def test_where_the_strategy_is_not_known_nobody_is_behind():
+def test_without_a_known_strategy_no_member_has_the_former_route():
     own = {"a": replace(holding(0, 3), strategy=OWN), "b": replace(holding(1, 2), strategy=OWN)}
     trace = rounds(Trace(), 0, 20, own)
     trace.poll(20, own, route=8)
@@ -39,7 +39,7 @@ def test_clients_that_follow_the_route_within_60_s_are_a_near_miss():
     assert trace.state.routes["Orders"].former == ()
 
 
-def test_a_route_that_is_empty_for_a_while_splits_nobody():
+def test_a_route_that_is_empty_for_a_while_is_no_split():
     trace = rounds(Trace(), 0, 20, FOUR)
     trace._fold(TopicRoute(topic="Orders", queues=(), **trace._poll(START + 15_000)))
     rounds(trace, 20, 120, FOUR)

@@ -38,7 +38,7 @@ def test_expressions_of_one_topic_are_compared_by_what_they_mean(a, b, opens):
     assert told(trace, SUBSCRIPTIONS) == expected
 
 
-def test_what_differs_is_named_and_equal_again_resolves():
+def test_the_difference_is_named_and_equal_subscriptions_resolve_it():
     trace = HookTrace().boots(0)
     for at in range(1, 182, 30):
         subscribed(trace.passes(at), at, a=("TAG", "x"), b=("TAG", "x"), c=("TAG", "y"))
@@ -67,7 +67,7 @@ def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
     assert told(trace, SUBSCRIPTIONS) == []
 
 
-def test_a_member_of_whom_nothing_is_known_freezes_it():
+def test_a_member_without_known_subscriptions_freezes_it():
     """b's only heartbeat does not say what it subscribes."""
     trace = HookTrace().boots(0).heart_beat(1, "a").heart_beat(2, "b", subscriptions=(), without_sub=True)
     trace.heart_beat(3, "c", topics=(TOPIC, "Refunds"))

@@ -76,14 +76,14 @@ def test_answers_that_are_missing_are_a_gap_for_two_rounds():
     ]
 
 
-def test_a_collector_that_starts_anew_has_lost_nothing():
+def test_a_restarted_collector_has_lost_nothing():
     trace = rounds(Trace(), 0, 10)
     trace.source_id, trace.seq = f"poll-1@{START + 15_000}", 5
     rounds(trace, 20, 30)
     assert trace.incidents("TELEMETRY_GAP") == []
 
 
-def test_missing_events_are_a_gap_until_every_member_has_heartbeaten():
+def test_missing_events_are_a_gap_until_every_member_sent_a_heartbeat():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1)
     lost = TelemetryLost(from_time=1, to_time=2, count=7, reason="disk full", seq=1, **trace._common(trace.clock(2)))
     group_observer.note_loss(trace.state, trace.moment(lost), trace.policy, event=lost)

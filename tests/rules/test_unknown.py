@@ -15,7 +15,7 @@ def last_state(trace: Trace) -> GroupSnapshot:
     return [e for e in trace.effects if isinstance(e, GroupSnapshot)][-1]
 
 
-def test_what_is_not_there_any_more_is_clear_and_has_no_numbers():
+def test_a_subject_that_is_gone_is_clear_and_has_no_evidence():
     group_step = GroupStep(Trace().state, Policy(), Moment(START, None, START))
     step = ClusterStep(ClusterState("c"), Policy(), Moment(START, None, START))
     assert broker_unreachable.evidence(step, "gone") == {}
@@ -39,7 +39,7 @@ def test_a_broker_is_not_judged_while_the_collector_itself_is_silent():
     assert broker_unreachable.judge(step, A) is None
 
 
-def test_a_group_that_only_a_hook_told_of_is_unknown_when_that_is_silent():
+def test_a_group_seen_by_a_hook_alone_is_unknown_while_that_is_silent():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).passes(2)
     assert last_state(trace).health == "OK"
     effects = trace.falls_silent(2, trace.view().source)

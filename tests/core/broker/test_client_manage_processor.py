@@ -45,7 +45,7 @@ def test_every_group_of_a_heartbeat_registers_with_one_member():
     assert msgspec.structs.astuple(tables["G"].channel_info_table["k1"]) == ("k1", "c1", "", 0, 6)
 
 
-def test_a_group_that_may_not_be_made_is_passed_over_without_a_word():
+def test_a_group_that_may_not_be_created_is_ignored_without_an_error():
     config = BrokerConfig(auto_create_subscription_group=False)
     processor = broker(config)
     reply = processor.heart_beat("k0", HeartbeatData("c0", (data(),)), 5)
@@ -65,7 +65,7 @@ def test_pull_consumers_may_be_rejected(rejected):
     assert ("G" in processor.consumer_group_heartbeat_table) is not rejected
 
 
-def test_the_groups_own_flag_holds_for_heartbeats_and_goodbyes():
+def test_the_groups_own_flag_applies_to_register_and_unregister():
     processor = broker()
     config = SubscriptionGroupConfig("G", notify_consumer_ids_changed_enable=False)
     processor.subscription_group_manager.update_subscription_group_config(config)
@@ -75,14 +75,14 @@ def test_the_groups_own_flag_holds_for_heartbeats_and_goodbyes():
     assert changes(processor.consumer_manager.do_channel_close_event("k1").events) == ["G"]
 
 
-def test_who_says_goodbye_to_a_group_without_configuration_is_heard():
+def test_unregistering_from_a_group_without_configuration_works():
     processor = broker(BrokerConfig(auto_create_subscription_group=False), RELEASE_4_9)
     processor.heart_beat("k0", HeartbeatData("c0", (data(),)), 5)
     processor.heart_beat("k1", HeartbeatData("c1", (data(),)), 5)
     assert changes(processor.unregister_client("k0", "c0", "G").events) == ["G"]
 
 
-def test_a_fingerprint_that_differs_asks_for_the_subscriptions():
+def test_a_different_fingerprint_requests_the_subscriptions():
     processor = broker()
 
     def beat(fingerprint: int, *, without_sub: bool = False) -> bool:
@@ -101,7 +101,7 @@ def test_subscriptions_are_left_out_only_with_a_fingerprint():
     assert any(isinstance(event, Register) for event in full.events)
 
 
-def test_release_49_knows_no_fingerprint():
+def test_release_49_has_no_fingerprint():
     processor = broker(dialect=RELEASE_4_9)
     reply = processor.heart_beat("k0", HeartbeatData("c0", (data(),), 7, without_sub=True), 5)
     assert any(isinstance(event, Register) for event in reply.events)
@@ -138,7 +138,7 @@ class TestNotifications:
         assert listener.flush() == [NotifyConsumerIdsChanged("k1", "G"), NotifyConsumerIdsChanged("k0", "H")]
         assert listener.flush() == []
 
-    def test_a_broker_may_notify_nobody(self):
+    def test_notifications_can_be_disabled_at_the_broker(self):
         for real_time in (True, False):
             config = BrokerConfig(notify_consumer_ids_changed_enable=False, real_time_notify_consumer_change=real_time)
             listener = ConsumerIdsChangeListener(config)

@@ -54,7 +54,7 @@ def manager() -> ConsumerManager:
     return ConsumerManager()
 
 
-def test_the_first_heartbeat_tells_all_and_the_next_one_nothing_new(manager):
+def test_the_first_heartbeat_fires_all_events_and_the_next_only_register(manager):
     first, second = heartbeat(manager, 0, T1), heartbeat(manager, 0, T1)
     client = Client("k0", "c0")
     assert first == Outcome(
@@ -133,7 +133,7 @@ def test_leaving(manager):
     assert leave(1) == Outcome(changed=False, events=())
 
 
-def test_the_last_member_that_leaves_tells_nobody_that_there_is_nobody(manager):
+def test_change_is_fired_without_channels_when_the_last_member_leaves(manager):
     heartbeat(manager, 0, T1)
     outcome = manager.unregister_consumer("G", ClientChannelInfo("k0", "c0"), notify=True)
     assert names(outcome) == ["CLIENT_UNREGISTER", "UNREGISTER", "CHANGE(0)"]
@@ -149,7 +149,7 @@ def test_a_closed_channel_leaves_every_group(manager):
     assert manager.consumer_table == {}
 
 
-def test_the_scan_tells_nobody_and_leaves_nothing_for_the_close(manager):
+def test_the_scan_notifies_no_member_and_the_close_finds_nothing(manager):
     heartbeat(manager, 0, T1)
     heartbeat(manager, 1, T1, now=1)
     assert manager.scan_not_active_channel(120_000).events == ()
@@ -173,7 +173,7 @@ def test_a_channel_that_the_scan_closes_is_named_once(manager):
     assert names(outcome) == ["CLIENT_UNREGISTER"] * 2
 
 
-def test_groups_of_one_heartbeat_grow_old_together(manager):
+def test_groups_of_one_heartbeat_share_its_age(manager):
     shared = ClientChannelInfo("k0", "c0", last_update_timestamp=0)
     for group in ("G", "H"):
         data = ConsumerData(group, "CONSUME_PASSIVELY", "CLUSTERING", "", ())
@@ -192,7 +192,7 @@ def test_a_heartbeat_without_subscriptions(manager):
     assert manager.consumer_table["G"].subscription_table == {}
 
 
-def test_a_client_that_came_back_stands_twice_until_its_old_channel_goes(manager):
+def test_a_reconnected_client_is_listed_twice_until_its_old_channel_ends(manager):
     heartbeat(manager, 0, T1, cid="dup")
     heartbeat(manager, 1, T1, cid="dup")
     assert ids(manager) == ["dup", "dup"]

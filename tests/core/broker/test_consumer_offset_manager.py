@@ -27,7 +27,7 @@ def processor(offsets) -> ConsumerManageProcessor:
     return ConsumerManageProcessor(ConsumerManager(), groups, offsets)
 
 
-def test_a_commit_overwrites_and_says_whether_it_went_back(offsets):
+def test_a_commit_overwrites_and_returns_whether_it_went_back(offsets):
     assert not offsets.commit_offset("G", "T", 0, 9)
     assert offsets.commit_offset("G", "T", 0, 4)
     assert not offsets.commit_offset("G", "T", 0, 4)
@@ -36,7 +36,7 @@ def test_a_commit_overwrites_and_says_whether_it_went_back(offsets):
     assert offsets.query_offset("H", "T", 0) == -1
 
 
-def test_the_pull_offset_stands_for_itself_until_cleared(offsets):
+def test_the_pull_offset_is_independent_until_cleared(offsets):
     offsets.commit_offset("G", "T", 0, 4)
     assert offsets.query_pull_offset("G", "T", 0) == 4
     offsets.commit_pull_offset("G", "T", 0, 0)
@@ -118,7 +118,7 @@ def test_offsets_survive_messagepack(offsets):
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(offsets), type=ConsumerOffsetManager) == offsets
 
 
-def test_a_commit_for_who_is_unknown_is_refused(processor):
+def test_a_commit_for_an_unknown_group_or_topic_is_refused(processor):
     commit = processor.update_consumer_offset
     assert commit("?", Q0, 1, topic_exists=True) == Response(26, "Group ? not exist!")
     assert commit("G", Q0, 1, topic_exists=False) == Response(17, "Topic T not exist!")
@@ -134,7 +134,7 @@ def test_a_commit_is_thrown_away_while_a_reset_waits(processor, offsets):
     assert offsets.offset_table == {"T@G": {0: 2}}
 
 
-def test_release_49_asks_for_no_names_and_knows_no_reset(processor):
+def test_release_49_checks_no_names_and_has_no_reset_offsets(processor):
     processor.consumer_offset_manager = ConsumerOffsetManager(dialect=RELEASE_4_9)
     processor.consumer_offset_manager.assign_reset_offset("?", "T", 0, 2)
     assert processor.update_consumer_offset("?", Q0, 9, topic_exists=False) == Response(0)
@@ -165,7 +165,7 @@ def test_in_release_49_the_zero_can_not_be_declined(processor):
 class TestConfigurations:
     """How a group gets its configuration."""
 
-    def test_the_first_one_who_asks_makes_it(self):
+    def test_the_first_request_creates_it(self):
         groups = SubscriptionGroupManager()
         assert not groups.contains_subscription_group("G")
         assert groups.find_subscription_group_config("G") == SubscriptionGroupConfig("G")

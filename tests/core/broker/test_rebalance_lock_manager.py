@@ -46,7 +46,7 @@ def test_asking_again_renews_and_being_refused_does_not():
     assert locks.try_lock("G", Q0, "c1", 110_001)
 
 
-def test_an_expired_lock_nobody_took_is_its_owners_still():
+def test_an_expired_lock_stays_its_owners_until_another_takes_it():
     locks = RebalanceLockManager()
     locks.try_lock("G", Q0, "c0", 0)
     assert locks.try_lock("G", Q0, "c0", 500_000)
@@ -61,7 +61,7 @@ def test_an_expired_lock_can_be_given_back():
     assert locks.is_lock_all_expired("G", 0)
 
 
-def test_nothing_is_changed_by_giving_back_what_is_not_locked():
+def test_unlocking_a_queue_that_is_not_locked_changes_nothing():
     locks = RebalanceLockManager()
     locks.unlock_batch("G", [Q0], "c0")
     assert locks == RebalanceLockManager()

@@ -59,7 +59,7 @@ def test_a_switch_between_pull_and_pop_adds_or_removes_the_pop_retry_topic():
     assert list(retry.consumer.subscription_inner) == ["%RETRY%G"]
 
 
-def test_each_kind_of_change_is_told():
+def test_each_kind_of_change_is_reported():
     made = assigned((Q0, "PULL"), (Q1, "POP"))
     made.rebalance()
     for share in (
@@ -77,7 +77,7 @@ def test_each_kind_of_change_is_told():
         assert {(mq.topic, mq.broker, mq.queue_id) for mq in made.consumer.pop_process_queue_table} == popped
 
 
-def test_a_popped_queue_that_nobody_asks_for_is_made_anew():
+def test_a_popped_queue_without_pops_is_created_again():
     made = assigned((Q1, "POP"))
     made.rebalance()
     popped = made.consumer.pop_process_queue_table[MessageQueue(*Q1)]

@@ -13,7 +13,7 @@ def test_readers_share_and_a_writer_waits_for_all_of_them():
     assert lock.try_write()
 
 
-def test_a_writer_excludes_everybody():
+def test_a_writer_excludes_readers_and_writers():
     lock = ConsumeLock()
     assert lock.try_write()
     assert not lock.try_read()

@@ -13,7 +13,7 @@ A, B = MessageQueue(*Q0), MessageQueue(*Q1)
 MEMORY, STORE, BOTH = ReadOffsetType
 
 
-def test_memory_only_grows_where_asked_to_and_not_while_frozen():
+def test_the_offset_in_memory_only_grows_if_requested_and_not_frozen():
     made = client()
     for offset, increase_only, expected in ((5, True, 5), (3, True, 5), (3, False, 3), (9, True, 9)):
         made.progress(Q0, offset, increase_only)
@@ -28,7 +28,7 @@ def test_memory_only_grows_where_asked_to_and_not_while_frozen():
     assert made.read(Q0, "READ_FROM_MEMORY") == 1
 
 
-def test_what_the_broker_says_is_remembered():
+def test_the_brokers_offset_is_cached():
     made = client()
     assert made.read(Q0, "READ_FROM_MEMORY") == -1
     assert made.read(Q0, "MEMORY_FIRST_THEN_STORE") == -1
@@ -41,7 +41,7 @@ def test_what_the_broker_says_is_remembered():
 
 
 @pytest.mark.parametrize(("answer", "now", "before"), [(NOT_FOUND, -1, -1), (REFUSED, -2, -1), (DOWN, -2, -2)])
-def test_no_offset_and_no_answer_are_told_apart_better_than_in_4_9(answer, now, before):
+def test_no_offset_and_no_answer_differ_more_clearly_than_in_4_9(answer, now, before):
     for made, expected in ((client(), now), (client(RELEASE_4_9), before)):
         made.order("committed", Q0, answer)
         assert made.read(Q0, "READ_FROM_STORE") == expected

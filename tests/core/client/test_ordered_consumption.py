@@ -33,7 +33,7 @@ def memory(made):
     return made.read(Q0, "READ_FROM_MEMORY")
 
 
-def test_only_who_finds_nobody_at_it_starts():
+def test_consuming_starts_only_if_no_thread_consumes_the_queue():
     made = loaded(1)
     made.service.submit_consume_request([], queue_of(made), QUEUE, dispatch=False)
     assert journal(made) == []
@@ -51,7 +51,7 @@ def test_messages_come_one_after_the_other_until_none_is_left():
 
 
 @pytest.mark.parametrize("missing", ["locked", "fresh"])
-def test_without_a_trusted_lock_it_asks_for_one(missing):
+def test_without_a_valid_lock_it_requests_one(missing):
     made = loaded(1)
     if missing == "locked":
         queue_of(made).locked = False
@@ -77,7 +77,7 @@ def test_a_broadcasting_consumer_needs_no_lock():
     assert consume(made) == [["consume", "T/a/0", [1]]]
 
 
-def test_a_lock_lost_meanwhile_stops_before_the_next_message():
+def test_a_lost_lock_stops_consuming_before_the_next_message():
     for loss in ({"unlock": True}, {"expire": True}):
         made = loaded(1, 2, listener=[{"status": "SUCCESS", **loss}])
         assert consume(made) == [["consume", "T/a/0", [1]], ["later", "", 10]]
@@ -108,7 +108,7 @@ def test_a_dropped_queue_is_left_alone_and_its_offset_too():
     assert consume(made) == []
 
 
-def test_who_waits_for_the_queue_or_its_lock_sees_it_dropped():
+def test_a_thread_that_waits_for_the_queue_or_its_lock_sees_it_dropped():
     made = loaded(1)
     consuming = queue_of(made)
     made.service.consume(consuming, QUEUE).close()
@@ -147,7 +147,7 @@ def test_two_threads_never_consume_one_queue():
     assert len(inner) == 1
 
 
-def test_a_queue_dropped_before_its_lock_was_asked_for_is_left_alone():
+def test_a_queue_dropped_before_its_lock_request_is_left_alone():
     made = loaded(1)
     made.service.consume(queue_of(made), QUEUE).close()
     queue_of(made).locked = False
@@ -191,7 +191,7 @@ def test_with_auto_commit_everything_else_is_success(status):
         (["SUCCESS", None], -1, [2], [1], 1),
     ],
 )
-def test_without_auto_commit_the_listener_says_when(answers, offset, waiting, taken, later):
+def test_without_auto_commit_the_listener_decides_when_to_commit(answers, offset, waiting, taken, later):
     made = loaded(1, 2, listener=[{"status": status, "auto_commit": False} for status in answers])
     told = consume(made)
     queue = queue_of(made)
@@ -211,7 +211,7 @@ def test_a_message_whose_tries_are_used_up_goes_and_the_queue_goes_on():
     assert memory(made) == 3
 
 
-def test_one_that_nobody_takes_is_tried_again_here():
+def test_a_message_that_could_not_be_sent_back_is_retried_here():
     made = loaded(1, listener=[SUSPEND], max_reconsume_times=0)
     made.order("send_back", None, REFUSED)
     assert [entry[0] for entry in consume(made)] == ["consume", "retry topic", "later"]
@@ -234,7 +234,7 @@ def test_a_reset_while_the_listener_runs_ends_consuming_for_good():
     assert consume(made) == [["consume", "T/a/0", [5]]]  # the client's own lock of the queue is free again
 
 
-def test_shutdown_gives_the_locks_back_and_takes_no_more():
+def test_shutdown_releases_the_locks_and_takes_no_more():
     made = loaded(1)
     queue_of(made).locked = False
     consume(made)

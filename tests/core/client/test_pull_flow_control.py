@@ -128,7 +128,7 @@ def test_an_illegal_offset_is_mended_frozen_and_at_once():
     assert QUEUE not in made.consumer.process_queue_table
 
 
-def test_4_9_mends_an_illegal_offset_10_s_later_and_wakes_nobody():
+def test_4_9_corrects_an_illegal_offset_10_s_later_without_a_wakeup():
     made = owner(RELEASE_4_9)
     made.progress(Q0, 90, increase_only=False)
     assert answered(made, "OFFSET_ILLEGAL") == [["later", "", 10_000]]
@@ -137,7 +137,7 @@ def test_4_9_mends_an_illegal_offset_10_s_later_and_wakes_nobody():
     assert QUEUE not in made.consumer.process_queue_table
 
 
-def test_mending_a_queue_that_is_gone_commits_and_no_more():
+def test_correcting_a_removed_queue_only_commits():
     made = owner()
     answered(made, "OFFSET_ILLEGAL")
     made.consumer.process_queue_table.clear()
@@ -167,7 +167,7 @@ FIRST, TIMESTAMP = "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"
     ("where", "plain", "retry"),
     [*[(where, 100, 0) for where in (*LAST, *DEPRECATED)], (FIRST, 0, 0), (TIMESTAMP, 50, 100)],
 )
-def test_where_a_queue_begins(where, plain, retry):
+def test_the_first_offset_of_a_queue(where, plain, retry):
     made = client(consume_from_where=where)
     key, retry_key = Q0, ("%RETRY%G", "a", 0)
     assert (made.compute(key), made.compute(retry_key)) == (plain, retry)
@@ -181,7 +181,7 @@ def test_where_a_queue_begins(where, plain, retry):
     assert made.compute(key) == 0
 
 
-def test_where_who_pulls_himself_begins():
+def test_the_first_offset_of_a_pull_consumer():
     made = client(kind="PULL")
     made.order("committed", Q0, 9)
     assert made.compute(Q0) == 0

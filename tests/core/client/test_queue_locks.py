@@ -32,7 +32,7 @@ def test_dropped_queues_are_renewed_by_4_9_only():
         assert journal(made) == [["lock", *names]]
 
 
-def test_a_queue_given_up_meanwhile_is_passed_over():
+def test_a_queue_dropped_during_the_request_is_skipped():
     made = owner(orderly=True)
     lock = made.world.lock
 

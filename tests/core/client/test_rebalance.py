@@ -17,7 +17,7 @@ def owned(made):
     return sorted(mq.queue_id for mq, pq in made.consumer.process_queue_table.items() if not pq.dropped)
 
 
-def test_pulls_are_dispatched_before_anybody_is_told():
+def test_pulls_are_dispatched_before_the_listener_is_called():
     made = client()
     made.subscribe("T")
     made.route("T", QUEUES)
@@ -43,7 +43,7 @@ def test_what_was_consumed_is_committed_before_it_is_forgotten():
     assert made.consumer.offset_store.clone_offset_table(None) == {}
 
 
-def test_a_refused_lock_leaves_the_queue_and_wakes_in_half_a_second():
+def test_a_refused_lock_adds_no_queue_and_wakes_in_half_a_second():
     made = client(orderly=True)
     made.subscribe("T")
     made.route("T", [Q0, Q1])
@@ -120,7 +120,7 @@ def test_one_topic_without_balance_is_enough_whatever_the_next_one_does():
     assert not made.rebalance()
 
 
-def test_who_is_not_in_the_list_loses_everything():
+def test_a_client_missing_from_the_list_loses_all_queues():
     made = owner()
     made.order("consumer_ids", "T", ["c0"])
     assert made.rebalance()
@@ -141,7 +141,7 @@ def test_a_listener_that_throws_is_no_balance_but_for_the_retry_topic():
 
 
 @pytest.mark.parametrize("kind", ["PULL", "LITE_PULL"])
-def test_who_pulls_himself_gets_no_requests_and_bumps_no_version(kind):
+def test_a_pull_consumer_gets_no_requests_and_bumps_no_version(kind):
     made = client(kind=kind)
     made.subscribe("T")
     made.advance(1)
@@ -163,7 +163,7 @@ def test_a_pull_consumers_listener_may_throw():
     run(message_queue_changed(made.consumer, "T", set(), set()))
 
 
-def test_a_broker_that_assigns_is_asked_by_concurrent_push_consumers_only():
+def test_only_concurrent_push_consumers_query_a_brokers_assignment():
     for config, asked in (
         ({}, True),
         ({"orderly": True}, False),
@@ -217,7 +217,7 @@ def test_4_9_locks_for_ordered_broadcasting(config, locks):
     assert len(journal(made, "lock")) == locks
 
 
-def test_a_queue_that_another_task_took_meanwhile_is_left_to_it():
+def test_a_queue_that_another_task_added_is_left_to_it():
     made = client()
     made.subscribe("T")
     made.route("T", [Q0])
@@ -271,7 +271,7 @@ def test_thresholds_are_shared_out(for_topic, queues, for_queue):
     assert (config.pull_threshold_for_queue, config.pull_threshold_size_for_queue) == (for_queue, for_queue)
 
 
-def test_unsubscribed_topics_are_dropped_without_a_word():
+def test_unsubscribed_topics_are_dropped_without_a_request():
     made = owner(orderly=True)
     process_queue = made.consumer.process_queue_table[MessageQueue(*Q0)]
     made.unsubscribe("T")

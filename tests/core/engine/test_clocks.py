@@ -70,7 +70,7 @@ def test_collectors_that_share_no_hook_are_not_compared():
     assert "c/hook-b" not in clocks.corrections or POLL not in clocks.corrections
 
 
-def test_without_a_hooks_word_the_brokers_own_now_bounds_it_to_a_second():
+def test_without_a_hook_the_brokers_now_bounds_the_clock_to_a_second():
     clocks = Clocks()
     clocks.note_now((POLL, "a", 10_000), 10_004, HOOK, 10_000)
     assert clocks.corrections == {}
@@ -85,7 +85,7 @@ def test_the_brokers_now_does_not_widen_what_its_hook_has_shown():
     assert clocks.bounds[POLL][HOOK] == (2_998, 3_002)
 
 
-def test_questions_without_their_other_half_are_bounded():
+def test_unmatched_requests_and_sightings_are_bounded():
     clocks = Clocks()
     for at in range(10 * UNANSWERED_MAX):
         clocks.note_answer((POLL, "a", at), at + 1)

@@ -97,7 +97,7 @@ def test_a_source_up_to_15_s_late_changes_no_row_of_the_demo(is_late, ms):
 
 @pytest.mark.parametrize("is_late", [of_hook, of_collector])
 @pytest.mark.parametrize("name", STORIES)
-def test_a_source_15_s_late_changes_no_row_of_a_story(name, is_late):
+def test_a_source_15_s_late_changes_no_row_of_a_scenario(name, is_late):
     assert comparable(fold(delayed(the_story(name), is_late, 15_000))) == in_time(name)
 
 

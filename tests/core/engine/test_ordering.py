@@ -40,7 +40,7 @@ class Log:
         return (self.ordering.state.watermark - START) // 1000
 
 
-def test_nobody_is_silent_while_all_tick():
+def test_no_source_is_silent_while_all_tick():
     log = Log("poll", "a", "b").run(300)
     assert (log.told, log.watermark) == ([], 300)
 
@@ -80,19 +80,19 @@ def test_a_buffer_that_is_full_waits_for_the_furthest_behind_no_longer(monkeypat
     assert not log.ordering.is_late("c/a")
 
 
-def test_one_source_alone_has_nobody_to_say_that_it_is_silent():
+def test_a_single_source_is_never_detected_as_silent():
     log = Log("a").run(30)
     log.at = 500
     assert log.run(510).told == []
 
 
-def test_when_all_have_stood_still_nobody_was_silent():
+def test_no_source_is_silent_after_all_have_paused():
     log = Log("poll", "a", "b").run(100)
     log.at = 5_000
     assert log.run(5_100).told == []
 
 
-def test_a_source_that_ends_is_waited_for_no_longer_and_is_not_given_up():
+def test_a_source_that_ends_is_not_waited_for_and_not_reported_silent():
     log = Log("poll", "a").run(100)
     log.tick("a", 101, end=True)
     log.run(150, "a")

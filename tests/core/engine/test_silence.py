@@ -25,7 +25,7 @@ def gaps(log: Iterable[Tick]) -> list[str]:
     return [f"{row.transition} {row.sub_cause}" for row in rows if isinstance(row, IncidentTransition)]
 
 
-def test_a_collector_that_another_one_stands_in_for_may_be_silent():
+def test_a_collector_with_a_standby_may_be_silent():
     both = [tick(name, n) for n in range(60) for name in ("poll-1", "poll-2")]
     hook = [tick("broker-a", n) for n in range(180)]
     rest = [tick("poll-2", n) for n in range(60, 180)]

@@ -51,7 +51,7 @@ def test_a_member_with_lost_heartbeats_joins_at_the_second_answer():
     assert trace.channels() == {"a:0": "a", "b:0": "b", "c:0": "c"}
 
 
-def test_a_subscription_that_was_lost_comes_and_one_that_is_no_more_goes():
+def test_a_lost_subscription_is_added_and_an_ended_one_is_removed():
     trace = ordered().heart_beat(5, "a", topics=("Other",))
     rounds(trace, TWO, 10)
     assert list(trace.state.views[A].info.subscription_table) == ["Other"]
@@ -60,14 +60,14 @@ def test_a_subscription_that_was_lost_comes_and_one_that_is_no_more_goes():
     assert corrections(trace.effects) == ["SUBSCRIPTION_GONE Other", "SUBSCRIPTION_MISSED Orders *"]
 
 
-def test_what_the_hook_tells_between_two_answers_dispels_the_doubt():
+def test_an_event_between_two_answers_settles_an_unconfirmed_difference():
     trace = rounds(ordered().heart_beat(9.5, "a"), {"b": TWO["b"]}, 10).heart_beat(19.5, "a")
     rounds(trace, {"b": TWO["b"]}, 20)
     assert corrections(trace.effects) == []
     assert trace.state.members == ("a", "b")
 
 
-def test_an_answer_names_the_channel_of_who_was_only_listed():
+def test_an_answer_names_the_channel_of_a_client_that_was_only_listed():
     trace = HookTrace().lists(0, "a", "b")
     assert trace.channels() == {"?a": "a", "?b": "b"}
     rounds(trace, TWO, 1)
@@ -137,7 +137,7 @@ def changes(effects: list[AnyEffect]) -> list[tuple[float, str, str]]:
     ]
 
 
-def test_a_story_of_which_nothing_is_missing_needs_no_correction(told):
+def test_complete_telemetry_needs_no_correction(told):
     state, effects = fold(told.events)
     assert is_true(state, told)
     assert (corrections(effects), alarms(effects)) == ([], set())
@@ -159,7 +159,7 @@ def test_a_joining_members_heartbeats_lost_with_every_list(told):
     assert alarms(effects) == set()
 
 
-def test_a_killed_member_of_which_no_list_tells(told):
+def test_a_killed_member_that_no_member_list_shows(told):
     def is_lost(event: AnyEvent) -> bool:
         return isinstance(event, GetConsumerListByGroup) and 40 <= seconds(event) < 75
 
@@ -170,7 +170,7 @@ def test_a_killed_member_of_which_no_list_tells(told):
 
 
 @pytest.mark.parametrize(("first", "last"), [(30, 120), (35, 60), (140, 200), (0, 90)])
-def test_polls_stand_in_for_a_hook_that_is_silent_for_a_while(told, first, last):
+def test_polls_replace_a_hook_that_is_silent_for_a_while(told, first, last):
     heard = [event for event in told.events if not (is_hooks(event) and first <= seconds(event) < last)]
     state, effects = fold(heard)
     assert is_true(state, told)

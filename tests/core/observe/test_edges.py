@@ -28,7 +28,7 @@ def test_an_owner_that_died_while_it_was_stuck_leaves_its_lock_behind():
     ]
 
 
-def test_a_topic_that_nobody_subscribes_has_no_expected_owner():
+def test_an_unsubscribed_topic_has_no_expected_owner():
     trace = Trace().poll(0, TWO)
     other = tuple(mq(q, "Other") for q in range(2))
     trace._fold(TopicRoute(topic="Other", queues=other, **trace._poll(START + 5_000)))
@@ -197,7 +197,7 @@ def test_an_owner_that_was_not_asked_for_long_is_not_called_unresponsive():
     assert trace.incidents("ORDERED_QUEUE_STUCK") == [(70, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
 
 
-def test_everybody_reads_every_queue_of_a_broadcasting_group():
+def test_every_member_reads_every_queue_of_a_broadcasting_group():
     trace = Trace()
     listed = Trace._connections
     trace._connections = lambda members, now: msgspec.structs.replace(

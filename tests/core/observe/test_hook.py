@@ -40,14 +40,14 @@ def test_a_restart_shows_in_any_first_event_of_the_new_incarnation():
     assert trace.state.members == ("a", "b")
 
 
-def test_a_restart_that_a_group_never_heard_of_before_is_nothing_to_it():
+def test_a_restart_of_a_broker_without_the_group_is_ignored():
     assert HookTrace().boots(0).effects == []
     polled = HookTrace().poll(0, {"a": holding(0)})
     told = len(polled.effects)
     assert len(polled.boots(5).boots(9).effects) == told
 
 
-def test_what_is_told_twice_or_late_counts_once():
+def test_repeated_or_late_events_count_once():
     trace = ordered()
     told, blob = len(trace.effects), encode_group(trace.state)
     for event in list(trace.events):
@@ -59,7 +59,7 @@ def test_what_is_told_twice_or_late_counts_once():
     assert trace.channels() == {}
 
 
-def test_a_gap_is_noted_and_what_was_known_stands():
+def test_a_gap_is_recorded_and_the_known_state_is_kept():
     trace = ordered()
     since = trace.view().covered_since
     trace.hook_seq[f"{A}-0"] += 3
@@ -76,7 +76,7 @@ def test_a_pull_from_a_slave_shows_that_a_concurrent_owner_has_begun():
     assert told.begun_at == trace.clock(13)
 
 
-def test_what_a_slaves_hook_tells_is_left_in_the_archive():
+def test_events_of_a_slaves_hook_are_only_archived():
     trace = ordered().of(A, 1).heart_beat(5, "c").locks(6, "c", 0)
     assert trace.state.members == ("a", "b")
     assert trace.owners()[0] == "a"
@@ -95,7 +95,7 @@ def test_a_member_known_to_one_broker_only_is_a_member():
     assert trace.state.members == ("b", "c")
 
 
-def test_each_broker_hears_for_itself():
+def test_each_broker_counts_its_own_heartbeats():
     """a is silent to broker-b alone, which drops it; its heartbeats to broker-a keep it a member."""
     trace = HookTrace().of(B).heart_beat(0, "a").of(A).heart_beat(0, "a", "b")
     trace.of(A).heart_beat(100, "a", "b").of(B).passes(129)
@@ -198,7 +198,7 @@ def test_a_queue_that_its_holder_denies_in_an_answer_is_not_its_own():
     assert trace.owners()[2] == "b"
 
 
-def test_an_answer_from_before_the_hooks_last_word_is_older_evidence():
+def test_an_answer_older_than_the_hooks_last_report_is_older_evidence():
     trace = ordered().poll(5, {"a": holding(0, 1), "b": holding(2, 3)})
     trace.tick(60).locks(70, "b", 0, 1, 2, 3)
     old = trace._answer("a", holding(0, 1), START + 5_000)
@@ -224,7 +224,7 @@ def test_while_the_followed_collector_is_silent_the_group_follows_the_hook():
     assert decode_group(encode_group(trace.state)) == trace.state
 
 
-def test_what_a_hook_told_before_it_fell_silent_ages_no_more():
+def test_values_of_a_silent_hook_do_not_age():
     """Its holder answers nothing; polls go on, and by them alone nothing is known of its pulls."""
     trace = HookTrace().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0)
     trace.falls_silent(16, trace.view().source)

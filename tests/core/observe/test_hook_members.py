@@ -14,7 +14,7 @@ def test_calls_of_an_unknown_channel_are_its_clients_once_it_is_identified():
     assert trace.view().unattributed_queries == {}
 
 
-def test_what_a_channel_said_that_never_says_who_it_is_is_forgotten():
+def test_queries_of_a_channel_that_is_never_identified_are_dropped():
     trace = HookTrace().heart_beat(0, "a").asks(1, "b", 2, 3)
     trace.passes(36).heart_beat(36, "a")
     assert trace.view().unattributed_queries != {}
@@ -24,7 +24,7 @@ def test_what_a_channel_said_that_never_says_who_it_is_is_forgotten():
     assert trace.owners() == {}
 
 
-def test_a_lock_says_whose_an_unregistered_channel_is():
+def test_a_lock_request_identifies_an_unregistered_channel():
     """Thawed, a goes on on a new channel before its first heartbeat there."""
     trace = concurrent().asks(30, "a", 2, number=1)
     assert trace.owners()[2] == "b"
@@ -50,7 +50,7 @@ def test_a_thawed_client_is_listed_twice_until_its_old_channel_is_dropped():
     assert trace.owners() == dict.fromkeys(range(4))
 
 
-def test_a_member_list_that_names_a_client_once_leaves_its_younger_channel():
+def test_a_member_list_with_a_client_once_keeps_its_younger_channel():
     trace = ordered().heart_beat(90, "a", number=1).lists(95, "a", "b")
     assert trace.channels() == {"b:0": "b", "a:1": "a"}
 
@@ -58,7 +58,7 @@ def test_a_member_list_that_names_a_client_once_leaves_its_younger_channel():
 # The broker's own member list (38)
 
 
-def test_who_is_missing_from_the_list_has_gone_without_a_word():
+def test_a_client_missing_from_the_list_left_without_unregistering():
     trace = ordered().lists(40, "b")
     assert trace.state.members == ("b",)
     assert trace.owners() == {0: None, 1: None, 2: "b", 3: "b"}
@@ -77,7 +77,7 @@ def test_an_answer_that_overlaps_a_heartbeat_or_unregister_proves_nothing():
     assert trace.channels() == {"a:0": "a", "b:0": "b", "c:0": "c"}
 
 
-def test_who_is_listed_without_a_heartbeat_is_named_by_its_first_call():
+def test_a_client_listed_without_heartbeat_is_named_by_its_first_call():
     trace = HookTrace().lists(0, "a", "b").locks(1, "a", 0)
     assert trace.channels() == {"?b": "b", "a:0": "a"}
     trace.locks(3, "b", 2, channel="a:0")  # as if two clients shared a connection: it stays that of the first
@@ -85,7 +85,7 @@ def test_who_is_listed_without_a_heartbeat_is_named_by_its_first_call():
     assert trace.state.members == ("a", "b")
 
 
-def test_an_empty_list_ends_the_group_and_a_failed_one_says_nothing():
+def test_an_empty_list_ends_the_group_and_a_failed_one_is_ignored():
     trace = ordered().lists(40, code=2)
     assert trace.state.members == ("a", "b")
     trace.lists(41, code=1)
@@ -93,7 +93,7 @@ def test_an_empty_list_ends_the_group_and_a_failed_one_says_nothing():
     assert trace.state.views[A].info.subscription_table == {}
 
 
-def test_a_leaver_goes_at_once_and_a_refused_call_changes_nothing():
+def test_an_unregistering_client_leaves_at_once_unless_refused():
     trace = ordered().heart_beat(20, "c", code=1).leaves(20, "a", code=1)
     assert trace.state.members == ("a", "b")
     trace.unlocks(30, "a", 0, 1).leaves(30.01, "a")

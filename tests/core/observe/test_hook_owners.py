@@ -12,7 +12,7 @@ def test_the_client_whose_lock_was_granted_has_the_queue():
     assert trace.lock_table() == {0: ("a", 1), 1: ("a", 1), 2: ("b", 1), 3: ("b", 1)}
 
 
-def test_what_is_refused_is_not_had_and_a_call_that_failed_refuses_nothing():
+def test_a_refused_queue_is_not_owned_and_a_failed_call_refuses_nothing():
     trace = ordered().locks(20, "a", 0, 1, granted=(0,))
     assert trace.lock_table() == {0: ("a", 20), 2: ("b", 1), 3: ("b", 1)}
     trace.locks(21, "b", 2, 3, granted=(), code=1)
@@ -21,7 +21,7 @@ def test_what_is_refused_is_not_had_and_a_call_that_failed_refuses_nothing():
     assert trace.lock_table()[2] == ("b", 1)
 
 
-def test_an_unlock_after_the_heirs_grant_takes_nothing_from_the_heir():
+def test_an_unlock_after_the_next_owners_grant_changes_nothing():
     trace = ordered().locks(61, "b", 0, 1, 2, 3).unlocks(62, "a", 0, 1)
     assert trace.owners() == dict.fromkeys(range(4), "b")
     assert set(trace.lock_table().values()) == {("b", 61)}
@@ -33,7 +33,7 @@ def test_an_unlock_releases():
     assert trace.evidence()[-1] == (0, "RELEASED a", "UNLOCKED")
 
 
-def test_the_client_that_asked_last_where_to_begin_has_a_concurrent_queue():
+def test_the_last_client_to_query_the_offset_owns_a_concurrent_queue():
     trace = concurrent().asks(40, "b", 1)
     assert trace.owners() == {0: "a", 1: "b", 2: "b", 3: "b"}
     assert trace.evidence()[-2:] == [(1, "RELEASED a", "TAKEN_OVER"), (1, "ASSIGNED b", "OFFSET_ASKED")]
@@ -57,7 +57,7 @@ def test_a_pull_names_the_holder_where_none_is_known():
     assert trace.owners() == {0: "a"}
 
 
-def test_pulls_and_questions_of_an_ordered_group_prove_no_lock():
+def test_pulls_and_queries_of_an_ordered_group_prove_no_lock():
     trace = ordered().asks(2, "b", 0).pulls(40, "b", 0)
     assert trace.owners()[0] == "a"
 

@@ -25,7 +25,7 @@ def test_the_answer_drops_it_before_the_member_list_does():
     assert members(trace)[-1] == (20, ("b",), ("CHANNEL_CLOSED a:0 a",))
 
 
-def test_who_has_just_heartbeaten_may_be_on_the_way_into_the_answer():
+def test_a_client_with_a_recent_heartbeat_may_be_missing_from_the_answer():
     """Its last heartbeat is younger than what is told late: the second answer drops it."""
     trace = ordered().heart_beat(19.5, "a").poll(20, B_ALONE)
     assert trace.state.members == ("a", "b")
@@ -33,7 +33,7 @@ def test_who_has_just_heartbeaten_may_be_on_the_way_into_the_answer():
     assert members(trace)[-1] == (30, ("b",), ("CHANNEL_CLOSED a:0 a",))
 
 
-def test_polls_that_take_over_from_a_silent_hook_say_whom_they_drop():
+def test_polls_that_replace_a_silent_hook_list_the_dropped_clients():
     """The broker is just back and answers, but its hook has not spoken yet: the first answer counts."""
     trace = ordered().tick(15)
     state, source = trace.state, trace.view().source

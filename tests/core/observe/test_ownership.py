@@ -9,7 +9,7 @@ THREE = {"a": holding(0, 1), "b": holding(2), "c": holding(3)}
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 
 
-def test_what_is_held_when_observation_begins_was_not_moved():
+def test_queues_held_when_observation_begins_did_not_move():
     trace = Trace().poll(0, TWO)
     assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
     assert {e.evidence for e in trace.effects if type(e).__name__ == "AssignmentChange"} == {"FIRST_SEEN"}
@@ -79,7 +79,7 @@ def test_a_route_change_is_a_cause():
     ]
 
 
-def test_everybody_leaves():
+def test_all_members_leave():
     trace = Trace().poll(0, TWO).poll(10, {})
     assert trace.owners() == dict.fromkeys(range(4))
     [rebalance] = trace.rebalances()
@@ -112,7 +112,7 @@ def test_an_owner_that_is_silent_loses_the_queue_to_a_later_claim():
     assert trace.owners() == dict.fromkeys(range(4), "b")
 
 
-def test_a_thawed_owner_does_not_take_back_what_its_heir_has_locked():
+def test_a_thawed_owner_does_not_regain_queues_locked_by_the_next_owner():
     trace = Trace().poll(0, TWO)
     trace.poll(10, {"a": SILENT, "b": holding(2, 3)})
     trace.poll(20, {"a": SILENT, "b": holding(0, 1, 2, 3)})

@@ -27,7 +27,7 @@ def test_a_broker_that_answers_while_its_hook_is_gone_is_believed():
     assert trace.state.views["broker-a"].hook is None
 
 
-def test_a_hook_that_is_back_is_heard_before_its_first_tick():
+def test_a_returned_hook_counts_before_its_first_tick():
     """Its clients' first calls come before the hook's own first words: who has not called yet is still to return."""
     trace = silent_at_20()
     trace.boot["broker-a"] = trace.clock(23)

@@ -89,7 +89,7 @@ def test_an_answer_of_offsets_is_one_row_with_lag_and_its_parts():
     assert (row.waiting_ms, row.waiting_is_at_most) == ((6_000, 0), (True, False))
 
 
-def test_the_answers_own_time_counts_where_it_says_so():
+def test_the_time_in_an_answer_counts_if_it_is_given():
     [row] = Log().take(
         ConsumeStats, 10, asked=START + 8_000, answered=START + 9_000,
         queues=(OffsetInfo(mq=mq(0), broker_offset=1, consumer_offset=1),),
@@ -123,14 +123,14 @@ def test_an_error_and_a_second_copy_make_no_row():
     assert observe(log.state, log.event, Policy()) == []
 
 
-def test_the_broker_says_how_long_the_next_message_has_waited():
+def test_the_broker_reports_how_long_the_next_message_has_waited():
     log = Log()
     spans = (TimeSpanInfo(mq=mq(0), delay_time=4_200), TimeSpanInfo(mq=mq(1), delay_time=-3))
     [row] = log.take(ConsumeTimeSpan, 5, topic="T", queues=spans)
     assert (row.waiting_ms, row.waiting_is_at_most, row.lag) == ((4_200, 0), (), ())
 
 
-def test_a_client_adds_only_queues_of_which_it_says_something_new():
+def test_a_client_adds_only_queues_with_changed_values():
     log = Log()
     [first] = log.runs(0, (mq(0), 0, 7), (mq(1), -5, 0))
     assert (first.client_id, first.queue_id, first.cached_count) == ("a", (0, 1), (7, 0))
@@ -166,7 +166,7 @@ def test_a_hook_makes_one_row_in_ten_seconds_of_what_it_saw_since():
     assert set(repeated.queue_id) == {0, 1}
 
 
-def test_a_hook_knows_the_lag_at_least_unless_it_saw_the_newest_offset():
+def test_a_hooks_lag_is_a_lower_bound_unless_it_saw_the_newest_offset():
     log = Log()
     log.pulls(0, 0, 12)
     [row] = log.commits(10, 0, 5)
@@ -231,7 +231,7 @@ def test_a_hooks_last_report_before_a_silence_is_written_when_it_is_back():
     assert told == [(START + 4_000, (14,)), (START + 60_000, (20,))]
 
 
-def test_what_a_hook_told_last_is_written_though_nothing_follows():
+def test_the_last_values_of_a_hook_are_written_without_a_further_event():
     kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
     for at in (0, 3, 4):
         log.commits(at, 0, 10 + at)
@@ -254,7 +254,7 @@ def test_what_a_hook_reports_in_the_millisecond_of_its_row_is_in_the_next_row():
     assert (row.queue_id, row.commit_offset, row.time) == ((1,), (20,), START + 1)
 
 
-def test_a_question_that_was_not_answered_says_nothing_of_quantities():
+def test_an_unanswered_request_makes_no_progress_row():
     log, error = Log(), RpcError(code=-1)
     assert log.take(ConsumeStats, 0, error=error) == []
     assert log.take(ConsumerRunningInfo, 1, error=error, client_id="a") == []

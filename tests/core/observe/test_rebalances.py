@@ -80,7 +80,7 @@ def test_a_client_that_drops_and_retakes_its_queue_repairs_an_expired_pull():
 
 
 @pytest.mark.parametrize(("again", "told"), [(124, ["CLIENT_JOINED", "PULL_EXPIRED_REPAIR"]), (123, ["CLIENT_JOINED"])])
-def test_a_concurrent_queue_is_retaken_by_asking_where_to_begin(again: float, told: list[str]):
+def test_a_concurrent_queue_is_retaken_by_querying_its_offset(again: float, told: list[str]):
     """Pulled at 3 last: more than 120 s later it is a repair, else the client has only asked."""
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5)
     still(trace, 5, 120).asks(again, "a", 0).pulls(again + 0.5, "a", 0, offset=5)
@@ -88,7 +88,7 @@ def test_a_concurrent_queue_is_retaken_by_asking_where_to_begin(again: float, to
     assert [rebalance.trigger for rebalance in trace.rebalances()] == told
 
 
-def test_a_queue_given_up_within_pull_max_idle_time_is_a_near_miss():
+def test_a_queue_released_within_pull_max_idle_time_is_a_near_miss():
     trace = still(ordered(), 45, 122).unlocks(123, "a", 0).locks(123.1, "a", 0)
     still(trace, 125, 166)
     assert why(trace) == ("UNEXPLAINED", None)
@@ -117,7 +117,7 @@ def test_what_a_joining_client_subscribes_is_no_cause_of_its_own():
     assert trace.state.episode.causes == ["CLIENT_JOINED c"]
 
 
-def test_two_brokers_tell_one_flip_once():
+def test_a_flip_reported_by_two_brokers_counts_once():
     trace = HookTrace().boots(0).heart_beat(1, "a").of(B).boots(0).heart_beat(1, "a")
     for broker in (A, B):
         trace.of(broker).heart_beat(40, "a", topics=(TOPIC, "Refunds"))
@@ -172,13 +172,13 @@ def test_a_broker_that_restarts_explains_what_moved_while_it_was_gone():
     assert why(trace) == ("BROKER_RESTARTED", None)
 
 
-def test_hooks_alone_see_a_route_change_by_a_queue_that_nobody_had():
+def test_hooks_alone_infer_a_route_change_from_a_new_queue():
     trace = ordered().unlocks(50, "a", 1).locks(50.1, "b", 1).locks(50.2, "a", 4)
     still(trace, 55, 96)
     assert why(trace) == ("ROUTE_CHANGED", None)
 
 
-def test_a_member_that_one_broker_lists_no_more_explains_a_move():
+def test_a_member_that_one_broker_dropped_explains_a_move():
     trace = HookTrace().boots(0).heart_beat(1, "a", "b").locks(2, "b", 0).of(B).boots(0).heart_beat(1, "a", "b")
     for at in range(31, 152, 30):
         trace.passes(at).heart_beat(at, "a").of(A).passes(at).heart_beat(at, "a", "b").of(B)
@@ -204,7 +204,7 @@ def test_queues_of_a_client_that_leaves_must_all_move():
     assert (last(trace).queues_moved, last(trace).queues_moved_min) == (2, 2)
 
 
-def test_the_median_of_the_pauses_stands_beside_the_longest():
+def test_the_median_pause_is_reported_beside_the_longest():
     trace = ordered().unlocks(50, "b", 2, 3).leaves(50.1, "b").locks(51, "a", 2).locks(59, "a", 3)
     still(trace, 65, 106)
     assert (last(trace).pause_ms_p50, last(trace).pause_ms_max) == (1_000, 9_000)
@@ -280,7 +280,7 @@ def test_without_offsets_nothing_is_known():
     assert again(last(trace)) == (None, None, None)
 
 
-def test_a_rebalance_is_told_when_its_heirs_have_begun():
+def test_a_rebalance_settles_when_its_new_owners_have_begun():
     """Polls show every owner in place at 60; what is consumed again is known at its first pull, or not in 5 s."""
 
     def handed_over() -> HookTrace:
@@ -310,7 +310,7 @@ def pauses(rebalance: RebalanceSettled) -> dict[int, int | None]:
     return {move.queue.queue_id: move.pause_ms for move in rebalance.moves}
 
 
-def test_the_pause_of_a_killed_clients_queue_begins_with_its_last_sign():
+def test_the_pause_after_a_kill_begins_with_the_clients_last_activity():
     """b pulled 2 at 48 and committed 3 at 49.5; the sum of its last pull of 3 comes when it is gone."""
     trace = ordered().pulls(48, "b", 2, offset=100).commits(49.5, "b", 3, 100).lists(50, "a")
     late = trace.clock(49.8)
@@ -322,7 +322,7 @@ def test_the_pause_of_a_killed_clients_queue_begins_with_its_last_sign():
     assert [move.reconsumed_max for move in last(trace).moves] == [32, 52]
 
 
-def test_a_concurrent_queue_pauses_until_its_heir_pulls():
+def test_a_concurrent_queue_pauses_until_its_new_owner_pulls():
     trace = HookTrace().boots(0).heart_beat(1, "a", "b").asks(2, "b", 0).pulls(3, "b", 0, offset=100, commit=100)
     still(trace, 5, 41).commits(49, "b", 0, 100).leaves(49.1, "b").asks(50, "a", 0).pulls(57, "a", 0, offset=100)
     still(trace, 65, 96)
@@ -348,7 +348,7 @@ def thawed() -> HookTrace:
     return trace.poll(203, back).poll(213, back)
 
 
-def test_an_heir_that_answers_without_the_lock_has_not_begun():
+def test_a_new_owner_that_answers_without_the_lock_has_not_begun():
     trace = thawed()
     assert trace.state.episode is not None
     trace.locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO)
@@ -379,7 +379,7 @@ def test_a_restarted_broker_interrupts_its_queues_until_they_are_locked():
     assert again(last(trace)) == (0, 0, 32)  # who goes on with its process queue reads nothing again
 
 
-def test_a_rebalance_that_leaves_a_queue_to_nobody_has_not_converged():
+def test_a_rebalance_that_leaves_a_queue_unassigned_has_not_converged():
     """While a stands on two channels the strategy names nobody for 2: settled, but not converged."""
     trace = Trace().poll(0, TWO)
     trace.listed_twice = "a"
@@ -430,7 +430,7 @@ def test_polls_and_hook_are_as_exact_as_the_hook_alone():
     assert pauses(told(polled=True)) == {2: 10_000, 3: 10_000}
 
 
-def test_where_the_hook_reports_an_answer_does_not_say_when_the_heir_began():
+def test_with_a_hook_an_answer_does_not_show_when_the_new_owner_began():
     """The heir asks where to begin at 50, and answers at 53 with a stamp of 52; it pulls at 57."""
 
     def members(**queues: int) -> dict[str, Member]:

@@ -121,7 +121,7 @@ def test_a_concurrent_group_under_churn(poll):
 @pytest.mark.parametrize("seed", range(1, 21))
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
 @pytest.mark.parametrize("path", sorted(Path("conf/scenarios").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_story_with_many_seeds(path, poll, seed):
+def test_every_scenario_with_many_seeds(path, poll, seed):
     if path.stem == "collector-away" and not poll:
         pytest.skip("there is no collector to go away")
     told = Comparison(story(path.stem), seed, poll=poll).run()

@@ -84,7 +84,7 @@ def test_a_stalled_queue_of_active_pullers_is_not_called_unassigned():
 # Nobody is listed
 
 
-def test_lag_that_stands_in_a_group_without_listed_clients_is_not_ok():
+def test_constant_lag_in_a_group_without_listed_clients_is_not_ok():
     trace = Trace()
     for at in range(0, 60, 10):
         trace.poll(at, {}, {0: (100, 40)})
@@ -104,7 +104,7 @@ def test_a_group_without_clients_and_without_lag_is_well():
 # Clients behind a proxy
 
 
-def test_a_group_that_moved_behind_a_proxy_of_its_own_is_consumed():
+def test_a_group_that_moved_behind_a_separate_proxy_is_consumed():
     """CLUSTER mode: no broker lists its clients; they commit, so messages that wait are on their way."""
     trace = Trace()
     for at in range(0, 30, 10):
@@ -139,7 +139,7 @@ def test_clients_that_a_brokers_own_proxy_lists_answer_nothing_by_design():
 # A client that does not answer
 
 
-def test_what_a_client_said_before_it_fell_silent_is_not_shown_as_present():
+def test_the_last_answer_of_a_silent_client_is_not_shown_as_present():
     trace = Trace(route=1).poll(0, {"a": holding(0, cached=7)}).poll(10, {"a": holding(0, cached=7)})
     row = last(trace, QueueSnapshot)
     assert (row.locked, row.status) == (True, "OK")
@@ -150,7 +150,7 @@ def test_what_a_client_said_before_it_fell_silent_is_not_shown_as_present():
     assert (row.locked, row.lock_at, row.pull_at, row.consume_at) == (None,) * 4
 
 
-def test_of_a_silent_client_the_hook_still_knows_lock_and_pulls():
+def test_the_hook_still_shows_lock_and_pulls_of_a_silent_client():
     trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0)
     trace.route = 1
     trace.poll(5, {"a": holding(0, cached=7)})

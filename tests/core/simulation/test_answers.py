@@ -36,7 +36,7 @@ def asked(cluster, question, seconds=10):
     return outcome
 
 
-def test_a_broker_knows_how_many_messages_there_are_and_were(cluster):
+def test_a_broker_returns_present_and_past_message_counts(cluster):
     brokers = cluster.clients["c-1"].brokers
     [newest, _] = asked(cluster, brokers.max_offset(MQ), seconds=0.01)
     assert 25 <= newest <= 30  # a message each 1.33 s since the second 2
@@ -79,7 +79,7 @@ def test_no_broker_computes_shares(cluster):
     assert isinstance(error, BrokerError)
 
 
-def test_a_question_held_up_by_a_cut_times_out_and_costs_its_connection(cluster):
+def test_a_request_delayed_by_a_cut_times_out_and_closes_its_connection(cluster):
     client = cluster.clients["c-1"]
     [before] = [one for one in cluster.brokers["broker-a"].channels.values() if one.client is client]
     cluster.world.network.cut("c-1", "broker-a")
@@ -111,7 +111,7 @@ def test_no_connection_is_made_to_a_broker_that_is_down_or_unreachable(cluster):
     assert len(cluster.brokers["broker-a"].manager.consumer_table["g"].client_ids()) == 3
 
 
-def test_a_pull_beyond_the_newest_message_is_told_where_that_is(cluster):
+def test_a_pull_beyond_the_newest_message_gets_that_offset(cluster):
     client, answers = cluster.clients["c-1"], []
     broker = cluster.brokers["broker-a"]
     quiet = client.waiting[MQ]

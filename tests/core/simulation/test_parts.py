@@ -82,7 +82,7 @@ def test_what_is_made_up_for_keeps_its_place_among_simultaneous_events():
     assert (scheduler.has_run(29, 0), scheduler.has_run(31, 0)) == (True, False)
 
 
-def test_a_wrong_clock_shows_a_stamp_first_when_it_says_so():
+def test_a_wrong_clock_shows_a_stamp_at_its_own_time():
     scheduler = Scheduler(1_234_567)
     clock = Clock(scheduler, offset=-300)
     assert clock.now() == 934
@@ -137,7 +137,7 @@ def test_the_first_outcome_of_a_promise_counts():
 
 
 @pytest.mark.parametrize(("now", "newest"), [(99, 0), (100, 1), (109, 1), (110, 2), (1000, 91)])
-def test_a_steady_log_knows_its_messages_without_having_them(now, newest):
+def test_a_steady_log_computes_its_messages(now, newest):
     log = SteadyLog(100, 10)
     assert log.max_offset(now) == newest
     assert newest == 0 or log.arrival(newest - 1) <= now < log.arrival(newest)

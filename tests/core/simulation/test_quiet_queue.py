@@ -16,13 +16,13 @@ def same(told, seed):
 
 
 @pytest.mark.parametrize("name", [name for name in STORIES if name not in ("healthy", "lab-story")])
-def test_every_story_is_the_same_with_its_queues_at_rest(name):
+def test_every_scenario_is_the_same_with_its_queues_at_rest(name):
     same(name, seed=11)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", STORIES)
-def test_every_story_is_the_same_for_many_seeds(name):
+def test_every_scenario_with_queues_at_rest_is_the_same_for_many_seeds(name):
     for seed in range(100):
         same(name, seed)
 

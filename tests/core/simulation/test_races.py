@@ -35,7 +35,7 @@ def test_a_connection_made_while_the_broker_stops_is_closed():
     assert (channel.open_at_client, channel.open_at_broker) == (False, False)
 
 
-def test_a_client_whose_connection_is_closed_already_ends_without_a_word():
+def test_a_client_with_a_closed_connection_ends_without_a_request():
     told = tell(
         small(
             {"at": 60, "do": "stop-broker", "broker": "broker-a", "lasts": 20},
@@ -127,7 +127,7 @@ def test_taking_out_a_queue_that_does_not_exist_changes_nothing():
     assert truth(cluster) == before
 
 
-def test_a_second_shutdown_of_a_broker_is_no_story():
+def test_a_second_shutdown_of_a_broker_is_an_error():
     steps = [{"at": at, "do": "stop-broker", "broker": "broker-a", "lasts": 20} for at in (60, 70)]
     with pytest.raises(ValueError, match="broker-a is down at 70 s"):
         tell(small(*steps))
@@ -169,7 +169,7 @@ def test_a_route_that_has_gone_since_its_broker_answered_is_an_error():
     assert stats.error is None
 
 
-def test_a_broker_that_stops_before_it_asks_the_members_is_unreachable():
+def test_a_broker_that_stops_before_the_clients_answer_is_unreachable():
     told = tell(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
     assert {one.error.code for one in _round(told, ConsumerRunningInfo)} == {-1}
 
@@ -194,7 +194,7 @@ def test_the_pulls_of_two_groups_of_one_queue_are_summed_each_by_itself():
     assert not channels["g"] & channels["h"]
 
 
-def test_a_broker_that_goes_takes_along_the_routes_of_its_own_topics_alone():
+def test_a_stopped_broker_removes_only_the_routes_of_its_own_topics():
     name_server = NameServer()
     name_server.register("T", "a", 1)
     name_server.register("U", "b", 1)

@@ -28,7 +28,7 @@ from tests.support.simulated import SMALL, small, tell
         ({"do": "hook-full", "broker": "b"}, "there is no broker 'b'"),
     ],
 )
-def test_a_story_that_can_not_be_is_refused_before_it_begins(step, says):
+def test_an_invalid_scenario_is_refused_before_it_begins(step, says):
     with pytest.raises(ScenarioError, match=says):
         small({"at": 1, **step})
 
@@ -42,7 +42,7 @@ def test_a_story_that_can_not_be_is_refused_before_it_begins(step, says):
         ([{"do": "collector-away"}, {"do": "collector-away"}], "no collector runs at 9 s"),
     ],
 )
-def test_a_step_that_can_not_be_done_then_says_so(steps, says):
+def test_an_impossible_step_raises_an_error_at_its_time(steps, says):
     with pytest.raises(ScenarioError, match=says):
         tell(small(*({"at": 9, **step} for step in steps)), until=10)
 
@@ -52,7 +52,7 @@ def test_a_group_of_a_topic_that_is_not_there_is_refused():
         small(groups=[{"name": "g", "topics": ["T"], "consumers": 1}])
 
 
-def test_the_defaults_are_one_broker_and_no_story():
+def test_the_defaults_are_one_broker_and_no_steps():
     told = scenario.read(dict(SMALL.items()))
     assert [broker.name for broker in told.brokers] == ["broker-a"]
     assert told.story == ()
@@ -91,7 +91,7 @@ def test_what_the_command_leaves_can_be_replayed(tmp_path):
     assert "584 lines" in ran.stderr
 
 
-def test_the_command_lists_the_stories_and_errors_are_one_sentence(tmp_path):
+def test_the_command_lists_the_scenarios_and_errors_are_one_sentence(tmp_path):
     assert "A killed consumer" in _simulate("simulate").stdout
     (tmp_path / "mine.toml").write_text('title = "mine"\nminutes = "five"\n')
     for argument, says in (
@@ -104,7 +104,7 @@ def test_the_command_lists_the_stories_and_errors_are_one_sentence(tmp_path):
         assert says in ran.stderr
 
 
-def test_a_story_that_can_not_go_on_leaves_no_recording(tmp_path):
+def test_a_scenario_that_fails_leaves_no_recording(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(
         'title = "mine"\nminutes = 1\ntopics = [{name = "T", queues = 1}]\n'

@@ -49,14 +49,14 @@ def test_a_healthy_hour_raises_nothing_and_leaves_nothing_unconsumed():
     assert all(one.first_offset == 0 for one in begun)
 
 
-def test_a_newcomer_gets_its_share_and_a_leaver_returns_it_at_once():
+def test_a_joining_client_gets_its_share_and_a_leaving_one_returns_it():
     told = tell(small({"at": 60, "do": "join", "who": "c-4", "group": "g", "lasts": 60}), until=110)
     assert shares(told.cluster) == {"c-1": [0, 1], "c-2": [2, 3], "c-3": [4, 5], "c-4": [6, 7]}
     told.cluster.run_until(125)
     assert shares(told.cluster) == THREE
 
 
-def test_the_heir_of_a_killed_client_waits_up_to_60_s_for_its_locks():
+def test_the_next_owner_after_a_kill_waits_up_to_60_s_for_the_locks():
     told = tell(small({"at": 60, "do": "kill", "who": "c-2"}))
     [(_, died)] = owned(told, "c-2", 3)
     [(inherited, _)] = owned(told, "c-1", 3)
@@ -96,7 +96,7 @@ def test_a_frozen_client_is_dropped_and_its_ghost_leaves_queues_unassigned():
     assert shares(told.cluster, "orders-group")["orders-3"] == [6, 7]
 
 
-def test_a_client_frozen_for_a_while_takes_up_what_it_had():
+def test_a_client_frozen_for_a_while_continues_with_its_queues():
     told = tell("thaw")
     assert told.incidents() == {"CLIENT_UNRESPONSIVE", "LOCK_EXPIRED"}
     assert [len(owned(told, "orders-3", queue)) for queue in (6, 7)] == [1, 1]
@@ -123,12 +123,12 @@ def test_a_fault_gives_the_incidents_that_it_gives_on_a_real_cluster(story, inci
     }
 
 
-def test_a_clock_that_is_off_is_all_that_is_said_of_it():
+def test_a_wrong_clock_causes_no_other_incident():
     told = tell("clock-skew", hook=False)
     assert told.incidents() == {"CLOCK_SKEW BEHIND"}
 
 
-def test_only_the_poisoned_queue_stands_while_its_listener_is_at_work():
+def test_only_the_poisoned_queue_stops_while_its_listener_works():
     told = tell("poison", hook=False, until=170)
     before, now = _two_answers(told, "orders-2")
     assert now[3].commit_offset == before[3].commit_offset
@@ -141,7 +141,7 @@ def _two_answers(told, client):
     return [{row.mq.queue_id: row for row in one.queues if not row.mq.is_retry} for one in answers[-2:]]
 
 
-def test_the_owner_of_each_queue_by_the_clients_word_is_the_truth():
+def test_the_owners_by_the_clients_answers_are_the_true_owners():
     told = tell(small(), hook=False)
     said = {}
     for event in told.of(ConsumerRunningInfo)[-3:]:
@@ -149,7 +149,7 @@ def test_the_owner_of_each_queue_by_the_clients_word_is_the_truth():
     assert said == shares(told.cluster) == THREE
 
 
-def test_without_notifications_each_member_finds_out_by_its_own_timer():
+def test_without_notifications_each_member_rebalances_by_its_own_timer():
     steps = {"at": 60, "do": "join", "who": "c-4", "group": "g"}
     told = tell(small(steps), until=100)
     lost = tell(small({"at": 55, "do": "lose-notifications"}, steps), until=100)
@@ -185,7 +185,7 @@ def test_two_subscriptions_in_a_group_undo_each_other_with_every_heartbeat():
     assert sum(a != b for a, b in itertools.pairwise(topics)) > 4
 
 
-def test_a_partitioned_client_is_dead_to_one_broker_and_well_to_the_other():
+def test_a_partitioned_client_is_dropped_by_one_of_two_brokers():
     told = tell("partition", until=240)
     listed = {event.broker: {one.client_id for one in event.connections} for event in told.of(ConsumerConnection)[-2:]}
     assert listed["broker-b"] < listed["broker-a"]
@@ -194,7 +194,7 @@ def test_a_partitioned_client_is_dead_to_one_broker_and_well_to_the_other():
     assert listed["broker-a"] == listed["broker-b"]
 
 
-def test_a_client_cut_from_everything_learns_of_new_queues_when_it_is_back():
+def test_a_fully_partitioned_client_gets_new_queues_after_it_returns():
     told = tell(
         small(
             {"at": 50, "do": "partition", "who": "c-1", "lasts": 60},
@@ -263,7 +263,7 @@ def test_every_fault_is_in_the_truth_with_its_begin_and_its_end():
     ]
 
 
-def test_nobody_owns_a_queue_that_another_holds_the_lock_of():
+def test_no_client_owns_a_queue_while_another_holds_its_lock():
     """The lock is asked for before the queue is taken, so what two ordered clients had at once was never locked."""
     for seed in range(5):
         told = tell(small({"at": 40, "do": "rollout", "group": "g", "every": 20, "down": 5}), seed, hook=False)
@@ -317,7 +317,7 @@ def test_the_truth_depends_on_the_seed_alone():
     [({"do": "collector-away"}, {"broker-a"}), ({"do": "stop-broker", "broker": "broker-a"}, {""})],
     ids=["collector", "broker"],
 )
-def test_who_is_away_at_the_end_sends_no_last_tick(step, ended):
+def test_a_source_that_is_away_at_the_end_sends_no_last_tick(step, ended):
     told = tell(small({"at": 30, **step}), until=60)
     told.cluster.end()
     before = {event.broker for event in told.of(Tick) if event.end and event.time < START + 60_000}

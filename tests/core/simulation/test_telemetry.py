@@ -85,7 +85,7 @@ def test_in_the_first_round_a_route_comes_before_what_names_its_topic(told):
     assert named.answered == route.asked < route.answered == named.time
 
 
-def test_every_answer_says_when_it_was_asked_and_answered(told):
+def test_every_answer_has_the_times_of_request_and_answer(told):
     for one in told.of(Answer):
         assert BEGAN <= one.asked < one.answered <= one.time
     assert all(one.time - one.answered <= 2 for one in told.of(Answer)), "only the first routes are waited for"
@@ -106,7 +106,7 @@ def test_a_waiting_time_is_that_of_the_next_message_of_the_queue():
         assert abs(spans[mq] - expected) <= 1
 
 
-def test_a_hook_sees_a_question_between_its_asking_and_its_answer():
+def test_a_hook_sees_a_request_between_its_sending_and_its_answer():
     told = tell(small(minutes=1, brokers=[{"name": "broker-a", "clock_offset_ms": 50_000}]))
     statuses = {one.asked: one for one in told.of(BrokerStatus) if one.source_id.startswith("poll")}
     seen = told.of(ClockSeen)
@@ -133,7 +133,7 @@ def test_only_what_stops_cleanly_ends_with_a_last_tick():
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_hook_knows_newest_offsets_only_without_async_send(is_async):
+def test_a_hook_reports_newest_offsets_only_without_async_send(is_async):
     told = tell(small(minutes=1, brokers=[{"name": "broker-a", "async_send_enable": is_async}]))
     pulls, commits = told.of(PullMessage), told.of(UpdateConsumerOffset)
     if is_async:
@@ -163,7 +163,7 @@ def test_a_broker_that_is_down_is_an_error_and_never_an_empty_answer(told):
     assert {one.error.code for one in down} == {-1}
 
 
-def test_a_sum_of_pulls_lasts_a_second_and_says_what_was_pulled(told):
+def test_a_sum_of_pulls_covers_a_second_and_contains_the_offsets(told):
     sums = told.of(PullMessage)
     assert all(one.last_time - one.first_time <= 1000 for one in sums)
     assert all(one.first_offset <= one.last_offset for one in sums)
@@ -186,7 +186,7 @@ def test_a_sum_is_sent_before_the_next_tick_and_its_queues_next_event(told):
         assert not any(one.first_time < tick < one.time for tick in ticks)
 
 
-def test_a_leaver_unlocks_commits_and_says_goodbye_in_this_order(told):
+def test_a_leaving_client_unlocks_commits_and_unregisters_in_this_order(told):
     hook = [one for one in told.events if one.source_id.startswith("hook") and 120_000 <= one.time - START < 120_100]
     [goodbye] = [one for one in hook if isinstance(one, UnregisterClient)]
     assert goodbye.client_id == "127.0.0.1@c-1"
@@ -219,7 +219,7 @@ def _gaps(events):
     return gaps
 
 
-def test_a_question_for_the_members_says_when_it_was_asked(told):
+def test_a_request_for_the_member_list_has_its_time(told):
     assert all(one.asked == one.time for one in told.of(GetConsumerListByGroup))
 
 
