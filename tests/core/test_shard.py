@@ -49,14 +49,14 @@ def a_log() -> list[AnyEvent]:
     for n in range(1, 16):
         if n == 12:
             trace.of(B).boots(113)
-        tell_hooks(trace, 10 * n - 5, ("a", "b") if n < 9 else ("b",))
+        add_hook_events(trace, 10 * n - 5, ("a", "b") if n < 9 else ("b",))
         offsets = {q: (100 + 10 * n, 90 if q == 0 else 90 + 10 * n) for q in range(4)}
         members = {"a": stuck, "b": holding(2, 3)} if n < 9 else {"a": SILENT, "b": holding(2, 3)}
         trace.poll(10 * n, members, offsets)
     started = BrokerStatus(boot_time=trace.boot[B], seq=1, **trace.of(B)._common(trace.boot[B]))
     trace.of(A).lists(159, "b").locks(159.5, "b", 0, 1)
     trace.poll(160, {"b": holding(2, 3)}, {0: (300, 95)})
-    tell_hooks(trace, 165, ("b",))
+    add_hook_events(trace, 165, ("b",))
     trace.poll(170, {"b": holding(0, 1, 2, 3)}, {0: (300, 200)})
     keyed = [
         msgspec.structs.replace(event, group=group, seq=event.seq, time=event.time + later)
@@ -67,7 +67,7 @@ def a_log() -> list[AnyEvent]:
     return sorted(log, key=lambda event: (event.time, not isinstance(event, BrokerStatus | Tick)))
 
 
-def tell_hooks(trace: HookTrace, at: float, members: tuple[str, ...]) -> None:
+def add_hook_events(trace: HookTrace, at: float, members: tuple[str, ...]) -> None:
     """What members say to two brokers: a has 0 and 1 of broker-a, b 2 and 3; c has 0 of broker-b."""
     for broker in (A, B):
         trace.of(broker).heart_beat(at, *members, *("c" if broker == B else ()))
@@ -150,7 +150,7 @@ def hook_events() -> st.SearchStrategy[AnyEvent]:
 
 
 def test_the_log_leads_to_every_kind_of_row():
-    told = (
+    expected = (
         "RELEASED",
         "OPENED",
         "RESOLVED",
@@ -160,7 +160,7 @@ def test_the_log_leads_to_every_kind_of_row():
         "UNLOCKED",
         "BROKER_RESTARTED",
     )
-    for name in told:
+    for name in expected:
         assert name.encode() in WHOLE
 
 

@@ -65,8 +65,8 @@ def test_a_blob_loads_and_is_sound():
 
 def test_the_fold_goes_on_from_a_blob():
     shard, groups = saved()
-    told = Fold(POLICY, shard, groups).all(LOG[HALF:])
-    assert {type(effect).__name__ for effect in told} >= {"RebalanceSettled", "IncidentTransition", "QueueSnapshot"}
+    effects = Fold(POLICY, shard, groups).all(LOG[HALF:])
+    assert {type(effect).__name__ for effect in effects} >= {"RebalanceSettled", "IncidentTransition", "QueueSnapshot"}
 
 
 def form() -> bytes:

@@ -18,7 +18,7 @@ from streaming.serve.metrics.snapshot import read_snapshot
 from streaming.serve.metrics.sources import Sources
 from streaming.tables import ReadModel
 from tests.rules.test_cluster_incidents import KILLED, Shards, brokers_and_groups
-from tests.support.simulated import tell
+from tests.support.simulated import simulate
 from tests.support.tables import append, make_tables
 from tests.support.trace import START, Trace, holding
 
@@ -28,7 +28,7 @@ AT = 1_800_000_000_000 + 160_000
 
 @pytest.fixture(scope="module")
 def shards():
-    return Shards(tell(brokers_and_groups(4, KILLED, minutes=6), hook=True, poll=True).events, 2)
+    return Shards(simulate(brokers_and_groups(4, KILLED, minutes=6), hook=True, poll=True).events, 2)
 
 
 @pytest.fixture(scope="module")

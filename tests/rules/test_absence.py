@@ -8,18 +8,18 @@ from rebalance_model.observe.events import AnyEvent, Tick
 from rebalance_model.observe.state import Pending
 from tests.support.folding import folded
 from tests.support.hook_trace import A, B, HookTrace
-from tests.support.incident_rows import told_once
+from tests.support.incident_rows import distinct_transitions
 
 
 class Standing(HookTrace):
     """A hook's calls, and what a shard makes of them."""
 
-    def told(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
+    def transitions(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
         """(seconds, transition, incident) of every transition; the broker ``stands`` from and to."""
-        told = [*(e for e in self.events if e.time <= self.clock(until)), *self.ticks(stands, until)]
-        found, log = Standing(), sorted(told, key=lambda event: event.time)
+        log = [*(e for e in self.events if e.time <= self.clock(until)), *self.ticks(stands, until)]
+        found, log = Standing(), sorted(log, key=lambda event: event.time)
         found.effects = [e for e in folded(log) if isinstance(e, IncidentTransition)]
-        return told_once(found)
+        return distinct_transitions(found)
 
     def ticks(self, stands: tuple[tuple[float, float], ...], until: float) -> list[AnyEvent]:
         seconds = [n + 0.5 for n in range(round(until)) if not any(a <= n + 0.5 <= b for a, b in stands)]
@@ -39,18 +39,18 @@ def working(trace: Standing, *spans: tuple[int, int], without: str = "") -> Stan
 
 def test_a_broker_that_is_frozen_for_90_s_makes_no_client_stale():
     """The lab's broker-freeze: its hook told of stale heartbeats, expired locks and stuck queues in the first tick."""
-    assert working(Standing(), (0, 50), (140, 200)).told((45, 139.9), until=200) == []
+    assert working(Standing(), (0, 50), (140, 200)).transitions((45, 139.9), until=200) == []
 
 
 def test_a_ticking_broker_without_heartbeats_is_not_away():
-    told = working(Standing(), (0, 50), (140, 200)).told(until=200)
-    assert {name for _, _, name in told} >= {"LOCK_EXPIRED", "STALE_HEARTBEAT"}
+    found = working(Standing(), (0, 50), (140, 200)).transitions(until=200)
+    assert {name for _, _, name in found} >= {"LOCK_EXPIRED", "STALE_HEARTBEAT"}
 
 
 def test_a_client_that_does_not_return_is_reported_after_the_usual_time():
     """The broker is back, and ticks, at 80.5: a's lock may be 30 s old then, its heartbeat and its commit 60."""
     trace = working(working(Standing(), (0, 50)), (80, 160), without="a")
-    assert trace.told((45, 79.9), until=150) == [
+    assert trace.transitions((45, 79.9), until=150) == [
         (110.501, "OPENED", "LOCK_EXPIRED"),
         (140.501, "OPENED", "STALE_HEARTBEAT"),
         (140.501, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
@@ -63,7 +63,7 @@ def test_an_open_incident_stays_open_until_it_is_known_to_be_clear():
     working(working(trace, (40, 100), without="a"), (130, 150), without="a")
     trace.heart_beat(150, "a").locks(150.5, "a", 0)
     codes = ("LOCK_EXPIRED", "STALE_HEARTBEAT")
-    assert [t for t in trace.told((100, 129.9), until=155) if t[2] in codes] == [
+    assert [t for t in trace.transitions((100, 129.9), until=155) if t[2] in codes] == [
         (60.101, "OPENED", "LOCK_EXPIRED"),
         (90.001, "OPENED", "STALE_HEARTBEAT"),
         (90.101, "ESCALATED", "LOCK_EXPIRED"),
@@ -87,5 +87,5 @@ def test_a_pull_that_expired_while_the_broker_was_frozen_is_unknown():
     trace = Standing().heart_beat(0, "a").asks(0.1, "a", 0).pulls(1, "a", 0, offset=7).commits(2, "a", 0, 7)
     for at in (*range(20, 90, 10), *range(170, 330, 10)):
         trace.heart_beat(at, "a").commits(at + 1, "a", 0, 7)
-    assert trace.told((90, 169.9), until=289) == []
-    assert trace.told((90, 169.9), until=300) == [(290.001, "OPENED", "PULL_EXPIRED")]
+    assert trace.transitions((90, 169.9), until=289) == []
+    assert trace.transitions((90, 169.9), until=300) == [(290.001, "OPENED", "PULL_EXPIRED")]

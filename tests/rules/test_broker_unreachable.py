@@ -32,8 +32,8 @@ def test_a_broker_is_unreachable_from_two_unanswered_rounds_to_its_answer():
         (50, "OK", ""),
     ]
     [opened, _] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code in DOWN]
-    told = msgspec.json.decode(opened.evidence)
-    assert (told["unanswered"], told["silent_ms"], told["hook_silent"]) == (2, 10_000, None)
+    evidence = msgspec.json.decode(opened.evidence)
+    assert (evidence["unanswered"], evidence["silent_ms"], evidence["hook_silent"]) == (2, 10_000, None)
 
 
 def test_one_that_is_back_for_less_than_a_minute_has_not_been_away_twice():

@@ -28,8 +28,8 @@ def test_a_thawed_client_on_two_channels_leaves_a_queue_unassigned():
     client was well.
     """
     effects = fold(CAPTURES / "thawed-client-on-two-channels.jsonl.gz")
-    told = [e for e in effects if isinstance(e, IncidentTransition) and e.queue_id == 6]
-    of_ghost = [e for e in told if e.code == "QUEUE_UNASSIGNED"]
+    transitions = [e for e in effects if isinstance(e, IncidentTransition) and e.queue_id == 6]
+    of_ghost = [e for e in transitions if e.code == "QUEUE_UNASSIGNED"]
     assert [(e.transition, e.severity, e.sub_cause) for e in of_ghost] == [
         ("OPENED", "warning", "GHOST_CONNECTION"),
         ("ESCALATED", "critical", "GHOST_CONNECTION"),
@@ -39,7 +39,7 @@ def test_a_thawed_client_on_two_channels_leaves_a_queue_unassigned():
     shown = json.loads(opened.evidence)
     assert (shown["ghost_clients"], shown["first_queues"]) == ("127.0.0.1@orders-3", "Orders@broker-a:6")
     assert resolved.time - 30_000 < shown["latest_drop_at"] < resolved.time  # the scan, and the heir's own timer
-    assert [e.code for e in told if e.transition == "OPENED"] == ["QUEUE_UNASSIGNED", "ORDERED_QUEUE_STUCK"]
+    assert [e.code for e in transitions if e.transition == "OPENED"] == ["QUEUE_UNASSIGNED", "ORDERED_QUEUE_STUCK"]
     last = [e for e in effects if isinstance(e, RebalanceSettled)][-1]
     assert (last.trigger, last.trigger_client, last.converged) == ("CONNECTIONS_CHANGED", "127.0.0.1@orders-3", True)
     assert [m.to_client for m in last.moves if m.queue.queue_id == 6] == ["127.0.0.1@orders-4"]
@@ -51,9 +51,9 @@ def test_after_a_brokers_return_a_client_on_two_channels_is_reported(source):
     Three queues had no owner to the end of the recording, 73 s, and their lag rose to 30.
     """
     effects = fold(CAPTURE, source)
-    told = [e for e in effects if isinstance(e, IncidentTransition) and e.code == "QUEUE_UNASSIGNED"]
-    assert {e.queue_id for e in told if e.transition == "OPENED"} == {3, 4, 5}
-    for one in told:
+    transitions = [e for e in effects if isinstance(e, IncidentTransition) and e.code == "QUEUE_UNASSIGNED"]
+    assert {e.queue_id for e in transitions if e.transition == "OPENED"} == {3, 4, 5}
+    for one in transitions:
         shown = json.loads(one.evidence)
         assert one.sub_cause == "GHOST_CONNECTION"
         assert (shown["dead_channels"], shown["living_channels"]) == ("127.0.0.1:38924", "127.0.0.1:39008")

@@ -5,7 +5,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Connection, ConsumerConnection, RpcError
 from tests.support.hook_trace import A, B, HookTrace
-from tests.support.incident_rows import evidence, rows, told
+from tests.support.incident_rows import evidence, rows, transitions_of
 from tests.support.trace import START, TOPIC, Trace, holding
 
 STORM = "REBALANCE_STORM"
@@ -32,13 +32,13 @@ def test_a_member_whose_heartbeats_reach_one_broker_only():
     for at in range(31, 300, 30):
         ticks(trace, at).of(B).heart_beat(at, "a").of(A).heart_beat(at, "a", "b")
     # broker-b's scan has dropped it by 131.001, and 60 s are given
-    assert [(round(at), *what) for at, *what in told(trace, SPLIT)] == [(191, "OPENED", SPLIT)]
+    assert [(round(at), *what) for at, *what in transitions_of(trace, SPLIT)] == [(191, "OPENED", SPLIT)]
     assert evidence(trace, SPLIT)[0] == {
         "brokers": 2, "missing": 1, "client": "b", "broker": B, f"members of {A}": 2, f"members of {B}": 1,
     }  # fmt: skip
     assert rows(trace, SPLIT)[0].client_id == "b"
     both_brokers(ticks(trace, 310), 310, "a", "b")
-    assert told(trace, SPLIT)[1:] == [(310, "RESOLVED", SPLIT)]
+    assert transitions_of(trace, SPLIT)[1:] == [(310, "RESOLVED", SPLIT)]
 
 
 def test_a_dead_member_that_one_broker_still_lists_is_a_near_miss():
@@ -46,7 +46,7 @@ def test_a_dead_member_that_one_broker_still_lists_is_a_near_miss():
     trace = two_brokers().lists(20, "a")
     for at in range(31, 300, 30):
         both_brokers(ticks(trace, at), at, "a")
-    assert told(trace, SPLIT) == []
+    assert transitions_of(trace, SPLIT) == []
 
 
 def test_a_broker_whose_hook_has_just_started_is_not_judged_yet():

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, told_once
+from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.trace import Trace, holding
 
 
@@ -11,7 +11,7 @@ def test_heartbeats_of_one_id_on_alternating_channels_are_two_processes():
     trace = HookTrace().heart_beat(0, "a").heart_beat(10, "a", number=1).heart_beat(30, "a")
     assert trace.incidents() == []
     trace.heart_beat(40, "a", number=1)
-    assert told_once(trace) == [(40, "OPENED", "CLIENT_ID_COLLISION")]
+    assert distinct_transitions(trace) == [(40, "OPENED", "CLIENT_ID_COLLISION")]
     assert evidence(trace, "CLIENT_ID_COLLISION") == [{"channels": "a:0, a:1", "count": 2}]
 
 
@@ -26,7 +26,7 @@ def test_a_collision_ends_when_one_channel_is_left(how, ends):
     trace = HookTrace().heart_beat(0, "a").heart_beat(10, "a", number=1).heart_beat(30, "a")
     how(trace.heart_beat(40, "a", number=1))
     trace.heart_beat(101, "a")
-    assert told_once(trace, "CLIENT_ID_COLLISION")[1:] == [(ends, "RESOLVED", "CLIENT_ID_COLLISION")]
+    assert distinct_transitions(trace, "CLIENT_ID_COLLISION")[1:] == [(ends, "RESOLVED", "CLIENT_ID_COLLISION")]
 
 
 def test_a_thawed_client_on_two_new_channels_is_one_process():

@@ -76,8 +76,8 @@ def test_a_broker_whose_clock_is_off_is_reported_after_60_s(off, sub_cause):
         (70, "OPENED", f"CLOCK_SKEW {sub_cause}"),
     ]
     opened = next(e for e in trace.effects if isinstance(e, IncidentTransition) and "BROKER" in e.sub_cause)
-    told = msgspec.json.decode(opened.evidence)
-    assert (opened.subject, opened.client_id, told["ahead_ms_min"]) == (A, None, off - 2_000)
+    evidence = msgspec.json.decode(opened.evidence)
+    assert (opened.subject, opened.client_id, evidence["ahead_ms_min"]) == (A, None, off - 2_000)
     trace.poll(100, {"b": holding(2, 3)})  # members come and go: that is no news of it
     assert len([t for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]]) == 1
 

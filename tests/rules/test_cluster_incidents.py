@@ -14,7 +14,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import START
 from streaming.log.rows import partition_of
-from tests.support.simulated import tell
+from tests.support.simulated import simulate
 
 
 def brokers_and_groups(groups: int, *steps: dict[str, object], minutes: float, ahead_ms: int = 0) -> scenario.Scenario:
@@ -71,8 +71,8 @@ def life(rows: Iterable[IncidentTransition]) -> list[tuple[int, str, str, str, s
 
 
 def check_one_critical_message(groups: int, shards: int, minutes: float) -> None:
-    told = Shards(tell(brokers_and_groups(groups, KILLED, minutes=minutes), hook=True, poll=True).events, shards)
-    rows = told.transitions()
+    run = Shards(simulate(brokers_and_groups(groups, KILLED, minutes=minutes), hook=True, poll=True).events, shards)
+    rows = run.transitions()
     alerted = [one for one in rows if one.parent is None and one.transition in {"OPENED", "ESCALATED"}]
     critical = [one for one in alerted if one.severity == "critical"]
     assert [(one.transition, one.code, one.subject, one.group) for one in critical] == [
@@ -82,7 +82,7 @@ def check_one_critical_message(groups: int, shards: int, minutes: float) -> None
     assert others <= {"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"}, "what was committed twice is a fact of its own"
     children = {one.group for one in rows if one.parent == critical[0].incident_id}
     assert len(children) >= groups // 2, "every ordered group has lost its locks at the broker"
-    assert all(known == told.known[0] for known in told.known)
+    assert all(known == run.known[0] for known in run.known)
 
 
 def test_a_broker_killed_and_back_is_one_critical_message():
@@ -95,21 +95,21 @@ def test_a_broker_of_300_groups_killed_and_back_is_one_critical_message():
 
 
 def test_a_broker_is_unreachable_at_the_first_request_after_its_hook_ends():
-    told = Shards(tell(brokers_and_groups(2, KILLED, minutes=5), hook=True, poll=True).events, 2)
-    assert life(told.transitions("BROKER_UNREACHABLE")) == [
+    run = Shards(simulate(brokers_and_groups(2, KILLED, minutes=5), hook=True, poll=True).events, 2)
+    assert life(run.transitions("BROKER_UNREACHABLE")) == [
         (122, "", "OPENED", "broker-b", "HOOK_SILENT"),
         (165, "", "RECLASSIFIED", "broker-b", ""),
         (232, "", "RESOLVED", "broker-b", ""),
     ]
-    last = told.transitions("BROKER_UNREACHABLE")[-1]
+    last = run.transitions("BROKER_UNREACHABLE")[-1]
     assert (last.main_cause, "hook" in last.main_explanation) == ("HOOK_SILENT", True)
     assert json.loads(last.evidence)["clear_since"] == START + 172_002
 
 
 def test_a_broker_that_comes_and_goes_within_a_minute_is_one_incident():
     flaps = [{**KILLED, "at": at, "lasts": 15} for at in (120, 150, 180)]
-    told = Shards(tell(brokers_and_groups(2, *flaps, minutes=6), hook=True, poll=True).events, 2)
-    found = told.transitions("BROKER_UNREACHABLE", "BROKER_LOCKS_LOST")
+    run = Shards(simulate(brokers_and_groups(2, *flaps, minutes=6), hook=True, poll=True).events, 2)
+    found = run.transitions("BROKER_UNREACHABLE", "BROKER_LOCKS_LOST")
     assert Counter((one.code, one.transition) for one in found if one.transition in {"OPENED", "RESOLVED"}) == {
         ("BROKER_UNREACHABLE", "OPENED"): 1,
         ("BROKER_UNREACHABLE", "RESOLVED"): 1,
@@ -126,29 +126,29 @@ def test_a_broker_that_comes_and_goes_within_a_minute_is_one_incident():
     ],
 )
 def test_a_source_that_is_silent_is_one_incident_of_the_cluster(step, sub_cause, subject):
-    told = Shards(tell(brokers_and_groups(4, step, minutes=5), hook=True, poll=True).events, 3)
-    found = [one for one in told.transitions("TELEMETRY_GAP") if not one.group]
+    run = Shards(simulate(brokers_and_groups(4, step, minutes=5), hook=True, poll=True).events, 3)
+    found = [one for one in run.transitions("TELEMETRY_GAP") if not one.group]
     assert [(one.transition, one.sub_cause, one.severity) for one in found] == [
         ("OPENED", sub_cause, "warning"),
         ("RESOLVED", sub_cause, "warning"),
     ]
     assert found[0].subject.startswith(subject)
-    assert all(known == told.known[0] and known for known in told.known)
+    assert all(known == run.known[0] and known for known in run.known)
 
 
 def test_a_brokers_clock_that_is_off_is_one_incident_of_the_cluster():
-    told = Shards(tell(brokers_and_groups(3, minutes=4, ahead_ms=8_000), hook=True, poll=True).events, 3)
-    [opened] = told.transitions("CLOCK_SKEW")
+    run = Shards(simulate(brokers_and_groups(3, minutes=4, ahead_ms=8_000), hook=True, poll=True).events, 3)
+    [opened] = run.transitions("CLOCK_SKEW")
     assert (opened.group, opened.subject, opened.sub_cause) == ("", "broker-c", "BROKER_AHEAD")
     bounds = json.loads(opened.evidence)
     assert bounds["ahead_ms_min"] <= 8_000 <= bounds["ahead_ms_max"]
-    assert all(known == told.known[0] and known for known in told.known)
+    assert all(known == run.known[0] and known for known in run.known)
 
 
 def test_an_ordinary_start_opens_nothing_and_no_rebalance_without_a_move():
-    told = Shards(tell(brokers_and_groups(6, minutes=3), hook=True, poll=True).events, 2)
-    assert told.transitions() == []
-    rebalances = [one for one in told.effects if isinstance(one, RebalanceSettled)]
+    run = Shards(simulate(brokers_and_groups(6, minutes=3), hook=True, poll=True).events, 2)
+    assert run.transitions() == []
+    rebalances = [one for one in run.effects if isinstance(one, RebalanceSettled)]
     assert rebalances
     assert all(one.moves for one in rebalances)
     assert all(one.trigger != "UNEXPLAINED" for one in rebalances)

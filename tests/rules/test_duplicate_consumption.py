@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.commit_traces import concurrent, thawed
-from tests.support.incident_rows import evidence, told
+from tests.support.incident_rows import evidence, transitions_of
 
 
 def test_a_client_that_regains_the_queue_reads_197_messages_again():
@@ -11,7 +11,7 @@ def test_a_client_that_regains_the_queue_reads_197_messages_again():
     trace.pulls(467, "a", 0, number=1, offset=361).commits(470, "a", 0, 500, number=1)
     rebalance_id = trace.state.episode.rebalance_id
     trace.commits(475, "a", 0, 558, number=1).passes(536)
-    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [
         (472, "OPENED", "DUPLICATE_CONSUMPTION"),
         (535, "RESOLVED", "DUPLICATE_CONSUMPTION"),
     ]
@@ -19,7 +19,7 @@ def test_a_client_that_regains_the_queue_reads_197_messages_again():
     assert (found["messages"], found["offsets"], found["worth_ms"]) == (197, "Orders@broker-a:0 361..558", 41_000)
     assert found["rebalance_id"] == rebalance_id
     # passed at 475, and no other commit fell within a persist interval
-    assert told(trace, "OFFSET_REGRESSION")[-1] == (480, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")
+    assert transitions_of(trace, "OFFSET_REGRESSION")[-1] == (480, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")
 
 
 def test_commits_of_the_former_owner_after_the_move_are_read_twice():
@@ -28,11 +28,11 @@ def test_commits_of_the_former_owner_after_the_move_are_read_twice():
     trace.pulls(22, "b", 0, offset=110)
     assert trace.incidents() == []
     trace.commits(24, "a", 0, 130).commits(25, "b", 0, 110).commits(30, "b", 0, 140).passes(91)
-    assert told(trace, "OFFSET_REGRESSION") == [
+    assert transitions_of(trace, "OFFSET_REGRESSION") == [
         (25, "OPENED", "OFFSET_REGRESSION REREAD"),
         (35, "RESOLVED", "OFFSET_REGRESSION REREAD"),
     ]
-    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [
         (29, "OPENED", "DUPLICATE_CONSUMPTION"),
         (90, "RESOLVED", "DUPLICATE_CONSUMPTION"),
     ]
@@ -45,7 +45,7 @@ def test_the_more_its_former_owner_commits_the_more_is_read_twice():
     trace.commits(24, "a", 0, 130).commits(29, "a", 0, 150).commits(34, "b", 0, 149).commits(39, "b", 0, 151).passes(
         100
     )
-    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [
         (29, "OPENED", "DUPLICATE_CONSUMPTION"),
         (99, "RESOLVED", "DUPLICATE_CONSUMPTION"),
     ]
@@ -72,7 +72,7 @@ def test_a_reread_may_show_after_the_former_owners_commit(shown):
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
     shown(trace)
     trace.passes(30)
-    assert told(trace, "DUPLICATE_CONSUMPTION") == [(29.9, "OPENED", "DUPLICATE_CONSUMPTION")]
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [(29.9, "OPENED", "DUPLICATE_CONSUMPTION")]
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
@@ -80,7 +80,7 @@ def test_a_reread_and_a_commit_beyond_it_in_one_second_are_reported():
     """Of the simulation, seed 119: a sum of pulls begins below the former owner's commit, and carries that one."""
     trace = concurrent(pulled=40).commits(15, "a", 0, 43).asks(20, "b", 0).commits(20, "a", 0, 44)
     trace.pulls(21, "b", 0, first_offset=43, last_offset=45, count=3, commit=44).commits(22, "b", 0, 45).passes(90)
-    assert told(trace, "DUPLICATE_CONSUMPTION") == [
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [
         (26, "OPENED", "DUPLICATE_CONSUMPTION"),
         (86.001, "RESOLVED", "DUPLICATE_CONSUMPTION"),
     ]
@@ -93,4 +93,4 @@ def test_rereads_of_two_successive_owners_are_one_incident():
         at, offset = 21 + second, 110 + 10 * second
         trace.pulls(at, "b", 0, offset=offset).commits(at + 0.1, "a", 0, offset).commits(at + 0.6, "b", 0, offset + 2)
     trace.passes(120)
-    assert [what for _, what, _ in told(trace, "DUPLICATE_CONSUMPTION")] == ["OPENED", "RESOLVED"]
+    assert [what for _, what, _ in transitions_of(trace, "DUPLICATE_CONSUMPTION")] == ["OPENED", "RESOLVED"]

@@ -24,10 +24,10 @@ def test_locks_left_behind_by_a_storm_are_reported_with_it():
     for at in (10, 20, 30, 40):
         trace.locks(at, "a", 0, 1).locks(at, "b", 2, 3).heart_beat(at, "c").leaves(at + 5, "c")
     trace.locks(46, "a", 0, 1).lists(50, "b").locks(50, "b", 0, 2, 3, granted=(2, 3)).passes(54)
-    told = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
-    assert [(e.code, e.parent) for e in told] == [
+    opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
+    assert [(e.code, e.parent) for e in opened] == [
         ("REBALANCE_STORM", None),
-        ("LOCK_ORPHANED", told[0].incident_id),
+        ("LOCK_ORPHANED", opened[0].incident_id),
     ]
 
 

@@ -3,7 +3,7 @@
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
 from tests.support.hook_trace import A, HookTrace
-from tests.support.incident_rows import evidence, told_once
+from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.lock_traces import ordered
 from tests.support.trace import holding
 
@@ -23,7 +23,7 @@ def test_a_lock_that_a_living_member_keeps_from_another_is_contended():
     assert trace.incidents() == []  # six times over 50.0 s is a near miss
     trace.locks(60.1, "b", 0, granted=()).locks(71, "a", 0, 1).heart_beat(80, "a", "b").passes(81)
     trace.locks(91, "a", 0, 1).locks(91, "b", 2, 3).heart_beat(110, "a", "b").passes(141)
-    assert told_once(trace, "LOCK_CONTENDED") == [
+    assert distinct_transitions(trace, "LOCK_CONTENDED") == [
         (60.1, "OPENED", "LOCK_CONTENDED REFUSED"),
         (140.101, "RESOLVED", "LOCK_CONTENDED REFUSED"),  # asked for no more for 20 s, and 60 s clear
     ]
@@ -52,10 +52,10 @@ def test_a_lock_that_alternates_between_two_members_is_contended():
     trace = ordered().unlocks(10, "a", 0).locks(11, "b", 0).unlocks(20, "b", 0).locks(21, "a", 0).unlocks(30, "a", 0)
     assert trace.incidents() == []
     trace.locks(31, "b", 0).heart_beat(31, "a", "b").locks(50, "a", 1).passes(62)
-    assert told_once(trace, "LOCK_CONTENDED") == [(31, "OPENED", "LOCK_CONTENDED TO_AND_FRO")]
+    assert distinct_transitions(trace, "LOCK_CONTENDED") == [(31, "OPENED", "LOCK_CONTENDED TO_AND_FRO")]
     assert evidence(trace, "LOCK_CONTENDED")[0]["taken_by"] == "a, b, a, b"
     trace.heart_beat(62, "a", "b").passes(121.002)
-    assert told_once(trace, "LOCK_CONTENDED")[1:] == [(121.001, "RESOLVED", "LOCK_CONTENDED TO_AND_FRO")]
+    assert distinct_transitions(trace, "LOCK_CONTENDED")[1:] == [(121.001, "RESOLVED", "LOCK_CONTENDED TO_AND_FRO")]
 
 
 def test_a_queue_that_moves_back_and_forth_in_a_rollout_is_not_contended():

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, told_once
+from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.lock_traces import ordered
 from tests.support.trace import Trace, holding
 
@@ -22,7 +22,7 @@ def killed() -> HookTrace:
 
 def test_the_lock_of_a_killed_consumer_is_orphaned_3_s_after_a_refusal():
     trace = killed().locks(323.4, "b", 0, 1)
-    assert told_once(trace, "LOCK_ORPHANED") == [
+    assert distinct_transitions(trace, "LOCK_ORPHANED") == [
         (268.001, "OPENED", "LOCK_ORPHANED"),
         (295.001, "ESCALATED", "LOCK_ORPHANED"),  # queue 0 has messages that wait; of queue 1 that is not known
         (323.301, "RESOLVED", "LOCK_ORPHANED"),  # the lock has run out: whoever asks next has it
@@ -42,7 +42,7 @@ def test_clients_that_are_shut_down_together_leave_no_orphans():
     """The lab's rollout: a leaves with a lock that it was granted meanwhile; b, that is refused it, leaves as well."""
     trace = ordered().leaves(20, "a").locks(20.2, "b", 0, granted=()).locks(21.2, "b", 0, granted=())
     trace.leaves(21.5, "b").passes(30)
-    assert told_once(trace, "LOCK_ORPHANED") == []
+    assert distinct_transitions(trace, "LOCK_ORPHANED") == []
 
 
 def test_a_lock_kept_by_an_unregistered_client_is_orphaned_after_3_s():
@@ -50,7 +50,7 @@ def test_a_lock_kept_by_an_unregistered_client_is_orphaned_after_3_s():
     for second in range(5):
         trace.locks(20.2 + second, "b", 0, granted=()).passes(20.5 + second)
     trace.locks(25.2, "b", 0)
-    assert told_once(trace, "LOCK_ORPHANED") == [
+    assert distinct_transitions(trace, "LOCK_ORPHANED") == [
         (23.201, "OPENED", "LOCK_ORPHANED"),
         (25.2, "RESOLVED", "LOCK_ORPHANED"),
     ]
@@ -58,14 +58,17 @@ def test_a_lock_kept_by_an_unregistered_client_is_orphaned_after_3_s():
 
 def test_an_orphaned_lock_that_no_client_requests_is_clear():
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).passes(29).lists(30, code=1)
-    assert told_once(trace, "LOCK_ORPHANED") == [(23.001, "OPENED", "LOCK_ORPHANED"), (30, "RESOLVED", "LOCK_ORPHANED")]
+    assert distinct_transitions(trace, "LOCK_ORPHANED") == [
+        (23.001, "OPENED", "LOCK_ORPHANED"),
+        (30, "RESOLVED", "LOCK_ORPHANED"),
+    ]
 
 
 def test_a_client_that_reconnects_leaves_no_orphaned_lock():
     """The broker tells its heirs at once, who are refused; its next call, up to 3 s later, makes it a member again."""
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).locks(21, "b", 0, granted=()).passes(22)
     trace.heart_beat(22.9, "a", number=1).passes(60)
-    assert told_once(trace, "LOCK_ORPHANED") == []
+    assert distinct_transitions(trace, "LOCK_ORPHANED") == []
 
 
 def test_a_refusal_in_favor_of_a_living_member_is_no_orphan():

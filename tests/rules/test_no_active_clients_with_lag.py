@@ -2,7 +2,7 @@
 
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, rows, told
+from tests.support.incident_rows import evidence, rows, transitions_of
 from tests.support.trace import Trace, holding
 
 GROWTH = "LAG_GROWTH"
@@ -53,7 +53,7 @@ def test_a_group_that_never_had_a_member_is_not_judged():
 
 def test_hooks_alone_do_not_show_its_lag():
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5).leaves(4, "a")
-    assert told(trace.passes(300), NOBODY) == []
+    assert transitions_of(trace.passes(300), NOBODY) == []
 
 
 def test_a_group_is_forgotten_after_group_memory():

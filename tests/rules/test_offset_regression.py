@@ -7,14 +7,14 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.state import HookQueueView
 from tests.support.commit_traces import concurrent, thawed
 from tests.support.hook_trace import A, HookTrace
-from tests.support.incident_rows import evidence, told
+from tests.support.incident_rows import evidence, transitions_of
 from tests.support.trace import TOPIC, Trace, holding
 
 
 def queue(trace: Trace) -> HookQueueView:
-    told = trace.state.queues[MessageQueue(TOPIC, A, 0)].hook_view
-    assert told is not None
-    return told
+    hook_view = trace.state.queues[MessageQueue(TOPIC, A, 0)].hook_view
+    assert hook_view is not None
+    return hook_view
 
 
 def ordered() -> HookTrace:
@@ -27,7 +27,7 @@ def ordered() -> HookTrace:
 
 def test_a_thawed_client_commits_its_old_position_over_the_new_owners():
     trace = thawed()
-    assert told(trace, "OFFSET_REGRESSION") == [(465.01, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert transitions_of(trace, "OFFSET_REGRESSION") == [(465.01, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
     [found] = evidence(trace, "OFFSET_REGRESSION")
     assert (found["fell_from"], found["fell_to"], found["messages"], found["worth_ms"]) == (558, 361, 197, 41_000)
     [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "OFFSET_REGRESSION"]
@@ -37,26 +37,26 @@ def test_a_thawed_client_commits_its_old_position_over_the_new_owners():
 
 def test_a_regression_ends_when_the_owners_next_commit_passes_the_mark():
     trace = thawed().commits(469.4, "b", 0, 570).passes(475)
-    assert told(trace, "OFFSET_REGRESSION")[1:] == [(474.4, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert transitions_of(trace, "OFFSET_REGRESSION")[1:] == [(474.4, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")]
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
 
 
 def test_an_old_position_on_an_unidentified_channel_is_a_stale_owners():
     trace = ordered().commits(5, "a", 0, 100).commits(10, "x", 0, 40)
-    assert told(trace) == [(10, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert transitions_of(trace) == [(10, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
     assert evidence(trace, "OFFSET_REGRESSION")[0]["channel"] == "x:0"
 
 
 def test_a_returned_owner_continues_at_its_former_position():
     trace = ordered().commits(5, "a", 0, 40).unlocks(10, "a", 0).locks(11, "b", 0).asks(11, "b", 0)
     trace.commits(20, "b", 0, 90).unlocks(21, "b", 0).locks(22, "a", 0).commits(23, "a", 0, 40)
-    assert told(trace) == [(23, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert transitions_of(trace) == [(23, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
 
 
 def test_a_former_owner_that_commits_long_after_the_move_is_stale():
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.commits(46, "a", 0, 130).commits(47, "b", 0, 110)
-    assert told(trace) == [(47, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
+    assert transitions_of(trace) == [(47, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_owner_that_goes_back_itself_was_reset(to, cause, severity):
     trace = ordered().commits(5, "a", 0, 20_000).commits(20, "a", 0, to)
     assert trace.incidents() == []  # it may have been overtaken by another of its own
     trace.commits(25, "a", 0, to)
-    assert told(trace) == [(25, "OPENED", f"OFFSET_REGRESSION {cause}")]
+    assert transitions_of(trace) == [(25, "OPENED", f"OFFSET_REGRESSION {cause}")]
     [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition)]
     assert opened.severity == severity
 
@@ -87,18 +87,18 @@ def test_an_offset_reset_while_the_queue_had_no_owner():
     """b asks where to begin after a's last commit, and is told less: somebody has changed what is stored."""
     trace = ordered().commits(5, "a", 0, 100).unlocks(10, "a", 0).locks(20, "b", 0).asks(20.1, "b", 0)
     trace.commits(25, "b", 0, 10).commits(30, "b", 0, 12)
-    assert told(trace) == [(30, "OPENED", "OFFSET_REGRESSION OPERATOR_RESET")]
+    assert transitions_of(trace) == [(30, "OPENED", "OFFSET_REGRESSION OPERATOR_RESET")]
 
 
 def test_a_broker_that_comes_back_with_older_offsets():
     trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0).pulls(3, "a", 0, offset=50).commits(5, "a", 0, 50)
     trace.boots(20).heart_beat(21, "a").locks(22, "a", 0).pulls(23, "a", 0, offset=30).commits(25, "a", 0, 31)
     trace.commits(30, "a", 0, 51).passes(36)
-    assert told(trace, "OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION")[:2] == [
+    assert transitions_of(trace, "OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION")[:2] == [
         (25, "OPENED", "OFFSET_REGRESSION FAILOVER"),
         (28, "OPENED", "DUPLICATE_CONSUMPTION"),
     ]
-    assert [t for t in told(trace) if t[1] == "RESOLVED" and "OFF" in t[2]] == [
+    assert [t for t in transitions_of(trace) if t[1] == "RESOLVED" and "OFF" in t[2]] == [
         (35, "RESOLVED", "OFFSET_REGRESSION FAILOVER")
     ]
 

@@ -4,7 +4,7 @@ import pytest
 
 from rebalance_model.observe.effects import IncidentTransition
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, told
+from tests.support.incident_rows import evidence, transitions_of
 
 
 def working(until: int) -> HookTrace:
@@ -20,7 +20,7 @@ def test_a_blocked_listener_is_stuck_past_60_s_until_a_commit():
     trace = working(80).passes(66)
     assert trace.incidents() == []  # what waits was pulled at 6
     trace.passes(70).commits(80, "a", 0, 8)
-    assert told(trace, "ORDERED_QUEUE_STUCK") == [
+    assert transitions_of(trace, "ORDERED_QUEUE_STUCK") == [
         (66.001, "OPENED", "ORDERED_QUEUE_STUCK LISTENER_BLOCKED"),
         (80, "RESOLVED", "ORDERED_QUEUE_STUCK LISTENER_BLOCKED"),
     ]
@@ -41,9 +41,9 @@ def test_a_queue_pulled_again_at_its_commit_has_nothing_waiting():
 
 def test_a_new_owners_first_pull_does_not_prove_that_nothing_waits():
     trace = working(60).unlocks(61, "a", 0).locks(62, "b", 0).asks(62, "b", 0).pulls(63, "b", 0, offset=7).passes(67)
-    assert told(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
+    assert transitions_of(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
     trace.heart_beat(67, "b").locks(67, "b", 0).pulls(78, "b", 0, offset=7)  # a second one is
-    assert told(trace, "ORDERED_QUEUE_STUCK")[1:] == [(78, "RESOLVED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
+    assert transitions_of(trace, "ORDERED_QUEUE_STUCK")[1:] == [(78, "RESOLVED", "ORDERED_QUEUE_STUCK UNDETERMINED")]
 
 
 def frozen() -> HookTrace:
@@ -58,7 +58,7 @@ def frozen() -> HookTrace:
 def test_a_frozen_owner_until_its_queue_has_a_new_owner():
     trace = frozen().lists(423.3, "b").locks(423.4, "b", 0).asks(423.4, "b", 0).pulls(424, "b", 0, offset=361)
     trace.commits(426, "b", 0, 380)
-    assert told(trace) == [
+    assert transitions_of(trace) == [
         (317.101, "OPENED", "LOCK_EXPIRED"),
         (337.101, "OPENED", "STALE_HEARTBEAT"),
         (347.101, "ESCALATED", "LOCK_EXPIRED"),
@@ -99,4 +99,4 @@ def test_a_stuck_queues_lock_is_named_before_its_listener(how, sub_cause):
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).pulls(2, "a", 0, offset=7).commits(5, "a", 0, 7)
     trace.pulls(6, "a", 0, offset=9).locks(20, "a", 0).heart_beat(50, "a", "b")
     how(trace).passes(67)
-    assert told(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", f"ORDERED_QUEUE_STUCK {sub_cause}")]
+    assert transitions_of(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", f"ORDERED_QUEUE_STUCK {sub_cause}")]

@@ -2,7 +2,7 @@
 
 from tests.support.commit_traces import concurrent
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, told
+from tests.support.incident_rows import evidence, transitions_of
 
 
 def stalled(until: int, **heartbeat: object) -> HookTrace:
@@ -18,7 +18,7 @@ def test_a_concurrent_queue_stalls_30_s_later_than_an_ordered_one_is_stuck():
     trace = stalled(100).passes(95)
     assert trace.incidents("QUEUE_STALLED") == []
     trace.passes(96).commits(100, "a", 0, 91)
-    assert told(trace, "QUEUE_STALLED") == [
+    assert transitions_of(trace, "QUEUE_STALLED") == [
         (95.001, "OPENED", "QUEUE_STALLED LISTENER_BLOCKED"),
         (100, "RESOLVED", "QUEUE_STALLED LISTENER_BLOCKED"),
     ]
@@ -27,4 +27,4 @@ def test_a_concurrent_queue_stalls_30_s_later_than_an_ordered_one_is_stuck():
 
 def test_an_unresponsive_owner_is_named():
     trace = stalled(100, alive=False).passes(96)
-    assert told(trace, "QUEUE_STALLED") == [(95.001, "OPENED", "QUEUE_STALLED OWNER_UNRESPONSIVE")]
+    assert transitions_of(trace, "QUEUE_STALLED") == [(95.001, "OPENED", "QUEUE_STALLED OWNER_UNRESPONSIVE")]

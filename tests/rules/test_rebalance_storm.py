@@ -4,7 +4,7 @@ import pytest
 
 from rebalance_model.observe.events import Connection, ConsumerConnection
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, rows, told
+from tests.support.incident_rows import evidence, rows, transitions_of
 from tests.support.trace import START, TOPIC, Held, Member, Trace, holding
 
 STORM = "REBALANCE_STORM"
@@ -33,13 +33,13 @@ def test_a_client_that_comes_and_goes_is_a_storm_at_its_seventh_cause():
     trace = group("a", "b")
     for n in range(6):
         restarts(trace, 20 + 20 * n, "a")
-    assert told(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
+    assert transitions_of(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
     [opened] = rows(trace, STORM)
     assert (opened.severity, opened.client_id, opened.parent) == ("critical", "a", None)
     assert evidence(trace, STORM)[0]["CLIENT_UNREGISTERED a"] == 4
     # quiet since 128: its last goodbye, at 120, leaves the window at 420.001
     trace.passes(440)
-    assert told(trace, STORM)[1:] == [(420.001, "RESOLVED", "REBALANCE_STORM MEMBER_FLAPPING")]
+    assert transitions_of(trace, STORM)[1:] == [(420.001, "RESOLVED", "REBALANCE_STORM MEMBER_FLAPPING")]
 
 
 def test_processes_that_die_and_return_with_other_ids_are_a_storm():
@@ -47,7 +47,7 @@ def test_processes_that_die_and_return_with_other_ids_are_a_storm():
     trace = group("a", "b-0")
     for n in range(6):
         trace.leaves(20 + 10 * n, f"b-{n}").heart_beat(25 + 10 * n, f"b-{n + 1}")
-    assert told(trace, STORM) == [(60, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
+    assert transitions_of(trace, STORM) == [(60, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
     assert rows(trace, STORM)[0].client_id is None  # no one client
 
 
@@ -56,14 +56,14 @@ def test_connections_that_are_cut_again_and_again_are_reconnect_churn():
     trace = group("a", "b")
     for n in range(5):
         trace.lists(20 + 20 * n, "b").heart_beat(25 + 20 * n, "a", number=n + 1)
-    assert told(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM RECONNECT_CHURN")]
+    assert transitions_of(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM RECONNECT_CHURN")]
 
 
 def test_new_channels_beside_the_old_ones_are_reconnect_churn_too():
     trace = group("a", "b")
     for n in range(7):
         trace.heart_beat(20 + 10 * n, "a", number=n + 1)
-    assert told(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM RECONNECT_CHURN")]
+    assert transitions_of(trace, STORM) == [(80, "OPENED", "REBALANCE_STORM RECONNECT_CHURN")]
 
 
 def test_by_polls_a_client_on_another_channel_each_time_is_reconnect_churn():
@@ -90,14 +90,14 @@ def test_a_rollout_of_50_is_no_storm(together: bool):
             restarts(trace, 30 + 5 * n, c, down=4)
             if n % 6 == 5:
                 trace.heart_beat(34 + 5 * n, *clients)
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_a_rollout_under_new_ids_is_no_storm():
     trace = group(*(f"old-{n}" for n in range(8)))
     for n in range(8):
         trace.leaves(30 + 20 * n, f"old-{n}").heart_beat(38 + 20 * n, f"new-{n}")
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_a_partition_that_cuts_all_members_off_once_is_no_storm():
@@ -105,14 +105,14 @@ def test_a_partition_that_cuts_all_members_off_once_is_no_storm():
     clients = [f"c-{n:02}" for n in range(20)]
     trace = group(*clients).heart_beat(30, *clients).lists(50, code=1)
     trace.heart_beat(140, *clients, number=1)
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_clients_that_all_reconnect_once_are_no_storm():
     """90 s without a network, which closed no channel: each client opens a new one, and the old one goes."""
     clients = [f"c-{n:02}" for n in range(20)]
     trace = group(*clients).heart_beat(100, *clients, number=1).lists(130, *clients)
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
     assert len(trace.state.causes) == 20 + 40
 
 
@@ -134,7 +134,7 @@ def test_the_sixth_cause_is_a_near_miss():
     trace = group("a", "b")
     for n in range(3):
         restarts(trace, 20 + 20 * n, "a")
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_four_causes_are_a_storm_in_a_group_that_never_rebalances():
@@ -144,7 +144,7 @@ def test_four_causes_are_a_storm_in_a_group_that_never_rebalances():
         trace.passes(60 * minute - 1).heart_beat(60 * minute, "a", "b").heart_beat(60 * minute + 30, "a", "b")
     restarts(trace, 3960, "a")
     restarts(trace, 3980, "a")
-    assert told(trace, STORM) == [(3988, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
+    assert transitions_of(trace, STORM) == [(3988, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")]
     assert evidence(trace, STORM)[0]["own_causes_per_hour"] == 1  # its members' start
 
 
@@ -158,7 +158,7 @@ def test_four_causes_are_none_in_a_group_that_rebalances_often():
             trace.passes(at + beat + 5).heart_beat(at + beat + 6, "a", "b")
     restarts(trace, 4811, "a")
     restarts(trace, 4831, "a")
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_topics_that_flip_with_each_heartbeat_become_a_storm():
@@ -167,7 +167,7 @@ def test_topics_that_flip_with_each_heartbeat_become_a_storm():
     for at in range(30, 200, 15):
         trace.passes(at - 1)
         trace.heart_beat(at, "a") if at % 30 else trace.heart_beat(at, "b", topics=(TOPIC, "Refunds"))
-    assert told(trace, STORM, SUBSCRIPTIONS) == [
+    assert transitions_of(trace, STORM, SUBSCRIPTIONS) == [
         (160, "OPENED", "REBALANCE_STORM TOPIC_SET_FLIP"),
         (160, "OPENED", "SUBSCRIPTION_INCONSISTENT TOPIC_SET"),
     ]
@@ -190,14 +190,14 @@ def test_flips_of_a_mistake_that_was_soon_undone_are_no_storm_later():
     for at in range(170, 330, 15):
         trace.passes(at - 1).heart_beat(at, "a", "c", "d")
     trace.leaves(330, "d").passes(340)
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []
 
 
 def test_a_client_that_joins_amid_a_storm_of_flips_is_no_upgrade():
     trace = flipping(175).heart_beat(181, "d")
     for at in range(190, 300, 15):
         trace.passes(at - 1).heart_beat(at, "a", "c", "d")
-    assert told(trace, STORM) == [(160, "OPENED", "REBALANCE_STORM TOPIC_SET_FLIP")]
+    assert transitions_of(trace, STORM) == [(160, "OPENED", "REBALANCE_STORM TOPIC_SET_FLIP")]
 
 
 def test_a_route_that_comes_and_goes_is_a_storm():
@@ -218,9 +218,9 @@ def test_a_client_that_rebalances_every_second_is_a_storm():
         trace.lists(second, "a", channel="a:0").passes(second)
         if second % 30 == 0:
             trace.heart_beat(second, "a")
-    assert told(trace, STORM) == [(304, "OPENED", "REBALANCE_STORM ENDLESS_REBALANCE")]
+    assert transitions_of(trace, STORM) == [(304, "OPENED", "REBALANCE_STORM ENDLESS_REBALANCE")]
     trace.heart_beat(312, "a").passes(330)
-    assert told(trace, STORM)[1:] == [(319.001, "RESOLVED", "REBALANCE_STORM ENDLESS_REBALANCE")]
+    assert transitions_of(trace, STORM)[1:] == [(319.001, "RESOLVED", "REBALANCE_STORM ENDLESS_REBALANCE")]
 
 
 def test_its_strategy_names_the_reason():
@@ -239,4 +239,4 @@ def test_member_list_requests_are_no_storm_when_it(why: str):
     for second in range(3, 330, 20 if why == "asks every 20 s" else 1):
         trace.heart_beat(second, "a", "b").lists(second, "a", "b", channel="a:0")
         trace.locks(second, "b", 0).locks(second, "a", 0, granted=())
-    assert told(trace, STORM) == []
+    assert transitions_of(trace, STORM) == []

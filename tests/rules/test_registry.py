@@ -35,7 +35,7 @@ WRONG = {
         replace(RULE, advice={**RULE.advice, "REFUSED": Advice("", "")}, absorbed_by=())
     ],
     "LOCK_CONTENDED: units declares no evidence field": [replace(RULE, units={}, absorbed_by=())],
-    "LOCK_CONTENDED: evidence field asking_ms is declared as count, but its name says ms": [
+    "LOCK_CONTENDED: evidence field asking_ms is declared as count, but its name implies ms": [
         replace(RULE, units={"asking_ms": "count"}, absorbed_by=())
     ],
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import told_once
+from tests.support.incident_rows import distinct_transitions
 from tests.support.lock_traces import ordered
 from tests.support.trace import Held, Member, holding
 
@@ -42,7 +42,7 @@ def test_a_queue_that_its_topic_has_lost_is_no_clients_fault():
 def test_a_client_that_does_not_pull_and_still_commits_has_its_queue():
     """pullInterval above 120 s: its process queue is there, and committed every 5 s."""
     trace = goes_on(concurrent(), 30, 200, pulls="012")
-    assert told_once(trace, "PULL_EXPIRED", "QUEUE_STALLED") == [
+    assert distinct_transitions(trace, "PULL_EXPIRED", "QUEUE_STALLED") == [
         (110.201, "OPENED", "QUEUE_STALLED LISTENER_BLOCKED"),
         (140.101, "OPENED", "PULL_EXPIRED"),
     ]
@@ -51,7 +51,7 @@ def test_a_client_that_does_not_pull_and_still_commits_has_its_queue():
 def test_a_silent_client_may_still_have_all_of_its_queues():
     """b is frozen at 30: the broker drops it at 150, 130 s after its heartbeat, and its pulls have expired by then."""
     trace = goes_on(concurrent(), 30, 145, pulls="01", commits="01", beats="a")
-    assert {name for _, _, name in told_once(trace, "PULL_EXPIRED", "QUEUE_STALLED")} == {
+    assert {name for _, _, name in distinct_transitions(trace, "PULL_EXPIRED", "QUEUE_STALLED")} == {
         "QUEUE_STALLED OWNER_UNRESPONSIVE",
         "PULL_EXPIRED",
     }
@@ -99,7 +99,7 @@ def test_messages_in_queues_that_a_topic_regains_begin_to_wait_then():
 def test_an_existing_queue_without_owner_is_stuck(why, else_happens, locked):
     trace = consumed(ordered(), 10, 30, 0, 1, 2, 3)
     else_happens(trace)
-    names = {name for _, _, name in told_once(consumed(trace, 40, 120, *locked), "ORDERED_QUEUE_STUCK")}
+    names = {name for _, _, name in distinct_transitions(consumed(trace, 40, 120, *locked), "ORDERED_QUEUE_STUCK")}
     assert names == {"ORDERED_QUEUE_STUCK UNASSIGNED"}, why
 
 
@@ -108,7 +108,9 @@ def test_an_owner_that_has_left_has_released_nothing():
     for at in range(40, 120, 10):
         trace.passes(at).heart_beat(at, "a").locks(at, "a", 0, 1)
         trace.commits(at, "a", 0, at).commits(at, "a", 1, at)
-    assert {name for _, _, name in told_once(trace, "ORDERED_QUEUE_STUCK")} >= {"ORDERED_QUEUE_STUCK UNASSIGNED"}
+    assert {name for _, _, name in distinct_transitions(trace, "ORDERED_QUEUE_STUCK")} >= {
+        "ORDERED_QUEUE_STUCK UNASSIGNED"
+    }
 
 
 # Where polls tell as well

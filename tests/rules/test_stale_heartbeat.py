@@ -1,7 +1,7 @@
 """STALE_HEARTBEAT: a member whose heartbeats stay away."""
 
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, told_once
+from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.lock_traces import ordered
 
 
@@ -11,7 +11,7 @@ def test_a_heartbeat_is_stale_past_two_intervals_and_fresh_with_the_next():
     trace.heart_beat(307, "b").locks(330, "b", 2, 3).passes(337.1)
     assert trace.incidents("STALE_HEARTBEAT") == []
     trace.passes(337.2).heart_beat(340, "a")
-    assert told_once(trace, "STALE_HEARTBEAT") == [
+    assert distinct_transitions(trace, "STALE_HEARTBEAT") == [
         (337.101, "OPENED", "STALE_HEARTBEAT"),
         (340, "RESOLVED", "STALE_HEARTBEAT"),
     ]
@@ -21,7 +21,7 @@ def test_a_stale_member_that_is_dropped_is_stale_no_more():
     trace = ordered()
     for at in range(20, 140, 20):
         trace.heart_beat(at, "b").passes(at + 19)
-    assert told_once(trace, "STALE_HEARTBEAT") == [
+    assert distinct_transitions(trace, "STALE_HEARTBEAT") == [
         (60.001, "OPENED", "STALE_HEARTBEAT"),
         (130.001, "RESOLVED", "STALE_HEARTBEAT"),
     ]
@@ -37,4 +37,4 @@ def test_a_heartbeat_that_may_have_been_lost_is_not_stale():
 
 def test_a_member_that_was_frozen_before_the_hook_began_is_stale_too():
     trace = HookTrace().lists(0, "a", "b").heart_beat(1, "b").heart_beat(31, "b").passes(61)
-    assert told_once(trace, "STALE_HEARTBEAT") == [(60.001, "OPENED", "STALE_HEARTBEAT")]
+    assert distinct_transitions(trace, "STALE_HEARTBEAT") == [(60.001, "OPENED", "STALE_HEARTBEAT")]

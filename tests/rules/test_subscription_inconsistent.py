@@ -4,7 +4,7 @@ import pytest
 
 from rebalance_model.observe.events import Subscription
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import evidence, rows, told
+from tests.support.incident_rows import evidence, rows, transitions_of
 from tests.support.trace import TOPIC, Held, Member, Trace
 
 SUBSCRIPTIONS = "SUBSCRIPTION_INCONSISTENT"
@@ -35,7 +35,7 @@ def test_expressions_of_one_topic_are_compared_by_what_they_mean(a, b, opens):
     for at in range(1, 182, 30):
         subscribed(trace.passes(at), at, a=a, b=b)
     expected = [(151, "OPENED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")] if opens else []
-    assert told(trace, SUBSCRIPTIONS) == expected
+    assert transitions_of(trace, SUBSCRIPTIONS) == expected
 
 
 def test_the_difference_is_named_and_equal_subscriptions_resolve_it():
@@ -48,7 +48,7 @@ def test_the_difference_is_named_and_equal_subscriptions_resolve_it():
     }  # fmt: skip
     assert rows(trace, SUBSCRIPTIONS)[0].client_id == "c"
     subscribed(trace, 190, c=("TAG", "x"))
-    assert told(trace, SUBSCRIPTIONS)[1:] == [(190, "RESOLVED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")]
+    assert transitions_of(trace, SUBSCRIPTIONS)[1:] == [(190, "RESOLVED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")]
 
 
 def test_a_rolling_upgrade_of_149_s_is_a_near_miss():
@@ -56,7 +56,7 @@ def test_a_rolling_upgrade_of_149_s_is_a_near_miss():
     for at in range(1, 150, 30):
         subscribed(trace.passes(at), at, a=("TAG", "x"), b=("TAG", "x || y"))
     subscribed(trace.passes(149), 150, a=("TAG", "x || y"))
-    assert told(trace.passes(300), SUBSCRIPTIONS) == []
+    assert transitions_of(trace.passes(300), SUBSCRIPTIONS) == []
 
 
 def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
@@ -64,7 +64,7 @@ def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")
     for at in range(31, 300, 30):
         trace.passes(at).heart_beat(at, "a").heart_beat(at, "b", subscriptions=(), without_sub=True)
-    assert told(trace, SUBSCRIPTIONS) == []
+    assert transitions_of(trace, SUBSCRIPTIONS) == []
 
 
 def test_a_member_without_known_subscriptions_freezes_it():
@@ -73,7 +73,7 @@ def test_a_member_without_known_subscriptions_freezes_it():
     trace.heart_beat(3, "c", topics=(TOPIC, "Refunds"))
     for at in range(30, 220, 30):  # c differed, and does not any more
         trace.passes(at).heart_beat(at, "a", "c").heart_beat(at, "b", subscriptions=(), without_sub=True)
-    assert told(trace, SUBSCRIPTIONS) == []
+    assert transitions_of(trace, SUBSCRIPTIONS) == []
     assert trace.state.pending[SUBSCRIPTIONS].frozen_at is not None
 
 

@@ -8,13 +8,13 @@ from rebalance_model.observe.events import TelemetryLost
 from rebalance_model.observe.rules.registry import codes_needing
 from tests.support.folding import folded
 from tests.support.hook_trace import HookTrace
-from tests.support.simulated import Told, small, tell, transitions
+from tests.support.simulated import SimulatedRun, simulate, small, transitions
 from tests.support.source_rounds import rounds
 from tests.support.trace import START, Trace
 
 
-def fold(told: Told) -> list[AnyEffect]:
-    return folded(told.events)
+def fold(run: SimulatedRun) -> list[AnyEffect]:
+    return folded(run.events)
 
 
 def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
@@ -23,7 +23,7 @@ def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
 
 def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
     """The disk is full from 55 to 145: nothing rests on it since its tick at 54, which is told 15 s later."""
-    effects = fold(tell("hook-full", hook=True, poll=True))
+    effects = fold(simulate("hook-full", hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
         (69, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (145, "OPENED", "TELEMETRY_GAP HOOK_LOST"),
@@ -39,9 +39,9 @@ def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
 
 
 def test_a_collector_that_is_away_is_silent_until_it_is_back():
-    effects = fold(tell("collector-away", hook=True, poll=True))
-    told = of(effects, "TELEMETRY_GAP")
-    assert [t[1:] for t in told] == [
+    effects = fold(simulate("collector-away", hook=True, poll=True))
+    run = of(effects, "TELEMETRY_GAP")
+    assert [t[1:] for t in run] == [
         ("OPENED", "TELEMETRY_GAP POLL_SILENT"),
         ("RESOLVED", "TELEMETRY_GAP POLL_SILENT"),
     ]
@@ -54,7 +54,7 @@ def test_a_collector_that_is_away_is_silent_until_it_is_back():
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
     """Its hook ends at 61, and one question in vain is enough then; of its silence it is told at 81."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
-    effects = fold(tell(down, hook=True, poll=True))
+    effects = fold(simulate(down, hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
         (62, "OPENED", "BROKER_UNREACHABLE HOOK_SILENT"),
         (81, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),

@@ -46,8 +46,8 @@ def test_a_group_seen_by_a_hook_alone_is_unknown_while_that_is_silent():
     assert [(e.health, e.health_reason) for e in effects if isinstance(e, GroupSnapshot)] == [
         ("UNKNOWN", "no source reports it")
     ]
-    told = len(trace.effects)
-    effects = trace.passes(17).effects[told:]  # with the gap
+    count = len(trace.effects)
+    effects = trace.passes(17).effects[count:]  # with the gap
     assert {(e.status, e.status_reason) for e in effects if isinstance(e, QueueSnapshot)} == {
         ("UNKNOWN", "no source reports broker-a")
     }

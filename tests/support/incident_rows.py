@@ -6,14 +6,14 @@ from rebalance_model.observe.effects import IncidentTransition
 from tests.support.trace import Trace
 
 
-def told(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
+def transitions_of(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
     """Return every transition of these codes: (seconds of the trace to the millisecond, transition, code and cause)."""
     return [(round(at, 3), what, name) for at, what, name in trace.incidents(*codes)]
 
 
-def told_once(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
+def distinct_transitions(trace: Trace, *codes: str) -> list[tuple[float, str, str]]:
     """Return the same, but one row for all subjects that share it."""
-    return list(dict.fromkeys(told(trace, *codes)))
+    return list(dict.fromkeys(transitions_of(trace, *codes)))
 
 
 def rows(trace: Trace, code: str) -> list[IncidentTransition]:

@@ -24,14 +24,14 @@ SMALL = {
 
 
 @dataclass
-class Told:
-    """A story that has been told."""
+class SimulatedRun:
+    """A simulated scenario and its telemetry."""
 
     cluster: Cluster
     events: list[AnyEvent]
 
     def effects(self) -> list[AnyEffect]:
-        """What the observer makes of what the poll collector saw."""
+        """Return what the observer concludes from the poll collector's events."""
         polled = [
             one for one in self.events if isinstance(one, Answer | BrokerStatus | Tick) and one.source_id[0] == "p"
         ]
@@ -61,16 +61,18 @@ def small(*steps: dict[str, object], **changes: object) -> scenario.Scenario:
     return made
 
 
-def tell(told: scenario.Scenario | str, seed: int = 1, *, until: float | None = None, **options: bool) -> Told:
-    """Tell a story, or that of a file of conf/scenarios, to its end or up to a time."""
-    made = read_scenario(told) if isinstance(told, str) else told
+def simulate(
+    described: scenario.Scenario | str, seed: int = 1, *, until: float | None = None, **options: bool
+) -> SimulatedRun:
+    """Run a scenario, or that of a file of conf/scenarios, to its end or up to a time."""
+    made = read_scenario(described) if isinstance(described, str) else described
     every_step = options.pop("every_step", False)
     events: list[AnyEvent] = []
     cluster = Cluster(made, seed, events.append, **options)
     cluster.world.every_step = every_step
     story.schedule(cluster)
     cluster.run_until(made.minutes * 60 if until is None else until)
-    return Told(cluster, events)
+    return SimulatedRun(cluster, events)
 
 
 def truth(cluster: Cluster) -> list[bytes]:

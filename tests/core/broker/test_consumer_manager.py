@@ -317,14 +317,14 @@ class Members(RuleBasedStateMachine):
         self.seen[group, slot] = self.now
         self.topics[group] = topics
         assert outcome.changed is (new or before != topics)
-        self.everybody_is_told(group, outcome, told=outcome.changed)
+        self.all_members_are_notified(group, outcome, notified=outcome.changed)
 
     @rule(group=st.sampled_from("GH"), slot=st.sampled_from("012"))
     def leaves(self, group: str, slot: str) -> None:
         known = bool(self.members(group))
         outcome = self.manager.unregister_consumer(group, ClientChannelInfo(slot, slot), notify=True)
         assert outcome.changed is (self.seen.pop((group, slot), None) is not None)
-        self.everybody_is_told(group, outcome, told=known)
+        self.all_members_are_notified(group, outcome, notified=known)
 
     @rule(slot=st.sampled_from("012"))
     def loses_its_connection(self, slot: str) -> None:
@@ -332,7 +332,7 @@ class Members(RuleBasedStateMachine):
         outcome = self.manager.do_channel_close_event(slot)
         assert outcome.changed is bool(groups)
         for group in "GH":
-            self.everybody_is_told(group, outcome, told=group in groups)
+            self.all_members_are_notified(group, outcome, notified=group in groups)
 
     @rule(milliseconds=st.sampled_from([1, 60_000, 120_000]))
     def time_passes(self, milliseconds: int) -> None:
@@ -354,11 +354,11 @@ class Members(RuleBasedStateMachine):
     def members(self, group: str) -> set[str]:
         return {slot for g, slot in self.seen if g == group}
 
-    def everybody_is_told(self, group: str, outcome: Outcome, *, told: bool) -> None:
+    def all_members_are_notified(self, group: str, outcome: Outcome, *, notified: bool) -> None:
         changes = [set(e.channels) for e in outcome.events if isinstance(e, Change) and e.group == group]
-        assert changes == ([self.members(group)] if told else [])
+        assert changes == ([self.members(group)] if notified else [])
         ended = any(isinstance(event, Unregister) and event.group == group for event in outcome.events)
-        assert ended is (told and not self.members(group))
+        assert ended is (notified and not self.members(group))
 
 
 TestMembers = Members.TestCase

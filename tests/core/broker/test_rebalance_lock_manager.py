@@ -111,7 +111,7 @@ class Locks(RuleBasedStateMachine):
         self.history = [entry for entry in self.history if entry[:2] not in gone]
 
     @invariant()
-    def a_group_is_free_when_nobody_holds(self) -> None:
+    def a_group_without_locks_is_free(self) -> None:
         for group in "GH":
             held = any(self._holder(group, mq) for mq in (Q0, Q1))
             assert self.locks.is_lock_all_expired(group, self.now) is not held

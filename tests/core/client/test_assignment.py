@@ -20,10 +20,10 @@ def assigned(*assignments, **config):
 def test_some_are_pulled_and_some_popped(where, mode):
     made = assigned((Q0, "PULL"), (Q1, "POP"), (None, "PULL"), consume_from_where=where)
     assert made.rebalance()
-    told = journal(made, "pull later", "pop later", "changed")
-    assert [entry[:2] for entry in told] == [["pull later", "T/a/0"], ["pop later", "T/a/1"], ["changed", "T"]]
-    assert told[1][2:] == [mode, 500]
-    assert told[2][2:] == [None, ["T/a/0", "T/a/1"]]
+    entries = journal(made, "pull later", "pop later", "changed")
+    assert [entry[:2] for entry in entries] == [["pull later", "T/a/0"], ["pop later", "T/a/1"], ["changed", "T"]]
+    assert entries[1][2:] == [mode, 500]
+    assert entries[2][2:] == [None, ["T/a/0", "T/a/1"]]
     assert made.rebalance()
     assert journal(made, "changed", "pull later", "pop later") == []
 

@@ -93,9 +93,9 @@ def test_a_busy_queue_gives_its_thread_up_after_a_minute():
             return listen(*args)
 
         made.world.listen = slow
-        told = consume(made)
-        assert len([entry for entry in told if entry[0] == "consume"]) == messages
-        assert told[-1] == (["later", "", 10] if messages == 1 else ["consume", "T/a/0", [2]])
+        entries = consume(made)
+        assert len([entry for entry in entries if entry[0] == "consume"]) == messages
+        assert entries[-1] == (["later", "", 10] if messages == 1 else ["consume", "T/a/0", [2]])
         assert queue_of(made).last_consume_timestamp == made.host.time if messages == 2 else True
         made.run_task(0)
         assert journal(made) == ([["consume", "T/a/0", [2]]] if messages == 1 else [])
@@ -193,12 +193,12 @@ def test_with_auto_commit_everything_else_is_success(status):
 )
 def test_without_auto_commit_the_listener_decides_when_to_commit(answers, offset, waiting, taken, later):
     made = loaded(1, 2, listener=[{"status": status, "auto_commit": False} for status in answers])
-    told = consume(made)
+    entries = consume(made)
     queue = queue_of(made)
     assert memory(made) == offset
     assert [message.queue_offset for message in queue.msg_tree_map] == waiting
     assert [message.queue_offset for message in queue.consuming_msg_orderly_tree_map] == taken
-    assert told.count(["later", "", 1000]) == later
+    assert entries.count(["later", "", 1000]) == later
 
 
 def test_a_message_whose_tries_are_used_up_goes_and_the_queue_goes_on():

@@ -22,9 +22,9 @@ def test_pulls_are_dispatched_before_the_listener_is_called():
     made.subscribe("T")
     made.route("T", QUEUES)
     assert made.rebalance()
-    told = journal(made, "pull later", "heartbeat", "changed")
-    assert [entry[0] for entry in told] == ["pull later"] * 4 + ["heartbeat", "changed"]
-    assert [entry[3] for entry in told[:4]] == [500] * 4
+    entries = journal(made, "pull later", "heartbeat", "changed")
+    assert [entry[0] for entry in entries] == ["pull later"] * 4 + ["heartbeat", "changed"]
+    assert [entry[3] for entry in entries[:4]] == [500] * 4
     made.order("consumer_ids", "T", ["c1", "c0"])
     assert made.rebalance()
     assert owned(made) == [2, 3]

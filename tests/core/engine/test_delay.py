@@ -37,7 +37,7 @@ def stamped(events: Iterable[AnyEvent]) -> list[Row]:
     return rows
 
 
-def told(scenario: Scenario, seed: int = 1) -> list[Row]:
+def recorded(scenario: Scenario, seed: int = 1) -> list[Row]:
     """A story, each event at the true time at which it was sent."""
     rows: list[Row] = []
     cluster = Cluster(scenario, seed, lambda event: rows.append((event, cluster.world.true_ms)), hook=True, poll=True)
@@ -53,8 +53,8 @@ def the_demo() -> list[Row]:
 
 
 @cache
-def the_story(name: str) -> list[Row]:
-    return told(read_scenario(name))
+def scenario_rows(name: str) -> list[Row]:
+    return recorded(read_scenario(name))
 
 
 def delayed(rows: list[Row], is_late: Callable[[AnyEvent], bool], ms: int) -> list[Row]:
@@ -65,7 +65,7 @@ def delayed(rows: list[Row], is_late: Callable[[AnyEvent], bool], ms: int) -> li
 @cache
 def in_time(name: str) -> Counter[str]:
     """The rows of the demo, or of a story, whose sources are in time."""
-    return comparable(fold(the_story(name) if name else the_demo()))
+    return comparable(fold(scenario_rows(name) if name else the_demo()))
 
 
 def fold(rows: list[Row]) -> list[AnyEffect]:
@@ -98,7 +98,7 @@ def test_a_source_up_to_15_s_late_changes_no_row_of_the_demo(is_late, ms):
 @pytest.mark.parametrize("is_late", [of_hook, of_collector])
 @pytest.mark.parametrize("name", STORIES)
 def test_a_source_15_s_late_changes_no_row_of_a_scenario(name, is_late):
-    assert comparable(fold(delayed(the_story(name), is_late, 15_000))) == in_time(name)
+    assert comparable(fold(delayed(scenario_rows(name), is_late, 15_000))) == in_time(name)
 
 
 def test_a_start_with_a_backlog_of_80_s_changes_no_row():
@@ -145,8 +145,8 @@ OWN_CLOCK = ("cause", "evidence", "health_reason")
 @pytest.mark.parametrize("delay", [0, 10_000])
 @pytest.mark.parametrize("off", [5_000, -5_000, 3_000_000, -3_000_000])
 def test_a_wrong_clock_of_a_broker_is_corrected_to_the_same_rows(off, delay):
-    right = comparable(fold(told(broken(0))), *OWN_CLOCK)
-    found = fold(delayed(told(broken(off)), of_hook, delay))
+    right = comparable(fold(recorded(broken(0))), *OWN_CLOCK)
+    found = fold(delayed(recorded(broken(off)), of_hook, delay))
     skewed = [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"]
     assert len(skewed) == (abs(off) > 5_000)
     wrong = comparable((one for one in found if one not in skewed), *OWN_CLOCK)
@@ -155,5 +155,5 @@ def test_a_wrong_clock_of_a_broker_is_corrected_to_the_same_rows(off, delay):
 
 
 def test_a_constant_delay_is_no_wrong_clock():
-    found = fold(delayed(the_story("kill"), of_hook, 10_000))
+    found = fold(delayed(scenario_rows("kill"), of_hook, 10_000))
     assert [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"] == []

@@ -15,7 +15,7 @@ class Log:
 
     def __init__(self, *names: str) -> None:
         self.ordering, self.at, self.names = Ordering(Waiting(), [], Policy()), 0, names
-        self.told: list[tuple[int, str, str]] = []
+        self.out_of_wait: list[tuple[int, str, str]] = []
         """When it was known, which source, and why."""
 
     def run(self, until: int, *silent: str, step: int = 1, behind: tuple[str, int] = ("", 0)) -> "Log":
@@ -32,7 +32,7 @@ class Log:
         self.ordering.push(tick, START + 1000 * self.at, 1)
         for _ in self.ordering.released(()):
             pass
-        self.told += [(self.at, out.source[2:], out.why) for out in self.ordering.out_of_wait()]
+        self.out_of_wait += [(self.at, out.source[2:], out.why) for out in self.ordering.out_of_wait()]
 
     @property
     def watermark(self) -> int:
@@ -42,22 +42,22 @@ class Log:
 
 def test_no_source_is_silent_while_all_tick():
     log = Log("poll", "a", "b").run(300)
-    assert (log.told, log.watermark) == ([], 300)
+    assert (log.out_of_wait, log.watermark) == ([], 300)
 
 
 def test_a_source_is_waited_for_past_15_s_and_two_intervals_and_no_longer():
     log = Log("poll", "a", "b").run(100).run(117, "a")
-    assert (log.told, log.watermark) == ([], 100)
+    assert (log.out_of_wait, log.watermark) == ([], 100)
     log.run(140, "a")
-    assert log.told == [(118, "a", "SILENT")]
+    assert log.out_of_wait == [(118, "a", "SILENT")]
     assert log.watermark > 130
     log.run(160)
-    assert (len(log.told), log.watermark) == (1, 160)
+    assert (len(log.out_of_wait), log.watermark) == (1, 160)
 
 
 def test_a_source_whose_ticks_stay_behind_is_late_until_it_keeps_up():
     log = Log("poll", "a").run(60, "a").run(180, behind=("a", 60))
-    assert [told[1:] for told in log.told] == [("a", "LATE")]
+    assert [out_of_wait[1:] for out_of_wait in log.out_of_wait] == [("a", "LATE")]
     assert log.watermark > 170
     log.run(200)
     assert not log.ordering.is_late("c/a")
@@ -65,17 +65,17 @@ def test_a_source_whose_ticks_stay_behind_is_late_until_it_keeps_up():
 
 def test_a_source_that_is_behind_by_less_is_waited_for():
     log = Log("poll", "a").run(100).run(180, behind=("a", 15))
-    assert (log.told, log.watermark) == ([], 165)
+    assert (log.out_of_wait, log.watermark) == ([], 165)
 
 
 def test_a_buffer_that_is_full_waits_for_the_furthest_behind_no_longer(monkeypatch):
     """Before its time: so much has come of the others that it would not fit."""
     log = Log("poll", "a", "b").run(100)
     log.run(102, "a")
-    assert (log.told, log.watermark) == ([], 100)
+    assert (log.out_of_wait, log.watermark) == ([], 100)
     monkeypatch.setattr(ordering, "EVENTS_MAX", 3)
     log.run(103, "a")
-    assert (log.told, log.watermark) == ([(103, "a", "BUFFER_FULL")], 103)
+    assert (log.out_of_wait, log.watermark) == ([(103, "a", "BUFFER_FULL")], 103)
     log.run(110)
     assert not log.ordering.is_late("c/a")
 
@@ -83,20 +83,20 @@ def test_a_buffer_that_is_full_waits_for_the_furthest_behind_no_longer(monkeypat
 def test_a_single_source_is_never_detected_as_silent():
     log = Log("a").run(30)
     log.at = 500
-    assert log.run(510).told == []
+    assert log.run(510).out_of_wait == []
 
 
 def test_no_source_is_silent_after_all_have_paused():
     log = Log("poll", "a", "b").run(100)
     log.at = 5_000
-    assert log.run(5_100).told == []
+    assert log.run(5_100).out_of_wait == []
 
 
 def test_a_source_that_ends_is_not_waited_for_and_not_reported_silent():
     log = Log("poll", "a").run(100)
     log.tick("a", 101, end=True)
     log.run(150, "a")
-    assert (log.told, log.watermark >= 145) == ([], True)
+    assert (log.out_of_wait, log.watermark >= 145) == ([], True)
 
 
 def test_the_same_tick_once_more_lets_no_time_pass():
@@ -104,7 +104,7 @@ def test_the_same_tick_once_more_lets_no_time_pass():
     before = log.ordering.state.elapsed
     for _ in range(50):
         log.tick("poll", 30)
-    assert (log.ordering.state.elapsed, log.told) == (before, [])
+    assert (log.ordering.state.elapsed, log.out_of_wait) == (before, [])
 
 
 # Clocks

@@ -4,7 +4,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import Tick
 from rebalance_model.simulation.cluster import START
 from tests.support.folding import Fold
-from tests.support.simulated import small, tell
+from tests.support.simulated import simulate, small
 
 
 def tick(name: str, second: float, seq: int) -> Tick:
@@ -33,7 +33,7 @@ def test_time_without_any_tick_does_not_count_for_what_is_pending():
     """A broker's clock is 8 s ahead; all stand for 10 minutes before that has been so for 60 s."""
     story = small(brokers=[{"name": "broker-a", "clock_offset_ms": 8_000}], minutes=2)
     fold = Fold()
-    for event in tell(story, hook=True, poll=True).events:
+    for event in simulate(story, hook=True, poll=True).events:
         fold.push(event)
         if any(cluster.pending for cluster in fold.shard.timeline.state.clusters.values()):
             break

@@ -64,7 +64,7 @@ class Difference:
 class Comparison:
     """Folds a story as it is told, and compares at each tick and member list of a broker's hook."""
 
-    told: Scenario
+    scenario: Scenario
     seed: int
     poll: bool
     found: list[Difference] = field(default_factory=list)
@@ -78,23 +78,23 @@ class Comparison:
 
     def __post_init__(self) -> None:
         # By hooks alone nothing shows that a clock is wrong; what polls make of it: `engine/test_delay.py`.
-        brokers = tuple(msgspec.structs.replace(one, clock_offset_ms=0) for one in self.told.brokers)
-        self.told = msgspec.structs.replace(self.told, brokers=brokers)
+        brokers = tuple(msgspec.structs.replace(one, clock_offset_ms=0) for one in self.scenario.brokers)
+        self.scenario = msgspec.structs.replace(self.scenario, brokers=brokers)
         self.ordering = Ordering(Waiting(), [], Policy())
         clocks = self.ordering.state.clocks
         self.timeline = Timeline(TimelineState(), GroupsInMemory(), Policy(), clocks, writes_cluster=True)
-        self.cluster = self._tell(self._hear)
+        self.cluster = self._cluster(self._compare_event)
         self._folded = self._fold()
 
-    def _tell(self, sink: Sink) -> Cluster:
-        cluster = Cluster(self.told, self.seed, sink, hook=True, poll=self.poll)
+    def _cluster(self, sink: Sink) -> Cluster:
+        cluster = Cluster(self.scenario, self.seed, sink, hook=True, poll=self.poll)
         story.schedule(cluster)
         return cluster
 
     def _fold(self) -> Iterator[AnyEvent]:
         """The whole log, told once before, as the timeline comes to each event: it waits for what is told later."""
         log: list[AnyEvent] = []
-        self._tell(log.append).run_until(self.told.minutes * 60)
+        self._cluster(log.append).run_until(self.scenario.minutes * 60)
         for event in log:
             if (late := self.ordering.push(event, event.time, 1)) is not None:
                 self.timeline.skip(late)
@@ -119,7 +119,7 @@ class Comparison:
             self._done.add((one.source_id, one.seq, key_of(one)))
 
     def run(self) -> "Comparison":
-        self.cluster.run_until(self.told.minutes * 60)
+        self.cluster.run_until(self.scenario.minutes * 60)
         return self
 
     def allowed(self) -> Counter[str]:
@@ -135,7 +135,7 @@ class Comparison:
     def state(self, group: str) -> GroupState:
         return self.timeline.group(CLUSTER, group)
 
-    def _hear(self, event: AnyEvent) -> None:
+    def _compare_event(self, event: AnyEvent) -> None:
         if event.source_id.startswith("poll"):
             return  # nothing is compared at it; what hooks tell in its millisecond may still be to come
         self._fold_up_to(event)
@@ -195,12 +195,12 @@ class Comparison:
 
     def _offsets(self, broker: Broker, group: str, state: GroupState) -> "Found":
         """Those of commits since the broker's start: what it had stored before, nobody tells."""
-        told = self._committed[broker.name, group]
+        committed = self._committed[broker.name, group]
         real = {}
         for key, by_queue in broker.offsets.offset_table.items():
             topic, _, of_group = key.partition("@")
             if of_group == group:
-                real |= {(topic, q): offset for q, offset in by_queue.items() if (topic, q) in told}
+                real |= {(topic, q): offset for q, offset in by_queue.items() if (topic, q) in committed}
         rebuilt = {
             (mq.topic, mq.queue_id): queue.hook_view.commit_offset
             for mq, queue in state.queues.items()

@@ -10,7 +10,7 @@ from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.emitter import CLUSTER
 from tests.support.folding import Fold
 from tests.support.hook_trace import A, HookTrace
-from tests.support.simulated import Told, small, tell, transitions
+from tests.support.simulated import SimulatedRun, simulate, small, transitions
 from tests.support.trace import Member, holding
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
@@ -97,8 +97,8 @@ STEPS = ({"at": 40, "do": "kill", "who": "c-1", "lasts": 60}, {"at": 150, "do": 
 
 
 @pytest.fixture(scope="module")
-def told() -> Told:
-    return tell(small(*STEPS, minutes=4), hook=True, poll=True)
+def run() -> SimulatedRun:
+    return simulate(small(*STEPS, minutes=4), hook=True, poll=True)
 
 
 def is_hooks(event: AnyEvent) -> bool:
@@ -115,9 +115,9 @@ def fold(events: list[AnyEvent]) -> tuple[GroupState, list[AnyEffect]]:
     return fold.shard.timeline.group(CLUSTER, "g"), effects
 
 
-def is_true(state: GroupState, told: Told) -> bool:
+def is_true(state: GroupState, run: SimulatedRun) -> bool:
     """Whether every queue has the owner that it really has, at the story's end."""
-    owners = told.cluster.world.truth.owners("g")
+    owners = run.cluster.world.truth.owners("g")
     return {mq: [q.owner] for mq, q in state.queues.items() if not mq.is_retry} == {
         mq: owner for mq, owner in owners.items() if not mq.is_retry
     }
@@ -137,13 +137,13 @@ def changes(effects: list[AnyEffect]) -> list[tuple[float, str, str]]:
     ]
 
 
-def test_complete_telemetry_needs_no_correction(told):
-    state, effects = fold(told.events)
-    assert is_true(state, told)
+def test_complete_telemetry_needs_no_correction(run):
+    state, effects = fold(run.events)
+    assert is_true(state, run)
     assert (corrections(effects), alarms(effects)) == ([], set())
 
 
-def test_a_joining_members_heartbeats_lost_with_every_list(told):
+def test_a_joining_members_heartbeats_lost_with_every_list(run):
     """c-1 is back at 100; no heartbeat of it and no list until 140 reach the log."""
 
     def is_lost(event: AnyEvent) -> bool:
@@ -151,31 +151,31 @@ def test_a_joining_members_heartbeats_lost_with_every_list(told):
             return False
         return isinstance(event, GetConsumerListByGroup) or (isinstance(event, HeartBeat) and "c-1" in event.client_id)
 
-    state, effects = fold([event for event in told.events if not is_lost(event)])
+    state, effects = fold([event for event in run.events if not is_lost(event)])
     channel, subscription = corrections(effects)
     assert (channel[:14], channel[-3:]) == ("CHANNEL_MISSED", "c-1")
     assert subscription == "SUBSCRIPTION_MISSED %RETRY%g *"  # c-1's own, of a newer version
-    assert is_true(state, told)
+    assert is_true(state, run)
     assert alarms(effects) == set()
 
 
-def test_a_killed_member_that_no_member_list_shows(told):
+def test_a_killed_member_that_no_member_list_shows(run):
     def is_lost(event: AnyEvent) -> bool:
         return isinstance(event, GetConsumerListByGroup) and 40 <= seconds(event) < 75
 
-    state, effects = fold([event for event in told.events if not is_lost(event)])
+    state, effects = fold([event for event in run.events if not is_lost(event)])
     [correction] = corrections(effects)
     assert correction.startswith("CHANNEL_CLOSED")
-    assert is_true(state, told)
+    assert is_true(state, run)
 
 
 @pytest.mark.parametrize(("first", "last"), [(30, 120), (35, 60), (140, 200), (0, 90)])
-def test_polls_replace_a_hook_that_is_silent_for_a_while(told, first, last):
-    heard = [event for event in told.events if not (is_hooks(event) and first <= seconds(event) < last)]
+def test_polls_replace_a_hook_that_is_silent_for_a_while(run, first, last):
+    heard = [event for event in run.events if not (is_hooks(event) and first <= seconds(event) < last)]
     state, effects = fold(heard)
-    assert is_true(state, told)
+    assert is_true(state, run)
     assert alarms(effects) == set()
-    polled, _ = fold([event for event in told.events if not is_hooks(event)])
+    polled, _ = fold([event for event in run.events if not is_hooks(event)])
     assert state.members == polled.members
     assert {mq: q.owner for mq, q in state.queues.items()} == {mq: q.owner for mq, q in polled.queues.items()}
     told_once = changes(effects)
@@ -189,21 +189,21 @@ def test_polls_replace_a_hook_that_is_silent_for_a_while(told, first, last):
 
 
 @pytest.mark.parametrize("late", [5, 20])
-def test_a_late_spool_makes_no_incident_and_no_lasting_wrong_owner(told, late):
+def test_a_late_spool_makes_no_incident_and_no_lasting_wrong_owner(run, late):
     def arrival(event: AnyEvent) -> float:
         return seconds(event) + (late if is_hooks(event) else 0)
 
-    state, effects = fold(sorted(told.events, key=arrival))
-    assert is_true(state, told)
+    state, effects = fold(sorted(run.events, key=arrival))
+    assert is_true(state, run)
     assert alarms(effects) == set()
 
 
 @pytest.mark.parametrize("offset", [-10_800_000, 10_800_000])
-def test_a_broker_clock_that_is_hours_off_moves_and_expires_nothing_more(told, offset):
+def test_a_broker_clock_that_is_hours_off_moves_and_expires_nothing_more(run, offset):
     brokers = [{"name": "broker-a", "clock_offset_ms": offset}]
-    off = tell(small(*STEPS, minutes=4, brokers=brokers), hook=True, poll=True)
+    off = simulate(small(*STEPS, minutes=4, brokers=brokers), hook=True, poll=True)
     state, effects = fold(off.events)
-    _, right_effects = fold(told.events)
+    _, right_effects = fold(run.events)
     assert is_true(state, off)
     assert alarms(effects, "CLOCK_SKEW") == alarms(right_effects) == set()
     assert [one[1:] for one in changes(effects)] == [one[1:] for one in changes(right_effects)]

@@ -96,12 +96,12 @@ def moves(rebalances: list[RebalanceSettled]) -> Iterator[tuple[RebalanceSettled
 
 def test_pauses_are_those_of_the_raw_calls(rebalances, calls, events):
     boots = [event["boot_time"] and event["time"] for event in events if event["type"] == "BROKER_STATUS"]
-    told = {(one.start_time, move.queue.queue_id): move.pause_ms for one, move in moves(rebalances)}
+    reported = {(one.start_time, move.queue.queue_id): move.pause_ms for one, move in moves(rebalances)}
     raw = {
         (one.start_time, move.queue.queue_id): pause(calls, boots[1:], move, one.start_time, one.end_time)
         for one, move in moves(rebalances)
     }
-    assert told == raw
+    assert reported == raw
     assert len(raw) > 35
     assert not any(move.pause_is_at_most for _, move in moves(rebalances))
 
@@ -147,9 +147,9 @@ def test_the_thaw_and_the_restart_read_as_what_happened(rebalances):
 
 
 def test_duplicates_name_the_rebalance_that_counts_them(rows, rebalances):
-    told: dict[str, int] = defaultdict(int)
+    reported: dict[str, int] = defaultdict(int)
     for row in rows:
         if isinstance(row, IncidentTransition) and row.code == "DUPLICATE_CONSUMPTION" and row.transition == "OPENED":
             evidence = json.loads(row.evidence)
-            told[evidence["rebalance_id"]] += evidence["messages"]
-    assert told == {one.rebalance_id: one.reconsumed_min for one in rebalances if one.reconsumed_min}
+            reported[evidence["rebalance_id"]] += evidence["messages"]
+    assert reported == {one.rebalance_id: one.reconsumed_min for one in rebalances if one.reconsumed_min}

@@ -4,20 +4,20 @@ import os
 import subprocess
 import sys
 
-TELL = """
+SCRIPT = """
 import hashlib, msgspec
-from tests.support.simulated import tell
+from tests.support.simulated import simulate
 from tests.support.folding import folded
 for story in ("subscription-mistake", "broker-restart"):
-    told = folded(tell(story, hook=True, poll=True).events)
-    print(story, len(told), hashlib.sha256(msgspec.json.encode(told)).hexdigest())
+    effects = folded(simulate(story, hook=True, poll=True).events)
+    print(story, len(effects), hashlib.sha256(msgspec.json.encode(effects)).hexdigest())
 """
 
 
 def test_another_process_concludes_the_same():
-    told = {
+    outputs = {
         subprocess.run(
-            [sys.executable, "-c", TELL],
+            [sys.executable, "-c", SCRIPT],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
@@ -25,4 +25,4 @@ def test_another_process_concludes_the_same():
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1, told
+    assert len(outputs) == 1, outputs

@@ -22,7 +22,7 @@ def test_an_owner_that_died_while_it_was_stuck_leaves_its_lock_behind():
     stuck_rounds(trace, Member((Held(0, consume_age=50, in_listener=1), Held(1))), rounds=5)
     for at in range(70, 150, 10):
         trace.poll(at, {"b": holding(2, 3)}, {0: (160, 100)})
-    assert [told for told in trace.incidents() if "STUCK" in told[2]] == [
+    assert [found for found in trace.incidents() if "STUCK" in found[2]] == [
         (90, "OPENED", "ORDERED_QUEUE_STUCK OWNER_GONE_LOCK_HELD"),
         (130, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
     ]
@@ -113,23 +113,23 @@ def test_an_episode_lists_its_first_causes_only():
     assert len(trace.state.episode.causes) == CAUSES_MAX
 
 
-def told_alone(group: str) -> list[int]:
+def snapshot_times(group: str) -> list[int]:
     """When, of two intervals, the whole state of a group was told although nothing changed."""
     trace = Trace(policy=Policy(snapshot_interval=60_000), state=GroupState("c", group)).poll(0, TWO)
-    told = len(trace.effects)
+    found = len(trace.effects)
     for second in range(1, 121):
         trace.tick(second)
-    times = [e.time for e in trace.effects[told:] if isinstance(e, GroupSnapshot)]
-    queues = [(e.time, e.queue_id) for e in trace.effects[told:] if isinstance(e, QueueSnapshot)]
+    times = [e.time for e in trace.effects[found:] if isinstance(e, GroupSnapshot)]
+    queues = [(e.time, e.queue_id) for e in trace.effects[found:] if isinstance(e, QueueSnapshot)]
     assert queues == [(time, queue_id) for time in times for queue_id in range(4)]
     return times
 
 
 def test_snapshots_come_once_an_interval_at_each_groups_own_moment():
-    moments = [told_alone(group) for group in ("g", "h", "i", "j")]
+    moments = [snapshot_times(group) for group in ("g", "h", "i", "j")]
     assert all(second - first == 60_000 for first, second in moments)
     assert len({first for first, _ in moments}) == 4
-    assert moments[0] == told_alone("g")
+    assert moments[0] == snapshot_times("g")
 
 
 def test_a_broadcast_that_is_no_tick_lets_no_time_pass():

@@ -43,16 +43,16 @@ def test_a_restart_shows_in_any_first_event_of_the_new_incarnation():
 def test_a_restart_of_a_broker_without_the_group_is_ignored():
     assert HookTrace().boots(0).effects == []
     polled = HookTrace().poll(0, {"a": holding(0)})
-    told = len(polled.effects)
-    assert len(polled.boots(5).boots(9).effects) == told
+    count = len(polled.effects)
+    assert len(polled.boots(5).boots(9).effects) == count
 
 
 def test_repeated_or_late_events_count_once():
     trace = ordered()
-    told, blob = len(trace.effects), encode_group(trace.state)
+    count, blob = len(trace.effects), encode_group(trace.state)
     for event in list(trace.events):
         trace._fold(event)
-    assert len(trace.effects) == told
+    assert len(trace.effects) == count
     assert encode_group(trace.state) == blob
     old = trace.boots(10).events[0]
     trace._fold(old)  # of the incarnation before
@@ -71,9 +71,9 @@ def test_a_gap_is_recorded_and_the_known_state_is_kept():
 def test_a_pull_from_a_slave_shows_that_a_concurrent_owner_has_begun():
     trace = concurrent().asks(12, "b", 0).of(A, 1).pulls(13, "b", 0).of(A)
     assert trace.owners()[0] == "b"
-    told = trace.state.queues[trace._mqs((0,))[0]].hook_view
-    assert told is not None
-    assert told.begun_at == trace.clock(13)
+    count = trace.state.queues[trace._mqs((0,))[0]].hook_view
+    assert count is not None
+    assert count.begun_at == trace.clock(13)
 
 
 def test_events_of_a_slaves_hook_are_only_archived():
@@ -185,8 +185,8 @@ def test_a_client_that_does_not_answer_and_pulls_has_not_stopped_pulling(pulls, 
         trace.poll(at, {"a": SILENT, "b": holding(2, 3)})
         if pulls:
             trace.pulls(at, "a", 0, 1)
-    told = [effect for effect in trace.effects if isinstance(effect, IncidentTransition)]
-    assert [one.queue_id for one in told if one.code == "PULL_EXPIRED"] == expired
+    count = [effect for effect in trace.effects if isinstance(effect, IncidentTransition)]
+    assert [one.queue_id for one in count if one.code == "PULL_EXPIRED"] == expired
 
 
 def test_a_queue_that_its_holder_denies_in_an_answer_is_not_its_own():

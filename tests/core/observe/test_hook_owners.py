@@ -129,9 +129,9 @@ def test_the_mode_that_clients_answer_counts_beside_an_old_lock():
     trace.poll(2, {"a": concurrently(0), "b": concurrently(1, 2, 3)}).pulls(3, "b", 0)
     assert trace.state.orderly is False
     assert trace.owners()[0] == "a"
-    told = trace.state.queues[trace._mqs((0,))[0]].hook_view
-    assert told is not None
-    assert (told.holder, told.concurrent_puller) == ("a", None)
+    hook_view = trace.state.queues[trace._mqs((0,))[0]].hook_view
+    assert hook_view is not None
+    assert (hook_view.holder, hook_view.concurrent_puller) == ("a", None)
 
 
 def test_a_broker_without_a_hook_does_not_keep_a_group_ordered():
@@ -151,6 +151,6 @@ def test_of_more_askers_than_are_kept_the_oldest_is_forgotten():
     for number, client in enumerate(askers):
         trace.locks(20 + number, client, 0, granted=())
     trace.locks(10, "k", 0, granted=())
-    told = trace.state.queues[trace._mqs((0,))[0]].hook_view
-    assert told is not None
-    assert sorted(told.refusals) == list(askers)
+    hook_view = trace.state.queues[trace._mqs((0,))[0]].hook_view
+    assert hook_view is not None
+    assert sorted(hook_view.refusals) == list(askers)

@@ -144,10 +144,10 @@ def test_an_answer_older_than_what_is_known_changes_nothing():
 
 def test_an_event_that_comes_twice_is_folded_once():
     trace = Trace().poll(0, TWO).poll(10, THREE)
-    told = len(trace.effects)
+    count = len(trace.effects)
     for event in list(trace.events):
         trace._fold(event)
-    assert len(trace.effects) == told
+    assert len(trace.effects) == count
 
 
 def test_a_second_collector_is_followed_only_when_the_first_is_silent():

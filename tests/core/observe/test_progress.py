@@ -227,8 +227,8 @@ def test_a_hooks_last_report_before_a_silence_is_written_when_it_is_back():
     log = Log()
     assert [row.commit_offset for row in log.commits(0, 0, 10)] == [(10,)]
     assert log.commits(4, 0, 14) == []
-    told = [(row.time, row.commit_offset) for row in log.commits(60, 0, 20)]
-    assert told == [(START + 4_000, (14,)), (START + 60_000, (20,))]
+    commits = [(row.time, row.commit_offset) for row in log.commits(60, 0, 20)]
+    assert commits == [(START + 4_000, (14,)), (START + 60_000, (20,))]
 
 
 def test_the_last_values_of_a_hook_are_written_without_a_further_event():

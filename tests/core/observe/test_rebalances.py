@@ -79,13 +79,15 @@ def test_a_client_that_drops_and_retakes_its_queue_repairs_an_expired_pull():
     assert (last(trace).queues_moved, last(trace).queues_moved_min) == (0, 0)
 
 
-@pytest.mark.parametrize(("again", "told"), [(124, ["CLIENT_JOINED", "PULL_EXPIRED_REPAIR"]), (123, ["CLIENT_JOINED"])])
-def test_a_concurrent_queue_is_retaken_by_querying_its_offset(again: float, told: list[str]):
+@pytest.mark.parametrize(
+    ("again", "expected"), [(124, ["CLIENT_JOINED", "PULL_EXPIRED_REPAIR"]), (123, ["CLIENT_JOINED"])]
+)
+def test_a_concurrent_queue_is_retaken_by_querying_its_offset(again: float, expected: list[str]):
     """Pulled at 3 last: more than 120 s later it is a repair, else the client has only asked."""
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5)
     still(trace, 5, 120).asks(again, "a", 0).pulls(again + 0.5, "a", 0, offset=5)
     still(trace, 125, 166)
-    assert [rebalance.trigger for rebalance in trace.rebalances()] == told
+    assert [rebalance.trigger for rebalance in trace.rebalances()] == expected
 
 
 def test_a_queue_released_within_pull_max_idle_time_is_a_near_miss():
@@ -289,9 +291,9 @@ def test_a_rebalance_settles_when_its_new_owners_have_begun():
         trace.heart_beat(41, "a", "b").unlocks(50, "b", 2, 3).leaves(50.1, "b").locks(51, "a", 2, 3)
         return trace.poll(53, {"a": holding(0, 1, 2, 3)})
 
-    told = len(handed_over().rebalances())
-    assert len(handed_over().pulls(54, "a", 2, 3, offset=7).rebalances()) == told + 1
-    assert len(handed_over().poll(63, {"a": holding(0, 1, 2, 3)}).rebalances()) == told + 1
+    expected = len(handed_over().rebalances())
+    assert len(handed_over().pulls(54, "a", 2, 3, offset=7).rebalances()) == expected + 1
+    assert len(handed_over().poll(63, {"a": holding(0, 1, 2, 3)}).rebalances()) == expected + 1
 
 
 # What is counted, and how long it took
@@ -359,9 +361,9 @@ def test_a_new_owner_that_answers_without_the_lock_has_not_begun():
 def test_duplicates_are_charged_to_the_rebalance_that_counts_them():
     trace = thawed().locks(219, "b", 2).pulls(219.5, "b", 2, offset=100).poll(223, TWO).tick(225)
     codes = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "DUPLICATE_CONSUMPTION"]
-    [told] = [json.loads(e.evidence) for e in codes if e.transition == "OPENED"]
-    assert told["rebalance_id"] == last(trace).rebalance_id
-    assert (told["messages"], told["queues"], told["offsets"]) == (150, 1, "Orders@broker-a:2 100..250")
+    [expected] = [json.loads(e.evidence) for e in codes if e.transition == "OPENED"]
+    assert expected["rebalance_id"] == last(trace).rebalance_id
+    assert (expected["messages"], expected["queues"], expected["offsets"]) == (150, 1, "Orders@broker-a:2 100..250")
     assert {move.queue.queue_id: move.reconsumed_min for move in last(trace).moves}[2] == 150
 
 
@@ -416,7 +418,7 @@ def test_polls_bound_a_pause_by_stamps_whatever_the_clients_clock():
 
 
 def test_polls_and_hook_are_as_exact_as_the_hook_alone():
-    def told(*, polled: bool) -> RebalanceSettled:
+    def expected(*, polled: bool) -> RebalanceSettled:
         trace = HookTrace().boots(0)
         trace = trace.poll(0, TWO) if polled else trace
         trace.heart_beat(1, "a", "b").locks(2, "a", 0, 1).locks(2, "b", 2, 3)
@@ -426,8 +428,8 @@ def test_polls_and_hook_are_as_exact_as_the_hook_alone():
         trace = trace.poll(60, {"a": holding(0, 1, 2, 3)}) if polled else trace
         return last(still(trace, 65, 106))
 
-    assert told(polled=True).moves == told(polled=False).moves
-    assert pauses(told(polled=True)) == {2: 10_000, 3: 10_000}
+    assert expected(polled=True).moves == expected(polled=False).moves
+    assert pauses(expected(polled=True)) == {2: 10_000, 3: 10_000}
 
 
 def test_with_a_hook_an_answer_does_not_show_when_the_new_owner_began():

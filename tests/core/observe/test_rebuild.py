@@ -51,7 +51,7 @@ SHORT_ENOUGH = {"join": 2, "leave": 2, "kill": 2, "rollout": 2, "partition": 2, 
 """So many seeds in the short form; the others one."""
 
 
-def story(name: str) -> Scenario:
+def scenario_of(name: str) -> Scenario:
     made = read_scenario(name)
     return msgspec.structs.replace(made, minutes=2) if name == "healthy" else made
 
@@ -64,23 +64,23 @@ def short_form() -> list[tuple[str, int, bool]]:
     return [one for one in hook if one[0] not in ("collector-away", "lab-story")] + polled
 
 
-def check(told: Comparison, may_show: dict[str, int]) -> None:
-    assert told.unexplained() == []
-    allowed = told.allowed()
+def check(compared: Comparison, may_show: dict[str, int]) -> None:
+    assert compared.unexplained() == []
+    allowed = compared.allowed()
     assert {name: n for name, n in allowed.items() if n > may_show.get(name, 0)} == {}
-    assert told.instants > 100
+    assert compared.instants > 100
 
 
-def misses(told: Comparison) -> list[str]:
+def misses(compared: Comparison) -> list[str]:
     """What polls had to correct although a call tells of it; that a channel is gone (closed, or scanned) none tells."""
-    return [one for one in told.corrections() if not one.startswith("CHANNEL_CLOSED")]
+    return [one for one in compared.corrections() if not one.startswith("CHANNEL_CLOSED")]
 
 
 @pytest.mark.parametrize(("name", "seed", "poll"), short_form())
 def test_the_rebuilt_state_is_the_brokers_own(name, seed, poll):
-    told = Comparison(story(name), seed, poll=poll).run()
-    check(told, STORIES[name])
-    assert misses(told) == []
+    compared = Comparison(scenario_of(name), seed, poll=poll).run()
+    check(compared, STORIES[name])
+    assert misses(compared) == []
 
 
 CHURN = (
@@ -103,18 +103,18 @@ def churn(*, ordered: bool, brokers: list[dict[str, object]], minutes: int = 7) 
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
 @pytest.mark.parametrize("brokers", [TWO_BROKERS[:1], TWO_BROKERS], ids=["one broker", "two brokers"])
 def test_an_ordered_group_under_churn(brokers, poll):
-    told = Comparison(churn(ordered=True, brokers=brokers), 1, poll=poll).run()
-    check(told, ALWAYS)
-    assert misses(told) == []
+    compared = Comparison(churn(ordered=True, brokers=brokers), 1, poll=poll).run()
+    check(compared, ALWAYS)
+    assert misses(compared) == []
 
 
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
 def test_a_concurrent_group_under_churn(poll):
     """Without polls, a queue that nobody has is believed to be its last holder's: nothing tells."""
-    told = Comparison(churn(ordered=False, brokers=TWO_BROKERS), 1, poll=poll).run()
+    compared = Comparison(churn(ordered=False, brokers=TWO_BROKERS), 1, poll=poll).run()
     silence = {"dropped in silence": 80} if poll else {"dropped in silence": 480, "dropped in silence for nobody": 240}
-    check(told, ALWAYS | silence)
-    assert misses(told) == []
+    check(compared, ALWAYS | silence)
+    assert misses(compared) == []
 
 
 @pytest.mark.prove
@@ -124,9 +124,9 @@ def test_a_concurrent_group_under_churn(poll):
 def test_every_scenario_with_many_seeds(path, poll, seed):
     if path.stem == "collector-away" and not poll:
         pytest.skip("there is no collector to go away")
-    told = Comparison(story(path.stem), seed, poll=poll).run()
-    assert told.unexplained() == []
-    assert path.stem in FALLIBLE or told.corrections() == []
+    compared = Comparison(scenario_of(path.stem), seed, poll=poll).run()
+    assert compared.unexplained() == []
+    assert path.stem in FALLIBLE or compared.corrections() == []
 
 
 @pytest.mark.prove
@@ -134,6 +134,6 @@ def test_every_scenario_with_many_seeds(path, poll, seed):
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["concurrent", "ordered"])
 def test_churn_with_many_seeds(ordered, poll, seed):
-    told = Comparison(churn(ordered=ordered, brokers=TWO_BROKERS), seed, poll=poll).run()
-    assert told.unexplained() == []
-    assert misses(told) == []
+    compared = Comparison(churn(ordered=ordered, brokers=TWO_BROKERS), seed, poll=poll).run()
+    assert compared.unexplained() == []
+    assert misses(compared) == []

@@ -15,7 +15,7 @@ from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSn
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Fault, Owned
 from tests.support.folding import folded
-from tests.support.simulated import Told, tell
+from tests.support.simulated import SimulatedRun, simulate
 
 STORIES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
 SETTLED = START + 30_000
@@ -26,18 +26,18 @@ Queue = tuple[str, str, str, int]
 
 
 @cache
-def story(name: str) -> tuple[Told, dict[str, list[AnyEffect]]]:
+def story(name: str) -> tuple[SimulatedRun, dict[str, list[AnyEffect]]]:
     """A story, and what each kind of its telemetry leads to."""
-    told = tell(name, hook=True, poll=True)
-    kinds = {kind: [e for e in told.events if e.source_id.startswith(kind)] for kind in ("hook", "poll")}
-    return told, {kind: folded(events) for kind, events in {**kinds, "both": told.events}.items()}
+    run = simulate(name, hook=True, poll=True)
+    kinds = {kind: [e for e in run.events if e.source_id.startswith(kind)] for kind in ("hook", "poll")}
+    return run, {kind: folded(events) for kind, events in {**kinds, "both": run.events}.items()}
 
 
 def place(group: str, mq: MessageQueue) -> Queue:
     return group, mq.topic, mq.broker, mq.queue_id
 
 
-def wrong_owners(told: Told, effects: Iterable[AnyEffect]) -> int:
+def wrong_owners(run: SimulatedRun, effects: Iterable[AnyEffect]) -> int:
     """At how many (second, queue) the owner shown is none of those that have it in truth.
 
     Of a client that stands still "nobody is known" is no error: its brokers have dropped it, and it does not know.
@@ -48,11 +48,11 @@ def wrong_owners(told: Told, effects: Iterable[AnyEffect]) -> int:
             owner = e.client_id if e.action == "ASSIGNED" else None
             shown[e.group, e.topic, e.broker, e.queue_id].append((e.time, e.seq, owner))
     truth: defaultdict[Queue, list[Owned]] = defaultdict(list)
-    for one in told.cluster.world.truth.records:
+    for one in run.cluster.world.truth.records:
         if isinstance(one, Owned) and not one.queue.is_retry:
             truth[place(one.group, one.queue)].append(one)
-    faults = [one for one in told.cluster.world.truth.records if isinstance(one, Fault) and one.kind == "freeze"]
-    end, wrong = max(event.time for event in told.events), 0
+    faults = [one for one in run.cluster.world.truth.records if isinstance(one, Fault) and one.kind == "freeze"]
+    end, wrong = max(event.time for event in run.events), 0
     for queue, owned in truth.items():
         for at in range(SETTLED, end - A_SECOND, A_SECOND):
             owners = {one.client_id for one in owned if one.begin <= at and (one.end is None or at < one.end)}
@@ -67,11 +67,11 @@ def _is_of(fault: Fault, owners: Iterable[str]) -> bool:
     return any(fault.subject in owner for owner in owners)
 
 
-def wrong_members(told: Told, effects: Iterable[AnyEffect]) -> int:
+def wrong_members(run: SimulatedRun, effects: Iterable[AnyEffect]) -> int:
     """Of how many groups the members shown at the story's end are not those that its brokers list."""
     last = {e.group: set(e.members) for e in effects if isinstance(e, GroupSnapshot)}
     return sum(
-        members != {client for broker in told.cluster.brokers.values() for client in _listed(broker, group)}
+        members != {client for broker in run.cluster.brokers.values() for client in _listed(broker, group)}
         for group, members in last.items()
     )
 
@@ -92,15 +92,15 @@ def opened(effects: Iterable[AnyEffect]) -> dict[tuple[str, str, str], int]:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_owners_are_no_less_exact(name):
-    told, by = story(name)
-    wrong = Counter({kind: wrong_owners(told, effects) for kind, effects in by.items()})
+    run, by = story(name)
+    wrong = Counter({kind: wrong_owners(run, effects) for kind, effects in by.items()})
     assert wrong["both"] <= min(wrong["hook"], wrong["poll"]), wrong
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_members_are_no_less_exact(name):
-    told, by = story(name)
-    wrong = {kind: wrong_members(told, effects) for kind, effects in by.items()}
+    run, by = story(name)
+    wrong = {kind: wrong_members(run, effects) for kind, effects in by.items()}
     assert wrong["both"] <= min(wrong["hook"], wrong["poll"]), wrong
 
 

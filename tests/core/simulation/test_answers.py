@@ -8,7 +8,7 @@ from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Owned
-from tests.support.simulated import shares, small, tell
+from tests.support.simulated import shares, simulate, small
 
 MQ = MessageQueue("Orders", "broker-a", 0)
 NONE = MessageQueue("Orders", "broker-a", 99)
@@ -16,7 +16,7 @@ NONE = MessageQueue("Orders", "broker-a", 99)
 
 @pytest.fixture
 def cluster():
-    return tell(small(), until=40.0).cluster
+    return simulate(small(), until=40.0).cluster
 
 
 def asked(cluster, question, seconds=10):
@@ -144,10 +144,8 @@ def test_a_message_sent_back_returns_after_its_delay_at_most_16_times(cluster):
 
 
 def test_a_frozen_client_is_dropped_when_idle_and_others_are_notified():
-    told = tell(small({"at": 65, "do": "freeze", "who": "c-3"}), until=200.0, hook=False, poll=False)
-    taken = [
-        one.begin for one in told.cluster.world.truth.records if isinstance(one, Owned) and one.queue.queue_id == 6
-    ]
+    run = simulate(small({"at": 65, "do": "freeze", "who": "c-3"}), until=200.0, hook=False, poll=False)
+    taken = [one.begin for one in run.cluster.world.truth.records if isinstance(one, Owned) and one.queue.queue_id == 6]
     assert len(taken) == 2
     heir = (taken[1] - START) / 1000
     assert 185 <= heir <= 189, "120 s after the last byte; by the scan it would be 190 s and up to 20 s more"

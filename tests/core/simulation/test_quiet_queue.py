@@ -3,14 +3,14 @@
 import pytest
 
 from streaming.base.settings import conf_file
-from tests.support.simulated import small, tell, truth
+from tests.support.simulated import simulate, small, truth
 
 STORIES = sorted(file.stem for file in conf_file("scenarios").glob("*.toml"))
 
 
-def same(told, seed):
-    simulated = tell(told, seed, hook=False, every_step=True)
-    computed = tell(told, seed, hook=False)
+def same(scenario, seed):
+    simulated = simulate(scenario, seed, hook=False, every_step=True)
+    computed = simulate(scenario, seed, hook=False)
     assert computed.events == simulated.events
     assert truth(computed.cluster) == truth(simulated.cluster)
 
@@ -59,7 +59,7 @@ def test_two_members_that_pull_one_queue_are_both_simulated():
 
 
 def test_queues_do_rest():
-    told = tell(small(), hook=False, until=100.0)
-    resting = [queue for client in told.cluster.clients.values() for queue in client.resting]
+    run = simulate(small(), hook=False, until=100.0)
+    resting = [queue for client in run.cluster.clients.values() for queue in client.resting]
     assert len(resting) >= 8
-    assert not any(client.resting for client in tell(small(), hook=True, until=100.0).cluster.clients.values())
+    assert not any(client.resting for client in simulate(small(), hook=True, until=100.0).cluster.clients.values())

@@ -12,7 +12,7 @@ from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.shared_strategy import SharedStrategy
 from rebalance_model.simulation.truth import Consumed, Locked, Owned
-from tests.support.simulated import shares, small, tell, truth
+from tests.support.simulated import shares, simulate, small, truth
 
 MQ = MessageQueue("Orders", "broker-a", 0)
 CONCURRENT = [{"name": "g", "called": "c", "topics": ["Orders"], "consumers": 3}]
@@ -27,7 +27,7 @@ def _spawn(cluster, task, name="c-1"):
 
 
 def test_a_connection_made_while_the_broker_stops_is_closed():
-    cluster = tell(small(), until=40.0).cluster
+    cluster = simulate(small(), until=40.0).cluster
     broker, client = cluster.brokers["broker-a"], cluster.clients["c-1"]
     channel = cluster.world.network.connect(client, broker)
     broker.stop()
@@ -36,7 +36,7 @@ def test_a_connection_made_while_the_broker_stops_is_closed():
 
 
 def test_a_client_with_a_closed_connection_ends_without_a_request():
-    told = tell(
+    run = simulate(
         small(
             {"at": 60, "do": "stop-broker", "broker": "broker-a", "lasts": 20},
             {"at": 65, "do": "kill", "who": "c-2"},
@@ -44,32 +44,32 @@ def test_a_client_with_a_closed_connection_ends_without_a_request():
         ),
         until=70.0,
     )
-    lives = {name: client.process.state for name, client in told.cluster.clients.items()}
+    lives = {name: client.process.state for name, client in run.cluster.clients.items()}
     assert lives == {"c-1": ProcessState.RUNNING, "c-2": ProcessState.DEAD, "c-3": ProcessState.DEAD}
-    told.cluster.run_until(150)
-    assert set(shares(told.cluster)) == {"c-1"}
+    run.cluster.run_until(150)
+    assert set(shares(run.cluster)) == {"c-1"}
 
 
 def test_a_frozen_client_can_not_leave_and_is_not_started_twice():
-    told = tell(
+    run = simulate(
         small(
             {"at": 40, "do": "freeze", "who": "c-1", "lasts": 40},
             {"at": 45, "do": "leave", "who": "c-1", "lasts": 10},
         ),
         until=60.0,
     )
-    frozen = told.cluster.clients["c-1"]
+    frozen = run.cluster.clients["c-1"]
     assert frozen.process.state is ProcessState.FROZEN
-    told.cluster.run_until(90)
-    assert told.cluster.clients["c-1"] is frozen
-    assert frozen.process.state is ProcessState.DEAD, "thawed, it does what it was told to"
+    run.cluster.run_until(90)
+    assert run.cluster.clients["c-1"] is frozen
+    assert frozen.process.state is ProcessState.DEAD, "after the thaw it ends as requested"
 
 
 # Locks
 
 
 def test_a_lock_that_another_holds_is_not_given_back():
-    cluster = tell(small(), until=40.0).cluster
+    cluster = simulate(small(), until=40.0).cluster
     theirs = MessageQueue("Orders", "broker-a", 7)
     _spawn(cluster, cluster.clients["c-1"].brokers.unlock_batch_mq("broker-a", "g", {theirs}))
     assert cluster.brokers["broker-a"].locks.mq_lock_table["g"][theirs].client_id.endswith("c-3")
@@ -78,7 +78,7 @@ def test_a_lock_that_another_holds_is_not_given_back():
 
 
 def test_a_queue_that_returns_to_its_hanging_listener_waits_for_it():
-    told = tell(
+    run = simulate(
         small(
             {"at": 60, "do": "hang", "who": "c-1", "queue": 2, "lasts": 200},
             {"at": 70, "do": "join", "who": "c-4", "group": "g", "lasts": 80},
@@ -86,7 +86,7 @@ def test_a_queue_that_returns_to_its_hanging_listener_waits_for_it():
     )
     mine = [
         one
-        for one in told.cluster.world.truth.records
+        for one in run.cluster.world.truth.records
         if isinstance(one, Consumed) and one.client_id.endswith("c-1") and one.queue.queue_id == 2
     ]
     assert not [one for one in mine if START + 62_000 < one.begin < START + 259_000]
@@ -96,16 +96,16 @@ def test_a_queue_that_returns_to_its_hanging_listener_waits_for_it():
 def test_a_lock_held_by_a_stranger_stops_a_queue_at_rest_too():
     outcomes = []
     for every_step in (True, False):
-        told = tell(small(), until=45.0, hook=False, every_step=every_step)
-        broker = told.cluster.brokers["broker-a"]
+        run = simulate(small(), until=45.0, hook=False, every_step=every_step)
+        broker = run.cluster.brokers["broker-a"]
         broker.locks.unlock_batch("g", [MQ], "127.0.0.1@c-1")
         broker.locks.try_lock_batch("g", [MQ], "stranger", broker.clock.now())
-        told.cluster.run_until(90)
-        assert not told.cluster.clients["c-1"].owned[MQ].locked
-        told.cluster.run_until(200)
-        outcomes.append((told.events, truth(told.cluster)))
+        run.cluster.run_until(90)
+        assert not run.cluster.clients["c-1"].owned[MQ].locked
+        run.cluster.run_until(200)
+        outcomes.append((run.events, truth(run.cluster)))
     assert outcomes[0] == outcomes[1]
-    mine = [one for one in told.cluster.world.truth.records if isinstance(one, Consumed) and one.queue == MQ]
+    mine = [one for one in run.cluster.world.truth.records if isinstance(one, Consumed) and one.queue == MQ]
     assert mine[-1].end > START + 150_000, "the stranger renews nothing, so 60 s later the lock is to be had again"
 
 
@@ -113,14 +113,14 @@ def test_a_lock_held_by_a_stranger_stops_a_queue_at_rest_too():
 
 
 def test_a_concurrent_member_that_leaves_gives_its_queues_back_at_once():
-    told = tell(small({"at": 60, "do": "leave", "who": "c-1"}, groups=CONCURRENT), until=65.0)
-    assert shares(told.cluster) == {"c-2": [0, 1, 2, 3], "c-3": [4, 5, 6, 7]}
-    left = [one.end for one in told.cluster.world.truth.records if isinstance(one, Owned) and one.end is not None]
+    run = simulate(small({"at": 60, "do": "leave", "who": "c-1"}, groups=CONCURRENT), until=65.0)
+    assert shares(run.cluster) == {"c-2": [0, 1, 2, 3], "c-3": [4, 5, 6, 7]}
+    left = [one.end for one in run.cluster.world.truth.records if isinstance(one, Owned) and one.end is not None]
     assert START + 60_000 <= max(left) < START + 61_100
 
 
 def test_taking_out_a_queue_that_does_not_exist_changes_nothing():
-    cluster = tell(small(), until=40.0).cluster
+    cluster = simulate(small(), until=40.0).cluster
     owned, before = cluster.clients["c-1"].owned, truth(cluster)
     assert isinstance(owned, OwnedQueues)
     assert owned.pop(MessageQueue("Orders", "broker-a", 7), None) is None
@@ -130,7 +130,7 @@ def test_taking_out_a_queue_that_does_not_exist_changes_nothing():
 def test_a_second_shutdown_of_a_broker_is_an_error():
     steps = [{"at": at, "do": "stop-broker", "broker": "broker-a", "lasts": 20} for at in (60, 70)]
     with pytest.raises(ValueError, match="broker-a is down at 70 s"):
-        tell(small(*steps))
+        simulate(small(*steps))
 
 
 # Commits on their way
@@ -145,11 +145,11 @@ def test_a_second_shutdown_of_a_broker_is_an_error():
     ids=["arrives", "is lost with its connection"],
 )
 def test_a_commit_that_is_on_its_way_when_a_queue_at_rest_is_woken(step):
-    until = tell(small(), until=60.0, hook=False).cluster
+    until = simulate(small(), until=60.0, hook=False).cluster
     sent = until.clients["c-1"].left_out[-1] + 5_000_000
     at = (sent - START * 1_000 + 50) / 1_000_000  # 0.05 ms later; a way takes 0.1 ms at least
-    told = small({"at": at, **step})
-    simulated, computed = (tell(told, hook=False, every_step=every) for every in (True, False))
+    run = small({"at": at, **step})
+    simulated, computed = (simulate(run, hook=False, every_step=every) for every in (True, False))
     assert computed.events == simulated.events
     assert truth(computed.cluster) == truth(simulated.cluster)
 
@@ -157,26 +157,26 @@ def test_a_commit_that_is_on_its_way_when_a_queue_at_rest_is_woken(step):
 # A round of the collector, which asks a broker at 32.000 s and its group's members from 32.006 s on
 
 
-def _round(told, kind):
-    return [one for one in told.of(kind) if START + 32_000 <= one.time < START + 32_500]
+def _round(run, kind):
+    return [one for one in run.of(kind) if START + 32_000 <= one.time < START + 32_500]
 
 
 def test_a_route_that_has_gone_since_its_broker_answered_is_an_error():
-    told = tell(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
-    [route] = _round(told, TopicRoute)
+    run = simulate(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
+    [route] = _round(run, TopicRoute)
     assert (route.error.code, route.queues) == (17, None)
-    [stats] = _round(told, ConsumeStats)
+    [stats] = _round(run, ConsumeStats)
     assert stats.error is None
 
 
 def test_a_broker_that_stops_before_the_clients_answer_is_unreachable():
-    told = tell(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
-    assert {one.error.code for one in _round(told, ConsumerRunningInfo)} == {-1}
+    run = simulate(small({"at": 32.0045, "do": "stop-broker", "broker": "broker-a"}), until=41.0)
+    assert {one.error.code for one in _round(run, ConsumerRunningInfo)} == {-1}
 
 
 def test_a_member_that_dies_before_its_broker_can_ask_it_is_not_online():
-    told = tell(small({"at": 32.0035, "do": "kill", "who": "c-1"}), until=41.0)
-    answers = {one.client_id.rpartition("@")[2]: one.error for one in _round(told, ConsumerRunningInfo)}
+    run = simulate(small({"at": 32.0035, "do": "kill", "who": "c-1"}), until=41.0)
+    answers = {one.client_id.rpartition("@")[2]: one.error for one in _round(run, ConsumerRunningInfo)}
     assert answers["c-2"] is answers["c-3"] is None
     assert answers["c-1"].code == 1
     assert "not online" in answers["c-1"].remark
@@ -187,8 +187,8 @@ def test_a_member_that_dies_before_its_broker_can_ask_it_is_not_online():
 
 def test_the_pulls_of_two_groups_of_one_queue_are_summed_each_by_itself():
     groups = [{"name": name, "topics": ["Orders"], "consumers": 1} for name in ("g", "h")]
-    told = tell(small(groups=groups), until=60.0)
-    of_queue = [one for one in told.of(PullMessage) if one.topic == "Orders" and one.queue_id == 0]
+    run = simulate(small(groups=groups), until=60.0)
+    of_queue = [one for one in run.of(PullMessage) if one.topic == "Orders" and one.queue_id == 0]
     channels = {one.group: {two.channel for two in of_queue if two.group == one.group} for one in of_queue}
     assert set(channels) == {"g", "h"}
     assert not channels["g"] & channels["h"]

@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.scenario import ScenarioError
-from tests.support.simulated import SMALL, small, tell
+from tests.support.simulated import SMALL, simulate, small
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_invalid_scenario_is_refused_before_it_begins(step, says):
 )
 def test_an_impossible_step_raises_an_error_at_its_time(steps, says):
     with pytest.raises(ScenarioError, match=says):
-        tell(small(*({"at": 9, **step} for step in steps)), until=10)
+        simulate(small(*({"at": 9, **step} for step in steps)), until=10)
 
 
 def test_a_group_of_a_topic_that_is_not_there_is_refused():
@@ -53,9 +53,9 @@ def test_a_group_of_a_topic_that_is_not_there_is_refused():
 
 
 def test_the_defaults_are_one_broker_and_no_steps():
-    told = scenario.read(dict(SMALL.items()))
-    assert [broker.name for broker in told.brokers] == ["broker-a"]
-    assert told.story == ()
+    run = scenario.read(dict(SMALL.items()))
+    assert [broker.name for broker in run.brokers] == ["broker-a"]
+    assert run.story == ()
 
 
 def test_a_step_can_be_undone_by_hand_and_then_not_again_by_its_time():
