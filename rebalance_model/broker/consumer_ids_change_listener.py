@@ -10,6 +10,7 @@ from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, C
 FLUSH_DELAY = 30_000
 """From the broker's start to the first flush of batched notifications; milliseconds."""
 FLUSH_PERIOD = 15_000
+"""The time between two flushes; milliseconds."""
 
 
 class NotifyConsumerIdsChanged(msgspec.Struct, frozen=True):

@@ -16,7 +16,9 @@ from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.entities import MessageQueue
 
 ANSWER_TIMEOUT = 1_000
+"""The timeout of one broker's answer; milliseconds."""
 ANSWERS_TIMEOUT = 2_000
+"""The timeout for all answers; milliseconds."""
 
 
 def quorum(config: BrokerConfig, *, only_this_broker: bool) -> int:

@@ -1,7 +1,7 @@
 """Protocols of a consumer's environment: the brokers, and the process in which the consumer runs.
 
 The client model consists of coroutines without an event loop. Where the Java thread waits for an answer or a lock, the
-coroutine awaits; the implementation of these protocols decides how long that takes and what happens meanwhile: a
+coroutine awaits; the implementation of these protocols decides how long that takes and what else runs: a
 simulation waits on its virtual clock, a test answers at once. So a client can be frozen or killed between its lock
 request and the answer, as a real client can.
 """

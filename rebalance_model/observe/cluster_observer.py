@@ -42,7 +42,7 @@ class Cluster:
         self._judge_all()
 
     def observe(self, event: AnyEvent) -> None:
-        """Take a broadcast; one that was taken before changes nothing."""
+        """Process a broadcast; a repeated one changes nothing."""
         state, source = self.state, source_of(event)
         number = Sequence(instance_of(event.source_id)[1], event.seq)
         known = state.sequences.get(source)

@@ -26,9 +26,10 @@ from rebalance_model.observe.state import (
 )
 
 CORRECTIONS_MAX = 64
+"""At most this many corrections are listed in one GroupSnapshot."""
 DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
-LARGE, LARGE_LOOKS_EVERY = 256, 1_000
+LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
 
@@ -185,7 +186,7 @@ class GroupStep(Step):
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""
         if len(self.state.queues) >= LARGE:
-            at = -(-max(at, self.now + 1) // LARGE_LOOKS_EVERY) * LARGE_LOOKS_EVERY
+            at = -(-max(at, self.now + 1) // LARGE_CHECK_EVERY) * LARGE_CHECK_EVERY
         super().schedule_check(at)
 
     def touch(self, incident: Incident) -> None:

@@ -59,7 +59,7 @@ class HookCollector(BrokerHook):
         self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
         self._disk_full = False
         self._lost: list[int] = []
-        """When the event that first did not get onto the disk was stamped."""
+        """The times of the events that did not get onto the disk; epoch milliseconds."""
 
     def booted(self, broker: HookedBroker) -> None:
         """Begin an incarnation."""

@@ -79,10 +79,10 @@ class PollCollector:
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
         self._routed: set[tuple[str, str]] = set()
-        """By group, the topics whose routes have been sent."""
+        """The topics whose routes have been sent, each with the group."""
         self._under_way: set[tuple[str, str]] = set()
         self._pending: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
-        """By client, until when its broker waits for it."""
+        """The pending client requests, each with the time (microseconds) until which the broker waits."""
         self._round()
         self._process.after(SECOND, self._tick)
 

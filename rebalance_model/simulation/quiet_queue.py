@@ -90,7 +90,7 @@ class QuietQueue:
         now = self._scheduler.now
         moved = False
         while self._next <= now and self._resting:
-            if self._ends >= now:  # the real parts know what comes first of what happens in one microsecond
+            if self._ends >= now:  # the real parts order the events of one microsecond
                 self._store_commits(moved=moved)
                 self._stop(self._next)
                 self._pulls.play(self._pull, self._next)
@@ -148,7 +148,7 @@ class QuietQueue:
                 self._pulls.commit_later(sent, self._pull, counted)
 
     def _store_commits(self, *, moved: bool) -> None:
-        """Store at the broker what it has received by now: the last commit counts, a pull's or the timer's.
+        """Store at the broker the commit that it received last, from a pull or from the timer.
 
         The client leaves its timer's commits to its queues at rest (`Client.left_out`).
         """

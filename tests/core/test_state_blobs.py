@@ -38,7 +38,7 @@ def test_a_blob_of_another_release_is_refused(version):
     """A shard's own blob is read first: its groups are of the same version."""
     kept = (BLOBS / f"v{version}.msgpack").read_bytes()
     shard, _ = msgspec.msgpack.decode(kept, type=tuple[bytes | Saved, dict[str, bytes]])
-    sentence = f"of version {version}, this release goes on from version {STATE_VERSION} alone: use the older release"
+    sentence = f"of version {version}, this release reads only version {STATE_VERSION}: use the older release"
     with pytest.raises(StateVersionError, match=sentence):
         Shard(shard if isinstance(shard, Saved) else Saved(shard), GroupsInMemory(), POLICY)
 

@@ -26,7 +26,7 @@ UNANSWERED_MAX = 64
 """The maximum of requests, and of sightings, that wait for their counterpart; beyond it the oldest is dropped."""
 
 RequestKey = tuple[str, str, int]
-"""A collector, the broker that it asked, and when (epoch milliseconds by the collector's clock)."""
+"""A collector, the broker, and when the request was sent (epoch milliseconds by the collector's clock)."""
 
 
 class Clocks(msgspec.Struct, array_like=True):
@@ -44,7 +44,7 @@ class Clocks(msgspec.Struct, array_like=True):
     """By hook and the time of a request: the bounds of the hook's clock minus the reference from that request."""
 
     def note_answer(self, request: RequestKey, answered: int) -> bool:
-        """Take the time of an answer (collector's clock); return whether a correction has changed."""
+        """Record the time of an answer (collector's clock); return whether a correction has changed."""
         if (sighting := self.seen.pop(request, None)) is None:
             _keep(self.answered, request, answered)
             return False
@@ -52,14 +52,14 @@ class Clocks(msgspec.Struct, array_like=True):
         return self._bound(request, hook, (seen - answered, seen - request[2]))
 
     def note_sighting(self, request: RequestKey, hook: str, seen: int) -> bool:
-        """Take the time at which a hook saw the request (its clock); return whether a correction has changed."""
+        """Record the time at which a hook saw the request (its clock); return whether a correction has changed."""
         if (answered := self.answered.pop(request, None)) is None:
             _keep(self.seen, request, (hook, seen))
             return False
         return self._bound(request, hook, (seen - answered, seen - request[2]))
 
     def note_now(self, request: RequestKey, answered: int, hook: str, now: int) -> bool:
-        """Take the broker's own clock, truncated to a second; return whether a correction has changed."""
+        """Record the broker's own clock, truncated to a second; return whether a correction has changed."""
         known = self.bounds.get(request[0], {}).get(hook)
         bounds = bounds_of_now(request[2], answered, now)
         if known is not None and bounds[0] <= known[1] and known[0] <= bounds[1]:

@@ -61,8 +61,11 @@ LAG_EASES = 50
 COMES_BACK_WITHIN = 3_600_000
 """The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
 EVENTS_MAX = 100_000
+"""The limit of the buffer, events."""
 BYTES_MAX = 64_000_000
+"""The limit of the buffer, bytes as received."""
 NEVER = 2**63 - 1
+"""A time after every event; epoch milliseconds."""
 
 Why = Literal["SILENT", "LATE", "BUFFER_FULL"]
 """Why the watermark does not wait for a source: no tick comes, ticks stay behind, or the buffer was full."""
@@ -89,7 +92,7 @@ class Source(msgspec.Struct, array_like=True):
     tick: int = -1
     """Its highest tick; -1: none has come yet."""
     span: int = 0
-    """The number of ticks between its first tick and its highest."""
+    """The time between its first tick and its highest; milliseconds."""
     steps: tuple[int, ...] = ()
     """The gaps between its last ticks, at most two; milliseconds."""
     last: Sequence | None = None
@@ -156,7 +159,7 @@ class Ordering:
         self._out: list[OutOfWait] = []
 
     def push(self, event: AnyEvent, stamp: int, size: int, *, at_once: bool = False) -> AnyEvent | None:
-        """Take the next row of the log.
+        """Process the next row of the log.
 
         Args:
             event: the event.
@@ -297,7 +300,7 @@ class Ordering:
     # Ticks
 
     def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
-        """Take a tick: its source is alive, and time has advanced for the others; return False for a copy."""
+        """Process a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
         number = Sequence(instance_of(tick.source_id)[1], tick.seq)
         if source.last is not None and source.last.covers(number.start, number.seq):

@@ -68,7 +68,7 @@ class Shard:
         self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, writes_cluster=partition == 0)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
-        """Take the log's next event, and return the rows of all events that this releases.
+        """Process the log's next event, and return the rows of all events that this releases.
 
         Args:
             event: the event.

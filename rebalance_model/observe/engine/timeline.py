@@ -238,7 +238,7 @@ class Timeline:
     # Clusters
 
     def _fold_broadcast(self, event: Broadcast, source: str, moment: Moment) -> list[AnyEffect]:
-        """Take what a source reports of itself, or of a broker."""
+        """Process a source's report of itself, or of a broker."""
         effects: list[AnyEffect] = []
         if isinstance(event, Tick):
             self.state.ticked = max(self.state.ticked, event.time)
@@ -254,7 +254,7 @@ class Timeline:
         return effects
 
     def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
-        """Fold what a broadcast says of the cluster."""
+        """Fold a broadcast into the state of the cluster."""
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)
         if isinstance(event, BrokerStatus) and event.asked:

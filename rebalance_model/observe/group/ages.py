@@ -7,7 +7,7 @@ an unresponsive client (two consecutive requests unanswered, though its broker a
 answer: it may have renewed and pulled until the first unanswered request, so its ages are counted from then, by the
 collector's clock. (Ages counted from the last answer are too high: in the demo's capture, a client that renewed its
 locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Its pulls count all
-the same if the hook reports them: a broker may ask a client on a dead channel while the client works on another one.
+the same if the hook reports them: a broker may query a client on a dead channel while the client works on another one.
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry

@@ -16,8 +16,11 @@ from rebalance_model.observe.state import Cause, GroupState, HookView, Rebalance
 from rebalance_model.observe.step import GroupStep
 
 KEPT = 128
+"""At most this many causes are kept for a group."""
 ONE_CAUSE_WITHIN = 5_000
+"""Calls of one client within this time are one cause; milliseconds."""
 THERE_AND_BACK = 2
+"""A subscription or route that changes more often than this counts as repeated."""
 LOOPS_WITHIN = 10_000
 """A client that requests the member list again within this time, repeatedly, does not wait for its timer (20 s);
 milliseconds."""
@@ -84,7 +87,7 @@ def repeated(step: GroupStep) -> list[Cause]:
             changes[_what_changed(cause)].append(cause)
     began = min((cause.time for life in lives.values() for cause in life if cause.code in GOES), default=0)
     since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
-    found = [cause for life in since if _came_and_went(life) for cause in life]
+    found = [cause for life in since if _rejoined_and_left(life) for cause in life]
     for what in changes.values():
         if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(step, what)):
             found += what
@@ -106,13 +109,13 @@ def _what_changed(cause: Cause) -> str:
     return f"{'BROKER' if cause.code.startswith('BROKER') else cause.code} {cause.subject}"
 
 
-def _came_and_went(life: list[Cause]) -> bool:
+def _rejoined_and_left(changes: list[Cause]) -> bool:
     """Return whether a client joined after some client had left, and left again: a rollout never does that."""
-    came = False
-    for cause in life:
-        if came and cause.code in GOES:
+    joined = False
+    for cause in changes:
+        if joined and cause.code in GOES:
             return True
-        came = came or cause.code in COMES
+        joined = joined or cause.code in COMES
     return False
 
 

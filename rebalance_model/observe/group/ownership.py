@@ -108,7 +108,7 @@ def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]
 
 
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
-    """Return the strength of a claim: whether it has a valid lock, and since when it stands (negated)."""
+    """Return the strength of a claim: whether it has a valid lock, and since when the client has claimed the queue."""
     held = client.queues[mq]
     lock_age = held.lock.age(client.client_now, client.asked_at_answer)
     living = not client.orderly or (held.locked and lock_age <= step.policy.client_lock_max_live_time)

@@ -38,9 +38,11 @@ from rebalance_model.observe.step import GroupStep
 CAUSES_MAX = 64
 """Further causes within one episode are counted by its moves, not listed."""
 CAUSE_WITHIN = 5_000
+"""A cause observed this long after a move still becomes the trigger; milliseconds."""
 BEGUN_WITHIN = 5_000
 """A new owner pulls within this time, unless its pull interval is long; milliseconds."""
 QUIET_INTERVALS = 3
+"""Without a known strategy, poll intervals without a change until a rebalance settles."""
 UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 

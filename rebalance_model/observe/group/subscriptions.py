@@ -24,7 +24,7 @@ def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, Subsc
 
 
 def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
-    """Take the subscriptions in a member's heartbeat."""
+    """Process the subscriptions in a member's heartbeat."""
     client = step.state.clients[client_id]
     observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
     answer_counted = client.subscriptions_observed_at < client.asked_at_answer

@@ -64,7 +64,7 @@ def note_restart(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) ->
 
 
 def note_former(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
-    """Take the sum of the last pulls of the queue's former holder: it comes up to a second later.
+    """Process the sum of the last pulls of the queue's former holder: it comes up to a second later.
 
     Its channel may be closed by then, and belong to no client.
     """

@@ -11,6 +11,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import ChannelBeats, Heartbeats, HookView
 
 CHANNELS_MAX = 4
+"""At most this many channels of a client are kept."""
 
 
 def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy) -> None:

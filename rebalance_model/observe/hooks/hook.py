@@ -56,7 +56,7 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
 
 
 def _note_slave(step: GroupStep, event: HookEvent) -> None:
-    """Take an event of a slave, which serves the queue in place of its master, on another connection of the owner."""
+    """Process an event of a slave, which serves the queue in place of its master, on another connection."""
     if isinstance(event, PullMessage) and step.live_hook(step.state.views.get(event.broker)) is not None:
         queue = step.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
         if queue is not None and queue.hook_view is not None:

@@ -9,7 +9,9 @@ from rebalance_model.observe.step import GroupStep
 IN_A_ROW = 45_000
 """A client that wants a queue sends a request every second, before RocketMQ 5.2 every 20 s; milliseconds."""
 ASKERS_MAX = 8
+"""At most this many refused clients of a queue are kept, the last ones."""
 HANDOVERS_KEPT = 4
+"""At most this many lock handovers of a queue are kept."""
 
 
 def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:

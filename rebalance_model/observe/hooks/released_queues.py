@@ -15,10 +15,11 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.step import GroupStep
 
 COMMITS_LEFT_OUT = 3
+"""A living client that omits this many commits of a queue no longer has it."""
 
 
 def is_released(step: GroupStep, mq: MessageQueue) -> bool:
-    """Return whether the queue seems to be assigned to no client."""
+    """Return whether the queue seems to be released, so that no client is supposed to have it."""
     return is_removed_from_topic(step, mq) if step.state.orderly else is_released_by_owner(step, mq)
 
 

@@ -59,7 +59,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
 
 
 def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientView | None) -> None:
-    """Take an error, which is no data: the client is gone, or does not answer, or its broker does not."""
+    """Process an error, which is no data: the client is gone, or does not answer, or its broker does not."""
     if client is None or event.error is None:
         return
     asked_before, client.asked = client.asked, event.asked

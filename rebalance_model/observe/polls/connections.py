@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
-    """Take a broker's answer (GET_CONSUMER_CONNECTION_LIST) as its view, or to check the view rebuilt from its hook."""
+    """Use a broker's answer (GET_CONSUMER_CONNECTION_LIST) as its view, or to check the view built from its hook."""
     state = step.state
     view = state.views.get(event.broker)
     if view is not None and event.asked < view.asked:

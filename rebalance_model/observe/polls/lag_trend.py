@@ -14,7 +14,7 @@ STEPS = 4
 
 
 def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
-    """Take an answer of the broker, which is already applied to the queue.
+    """Process an answer of the broker, which is already applied to the queue.
 
     Args:
         queue: the queue.

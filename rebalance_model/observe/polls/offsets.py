@@ -12,10 +12,11 @@ from rebalance_model.observe.state import FallenBack, QueueState
 from rebalance_model.observe.step import GroupStep
 
 COVERED_INTERVALS = 3
+"""Two answers further apart than this many poll intervals cover no time."""
 
 
 def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]:
-    """Take the broker's offsets; return the queues that can be judged by them."""
+    """Process the broker's offsets; return the queues that can be judged by them."""
     judged, stored = [], 0
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0

@@ -9,7 +9,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def fold_route(step: GroupStep, event: TopicRoute) -> None:
-    """Take the topic's read queues; a change of the set is a cause to rebalance."""
+    """Process the topic's read queues; a change of the set is a cause to rebalance."""
     state = step.state
     known = state.routes.get(event.topic)
     if event.queues is None or (known is not None and event.asked < known.asked):

@@ -41,7 +41,7 @@ class _Common(TypedDict):
 
 
 def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[QueueProgress]:
-    """Take a broker's offsets (GET_CONSUME_STATS); return the rows."""
+    """Process a broker's offsets (GET_CONSUME_STATS); return the rows."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, "", policy), _answered(event)
@@ -72,7 +72,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
 
 
 def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -> list[QueueProgress]:
-    """Take the waiting times of the next messages (QUERY_CONSUME_TIME_SPAN); return the rows."""
+    """Process the waiting times of the next messages (QUERY_CONSUME_TIME_SPAN); return the rows."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, event.topic, policy), _answered(event)
@@ -88,7 +88,7 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
 
 
 def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Policy) -> list[QueueProgress]:
-    """Take a client's own state (GET_CONSUMER_RUNNING_INFO); return rows of the changed queues, or of all if due."""
+    """Process a client's own state (GET_CONSUMER_RUNNING_INFO); return rows of the changed queues, or of all if due."""
     if event.queues is None:
         return []
     interval, at = _interval(state, event, event.client_id, policy), _answered(event)

@@ -18,7 +18,7 @@ FORGOTTEN_AFTER = 900_000
 
 
 def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueueProgress]:
-    """Take a commit (UPDATE_CONSUMER_OFFSET) that the broker accepted; return the row, if one is due."""
+    """Process a commit (UPDATE_CONSUMER_OFFSET) that the broker accepted; return the row, if one is due."""
     if event.code != 0 or event.offset < 0:
         return []
     queue = _hook_queue(state, event, event.topic, event.queue_id)
@@ -28,7 +28,7 @@ def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueuePr
 
 
 def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
-    """Take a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
+    """Process a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
     if event.commit_offset >= 0 and event.last_time >= queue.commit_at:
@@ -38,7 +38,7 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
 
 
 def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
-    """Take locks that the broker granted (LOCK_BATCH_MQ); return the row, if one is due."""
+    """Process locks that the broker granted (LOCK_BATCH_MQ); return the row, if one is due."""
     granted = [mq for mq in event.granted if mq.broker == event.broker] if event.code == 0 else []
     for mq in granted:
         _hook_queue(state, event, mq.topic, mq.queue_id).lock_at = event.time

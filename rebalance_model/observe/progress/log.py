@@ -53,7 +53,7 @@ class ProgressLog:
         self._states: dict[str, ProgressState] = {}
 
     def observe(self, event: GroupEvent, now: int) -> list[QueueProgress]:
-        """Take an event when it arrives.
+        """Process an event when it arrives.
 
         Args:
             event: any event of a group.
@@ -110,7 +110,7 @@ class ProgressLog:
 
 
 def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[QueueProgress]:
-    """Take one event of the group.
+    """Process one event of the group.
 
     Args:
         state: the group's progress state; changed in place.

@@ -62,7 +62,7 @@ def coverage(state: GroupState, policy: Policy) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; asked for at every event
+def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; called at every event
     brokers: int,
     hooks: int,
     polls: bool,  # noqa: FBT001  in the order of the fields

@@ -16,7 +16,9 @@ from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 REFUSALS = 3
+"""A client counts as contending after this many refusals."""
 TURNS = 4
+"""The lock alternates if this many handovers go from one client to the other."""
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
@@ -48,7 +50,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 
 def _is_refused(step: GroupStep, hook_view: HookQueueView) -> bool:
-    """Return whether a client has long been refused the lock in favor of one member, and still requests it."""
+    """Return whether a client has long been refused the lock in favor of a member, and still requests it."""
     now, policy = step.now, step.policy
     lasting = [
         r.last

@@ -3,7 +3,7 @@
 A client that is killed unlocks nothing: the broker keeps its lock for 60 s after the last renewal, and only the clients
 that it refuses learn of that. With the broker's hook: once the next owner has been refused for 3 s. By polls it is
 inferred: the former owner is gone, its lock has not expired, and the expected owner has had time for a full rebalance
-and does not have the queue. Clear when the lock is granted or has expired, or nobody requests it any more.
+and does not have the queue. Clear when the lock is granted or has expired, or no client requests it any more.
 
 It does not hold from the first refusal (as first designed), for two reasons. A client whose connection broke is not
 listed until its next call, up to 3 s later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and still has its lock. And clients
@@ -22,7 +22,7 @@ BACK_WITHIN = 3_000
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
-    """Check the broker's refusals if its hook reports; else infer the verdict from who is gone and who waits."""
+    """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
     queue = step.state.queues[mq]
     if mq.is_retry:
         return CLEAR

@@ -35,7 +35,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return the queues that wait, and the owners that should release them."""
+    """Return how many queues wait, and the first of them with its owner and expected owner."""
     state = step.state
     behind = _behind(step)
     return {

@@ -23,6 +23,7 @@ from rebalance_model.observe.step import GroupStep
 
 CODE = "REBALANCE_STORM"
 TIMES_ITS_RATE = 4
+"""The factor over the group's usual rate that makes fewer causes a storm."""
 CONFIG = "AllocateMessageQueueByConfig"
 SubCause = Literal[
     "TOPIC_SET_FLIP",

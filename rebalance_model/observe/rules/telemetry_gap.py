@@ -53,7 +53,7 @@ def judge_hook(step: GroupStep, broker: str) -> Verdict:
     if view is None or not view.hook_source:
         return CLEAR
     if view.hook_source in step.state.silent:
-        return None  # when it returns, it reports itself what it has lost
+        return None  # when it returns, it reports its own losses
     hook = view.hook
     if hook is None or not hook.lost_at:
         return CLEAR

@@ -7,6 +7,7 @@ from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.state.process_queue import ProcessQueueView
 
 UNANSWERED_POLLS = 2
+"""A client or broker is unresponsive after this many consecutive unanswered requests."""
 
 
 class ClientView(msgspec.Struct, array_like=True):

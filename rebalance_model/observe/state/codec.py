@@ -11,8 +11,8 @@ class StateVersionError(ValueError):
     def __init__(self, found: int) -> None:
         age = "newer" if found > STATE_VERSION else "older"
         super().__init__(
-            f"the state is of version {found}, this release goes on from version {STATE_VERSION} alone: use the {age} "
-            "release that wrote it, or fold the log again from its beginning"
+            f"the state is of version {found}, this release reads only version {STATE_VERSION}: use the {age} "
+            "release that wrote it, or process the log again from its beginning"
         )
 
 
