@@ -173,7 +173,7 @@ def test_nulls_that_java_meets_with_a_null_pointer_exception():
     for ask in (lambda: strategy("MACHINE_ROOM_NEARBY", inner=AVG), lambda: strategy("MACHINE_ROOM_NEARBY-AVG")):
         assert outcome(ask) == (AllocationNullError, "machineRoomResolver is null")
     unset = strategy("MACHINE_ROOM")
-    assert unset.allocate("G", "c", queues(1), ["c"]) == []  # no broker has a room, so nobody asks which are chosen
+    assert unset.allocate("G", "c", queues(1), ["c"]) == []  # no broker has a room, so the chosen rooms are never read
     refused = outcome(lambda: unset.allocate("G", "c", queues(1, "r1@b"), ["c"]))
     assert refused == (AllocationNullError, "consumeridcs is null")
     without_list = strategy("MACHINE_ROOM_NEARBY-CONFIG", resolver=ByPrefix())
@@ -233,7 +233,7 @@ def test_a_clients_own_room_is_resolved_again_as_in_java():
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "says"),
+    ("name", "params", "message"),
     [
         ("AVERAGE", {}, "^no allocation strategy is called 'AVERAGE': AVG, AVG_BY_CIRCLE, CONFIG, "),
         ("MACHINE_ROOM_NEARBY-", {"resolver": ByPrefix()}, "^no allocation strategy is called '': AVG"),
@@ -255,8 +255,8 @@ def test_a_clients_own_room_is_resolved_again_as_in_java():
         ("MACHINE_ROOM_NEARBY", {"resolver": "r1"}, "^resolver can't be 'r1'$"),
     ],
 )
-def test_what_java_does_not_have_is_refused_with_its_reason(name, params, says):
-    with pytest.raises(AllocationError, match=says) as refused:
+def test_what_java_does_not_have_is_refused_with_its_reason(name, params, message):
+    with pytest.raises(AllocationError, match=message) as refused:
         strategy(name, **params)
     assert not isinstance(refused.value, AllocationNullError)
 

@@ -125,18 +125,18 @@ def test_a_mode_is_of_one_topic_and_group():
 
 
 @pytest.mark.parametrize(
-    ("topic", "topic_exists", "group_exists", "said"),
+    ("topic", "topic_exists", "group_exists", "expected"),
     [
         ("%RETRY%G", False, False, (16, "retry topic is not allowed to set mode")),
         ("T", False, False, (17, "topic[T] not exist")),
         ("T", True, False, (26, "subscription group does not exist")),
     ],
 )
-def test_a_mode_that_is_refused_changes_nothing(topic, topic_exists, group_exists, said):
+def test_a_mode_that_is_refused_changes_nothing(topic, topic_exists, group_exists, expected):
     broker = QueryAssignmentProcessor("b")
     mode = RequestMode("POP", 1)
     answer = broker.set_message_request_mode(topic, "G", mode, topic_exists=topic_exists, group_exists=group_exists)
-    assert answer == said
+    assert answer == expected
     assert broker.message_request_modes == {}
 
 

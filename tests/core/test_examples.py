@@ -1,4 +1,4 @@
-"""The examples in the library's docstrings do what they say, and what a package offers can be imported."""
+"""The examples in the library's docstrings are correct, and what a package offers can be imported."""
 
 import doctest
 import subprocess

@@ -68,7 +68,7 @@ def a_log() -> list[AnyEvent]:
 
 
 def add_hook_events(trace: HookTrace, at: float, members: tuple[str, ...]) -> None:
-    """What members say to two brokers: a has 0 and 1 of broker-a, b 2 and 3; c has 0 of broker-b."""
+    """Calls of members to two brokers: a has 0 and 1 of broker-a, b 2 and 3; c has 0 of broker-b."""
     for broker in (A, B):
         trace.of(broker).heart_beat(at, *members, *("c" if broker == B else ()))
         for client in members:
@@ -124,8 +124,8 @@ def hook_events() -> st.SearchStrategy[AnyEvent]:
         "seq": st.integers(0, 200),
     }
     broadcast = {name: value for name, value in group.items() if name != "group"}
-    said = group | {"channel": CHANNELS, "code": CODES}
-    of_queue = said | {"topic": st.just("Orders"), "queue_id": st.integers(0, 2)}
+    fields = group | {"channel": CHANNELS, "code": CODES}
+    of_queue = fields | {"topic": st.just("Orders"), "queue_id": st.integers(0, 2)}
     subscriptions = st.lists(
         st.builds(Subscription, topic=st.sampled_from(["Orders", "Other"]), sub_string=st.just("*")), max_size=2
     ).map(tuple)
@@ -136,14 +136,16 @@ def hook_events() -> st.SearchStrategy[AnyEvent]:
         "message_model": st.sampled_from(["CLUSTERING", "BROADCASTING"]),
     }
     return st.one_of(
-        st.builds(HeartBeat, **said, **model, client_id=NAMES, subscriptions=subscriptions, without_sub=st.booleans()),
-        st.builds(UnregisterClient, **said, client_id=NAMES),
-        st.builds(LockBatchMq, **said, client_id=NAMES, requested=QUEUES.map(tuple), granted=QUEUES.map(tuple)),
-        st.builds(UnlockBatchMq, **said, client_id=NAMES, queues=QUEUES.map(tuple)),
+        st.builds(
+            HeartBeat, **fields, **model, client_id=NAMES, subscriptions=subscriptions, without_sub=st.booleans()
+        ),
+        st.builds(UnregisterClient, **fields, client_id=NAMES),
+        st.builds(LockBatchMq, **fields, client_id=NAMES, requested=QUEUES.map(tuple), granted=QUEUES.map(tuple)),
+        st.builds(UnlockBatchMq, **fields, client_id=NAMES, queues=QUEUES.map(tuple)),
         st.builds(UpdateConsumerOffset, **of_queue, offset=st.integers(-1, 9)),
         st.builds(QueryConsumerOffset, **of_queue),
         st.builds(PullMessage, **of_queue, **pulled),
-        st.builds(GetConsumerListByGroup, **said, asked=TIMES, consumer_ids=st.lists(NAMES, max_size=3).map(tuple)),
+        st.builds(GetConsumerListByGroup, **fields, asked=TIMES, consumer_ids=st.lists(NAMES, max_size=3).map(tuple)),
         st.builds(BrokerStatus, **broadcast, boot_time=TIMES),
         st.builds(Tick, **broadcast),
     )
@@ -258,7 +260,7 @@ def test_a_log_that_is_stirred_doubled_and_full_of_holes_has_a_result(start, mov
 
 @given(st.lists(hook_events(), max_size=60))
 def test_any_valid_hook_events_have_a_result(events):
-    """Not only those that a broker would tell: other brokers' queues, channels shared, time that falls, no ticks."""
+    """Including events that no broker would send: other brokers' queues, channels shared, time that falls, no ticks."""
     fold_soundly(events)
 
 

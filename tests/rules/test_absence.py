@@ -38,7 +38,7 @@ def working(trace: Standing, *spans: tuple[int, int], without: str = "") -> Stan
 
 
 def test_a_broker_that_is_frozen_for_90_s_makes_no_client_stale():
-    """The lab's broker-freeze: its hook told of stale heartbeats, expired locks and stuck queues in the first tick."""
+    """The lab's broker-freeze: its hook reported stale heartbeats, expired locks and stuck queues in the first tick."""
     assert working(Standing(), (0, 50), (140, 200)).transitions((45, 139.9), until=200) == []
 
 

@@ -117,7 +117,7 @@ def test_an_unsubscribed_topic_does_not_hide_the_strategy():
 
 
 def test_an_inferred_strategy_is_dropped_when_it_no_longer_fits():
-    """Two rooms of machines, say: what looked like AVG was not."""
+    """For example two machine rooms: the assignment looked like AVG and was not."""
     both = {c: replace(m, strategy=OWN) for c, m in FOUR.items()}
     trace = rounds(Trace(), 0, 20, both)
     assert trace.state.strategy_basis == "INFERRED"

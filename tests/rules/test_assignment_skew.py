@@ -14,7 +14,7 @@ def skewed(most: int) -> dict[str, Member]:
 
 
 def test_issue_1333_one_member_with_more_than_twice_the_mean():
-    """6 of 8 queues, the mean is 2: by an uneven hash ring, say."""
+    """6 of 8 queues, the mean is 2: for example by an uneven hash ring."""
     trace = Trace(route=8)
     rounds(trace, 0, 100, {c: replace(m, strategy=HASH) for c, m in skewed(6).items()})
     even = {c: replace(holding(2 * n, 2 * n + 1), strategy=HASH) for n, c in enumerate("abcd")}

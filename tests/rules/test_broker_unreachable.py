@@ -52,7 +52,7 @@ def test_one_round_without_an_answer_is_a_near_miss():
 
 
 def test_an_error_of_the_brokers_own_is_an_answer():
-    """16 (NO_PERMISSION): it is there, and says why not."""
+    """16 (NO_PERMISSION): it is there, and reports the reason."""
     trace = rounds(Trace(), 0)
     for at in (10, 20, 30):
         trace.tick(at)

@@ -42,7 +42,7 @@ def test_a_member_whose_heartbeats_reach_one_broker_only():
 
 
 def test_a_dead_member_that_one_broker_still_lists_is_a_near_miss():
-    """No event says that its channel was closed: broker-a has been asked for the members since, broker-b has not."""
+    """No event shows that its channel was closed: broker-a has been queried for the members since, broker-b has not."""
     trace = two_brokers().lists(20, "a")
     for at in range(31, 300, 30):
         both_brokers(ticks(trace, at), at, "a")
@@ -50,7 +50,7 @@ def test_a_dead_member_that_one_broker_still_lists_is_a_near_miss():
 
 
 def test_a_broker_whose_hook_has_just_started_is_not_judged_yet():
-    """Its hook begins in the middle: not every member has been heard, and one view is not two."""
+    """Its hook begins in the middle: not every member has sent a heartbeat, and one view is not two."""
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")
     trace.hook_seq[f"{B}-0"] = 5
     trace.of(B).heart_beat(2, "a")
@@ -62,9 +62,9 @@ def test_polls_show_brokers_that_list_different_members():
     for at in range(0, 100, 10):
         trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
         one = (Connection(client_id="a", channel="a:0"),)
-        said = {**trace._poll(START + 1000 * at), "broker": B}
-        trace._fold(ConsumerConnection(connections=one, **said))
-    assert trace.incidents(SPLIT) == []  # broker-b has no queue of the group's topics: nobody asks it
+        fields = {**trace._poll(START + 1000 * at), "broker": B}
+        trace._fold(ConsumerConnection(connections=one, **fields))
+    assert trace.incidents(SPLIT) == []  # broker-b has no queue of the group's topics: no client queries it
     trace.state.queues[MessageQueue(TOPIC, B, 0)] = msgspec.structs.replace(
         trace.state.queues[MessageQueue(TOPIC, A, 0)], owner=None
     )
@@ -73,7 +73,7 @@ def test_polls_show_brokers_that_list_different_members():
 
 
 def test_moves_while_brokers_list_different_members_are_no_reconnect_storm():
-    """Nobody reconnects: clients ask one broker or the other who the members are. The split is the cause, told once."""
+    """No client reconnects: clients query one broker or the other for the members. The split is reported once."""
     trace = Trace()
     for at in range(0, 400, 10):
         owners = {"a": holding(0, 1), "b": holding(2, 3)} if at % 20 else {"a": holding(0, 1, 2, 3), "b": holding()}

@@ -18,7 +18,7 @@ def test_heartbeats_of_one_id_on_alternating_channels_are_two_processes():
 @pytest.mark.parametrize(
     ("how", "ends"),
     [
-        (lambda t: t.leaves(50, "a", number=1), 50),  # by its own goodbye
+        (lambda t: t.leaves(50, "a", number=1), 50),  # by its own unregistration
         (lambda t: t.heart_beat(60, "a").heart_beat(90, "a").passes(101), 100.001),  # two intervals without one
     ],
 )

@@ -30,7 +30,7 @@ def test_a_client_whose_clock_is_off_is_reported_after_60_s(monkeypatch, off, su
 
 @pytest.mark.parametrize("off", [0, 4_999, -4_999])
 def test_a_clock_within_5_s_is_right_and_a_stamp_may_be_old(monkeypatch, off):
-    """The client has not pulled for 25 s: its newest stamp says nothing of its clock."""
+    """The client has not pulled for 25 s: its newest stamp shows nothing of its clock."""
     monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
     trace = Trace()
     for n in range(12):
@@ -51,7 +51,7 @@ def test_a_corrected_clock_is_reported(monkeypatch):
 
 
 def stored(off: int, *, fresh: bool = True) -> Trace:
-    """A broker whose clock is ``off`` says when it stored what was consumed last: 2 s ago, unless it is not fresh."""
+    """A broker whose clock is ``off`` reports when the last consumed message was stored: 2 s ago, or earlier."""
     trace = rounds(Trace(), 0)
     for at in range(10, 90, 10):
         trace.poll(at, TWO)

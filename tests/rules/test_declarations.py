@@ -9,7 +9,7 @@ from tests.support.trace import SILENT, Trace, holding
 
 
 @pytest.mark.parametrize(
-    ("odd", "code", "said"),
+    ("odd", "code", "expected"),
     [
         (
             replace(holding(3), strategy=CIRCLE),
@@ -19,13 +19,13 @@ from tests.support.trace import SILENT, Trace, holding
         (replace(holding(3), orderly=False), "MIXED_CONSUME_MODE", "ordered by 2, concurrent by 1"),  # issue 6164
     ],
 )
-def test_what_members_must_declare_alike(odd, code, said):
-    """c comes at 20 and says so at 20 and at 30; it leaves at 60."""
+def test_what_members_must_declare_alike(odd, code, expected):
+    """c joins at 20 and declares it at 20 and at 30; it leaves at 60."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 60, {"a": holding(0, 1), "b": holding(2), "c": odd})
     rounds(trace, 60, 80, FOUR)
     assert trace.incidents(code) == [(30, "OPENED", code), (60, "RESOLVED", code)]
-    assert evidence(trace, code) == {"declared": said, "members": "c"}
+    assert evidence(trace, code) == {"declared": expected, "members": "c"}
 
 
 @pytest.mark.parametrize("odd", [replace(holding(3), strategy=CIRCLE), replace(holding(3), orderly=False)])

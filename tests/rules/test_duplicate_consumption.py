@@ -23,7 +23,7 @@ def test_a_client_that_regains_the_queue_reads_197_messages_again():
 
 
 def test_commits_of_the_former_owner_after_the_move_are_read_twice():
-    """b asks where to begin at 20 and is told 100; a, that learns of it later, commits 130 at 24."""
+    """b queries the offset at 20 and gets 100; a, which notices it later, commits 130 at 24."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.pulls(22, "b", 0, offset=110)
     assert trace.incidents() == []
@@ -52,7 +52,7 @@ def test_the_more_its_former_owner_commits_the_more_is_read_twice():
 
 
 def test_a_queue_returned_before_any_message_is_a_near_miss():
-    """Of the simulation, seed 116: b's pull waits at 5, it gives the queue back, which no call tells, and a goes on."""
+    """From the simulation, seed 116: b's pull waits at 5, it returns the queue without a call, and a continues."""
     trace = concurrent(pulled=5).commits(15, "a", 0, 5).asks(20, "b", 0).pulls(20.5, "b", 0, offset=5)
     trace.commits(21, "b", 0, 5).pulls(21.4, "a", 0, offset=6).commits(22, "a", 0, 6).pulls(23, "a", 0, offset=7)
     trace.commits(27, "a", 0, 7).passes(60)

@@ -19,7 +19,7 @@ def two() -> HookTrace:
 
 
 def test_a_lock_whose_renewals_may_be_lost_is_not_known_to_have_expired():
-    """Seed 23: the disk of the hook was full for 60 s, and each lock was as old as that when it told again."""
+    """Seed 23: the disk of the hook was full for 60 s, and each lock was as old as that when it reported again."""
     trace = two().stands(2, 62)
     trace.hook_seq[HOOK] += 9
     trace.heart_beat(62, "a", "b").passes(62 + LIVES)
@@ -67,9 +67,9 @@ def test_a_long_refusal_by_a_living_client_contends_after_it_was_an_orphan():
 
 
 def test_a_repeated_commit_causes_no_duplicate_consumption():
-    """Seed 58: a client that shuts down commits before it says goodbye, and once more after it."""
+    """Seed 58: a client that shuts down commits before it unregisters, and once more after it."""
     trace = HookTrace().boots(0).heart_beat(0, "a", "b").asks(1, "a", 0).commits(2, "a", 0, 108)
-    trace.of("broker-b").boots(0).heart_beat(0, "a", "b").of("broker-a")  # to which it says goodbye next
+    trace.of("broker-b").boots(0).heart_beat(0, "a", "b").of("broker-a")  # the broker that it unregisters from next
     trace.asks(3, "b", 0).pulls(4, "b", 0, offset=108).commits(7, "b", 0, 109).leaves(7, "b").commits(7, "b", 0, 109)
     assert opened(trace.passes(8), "DUPLICATE_CONSUMPTION") == []
 
@@ -92,7 +92,7 @@ def test_losses_reported_by_a_hook_may_explain_missing_heartbeats():
 
 
 def test_losses_of_a_ticking_hook_may_explain_missing_clients():
-    """The near miss's other side: nothing stood, so only what the hook itself says of it counts."""
+    """The other side of the near miss: no source paused, so only the losses that the hook reports count."""
     trace = two().passes(2).loses(3, 25).passes(25 + LIVES)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
     assert len(opened(trace.passes(26 + LIVES), "LOCK_EXPIRED")) == 4

@@ -1,4 +1,4 @@
-"""The scenario table of the three incidents: one that fires, a near miss, a recovery; each says why."""
+"""The scenario table of the three incidents: one that fires, a near miss, a recovery; each with its reason."""
 
 import msgspec
 import pytest
@@ -38,14 +38,14 @@ def test_a_healthy_group_raises_nothing():
     [
         # the listener has a message and its stamp stands
         (Member((Held(0, consume_age=50, in_listener=1, cached=9), Held(1))), "LISTENER_HUNG"),
-        # the listener is given the message anew every second
+        # the listener receives the message again every second
         (Member((Held(0, consume_age=1, cached=10), Held(1))), "SUSPEND_LOOP"),
         # suspended for the longest time RocketMQ allows, 30 s: still a loop
         (Member((Held(0, consume_age=30, cached=10), Held(1))), "SUSPEND_LOOP"),
         (Member((Held(0, locked=False), Held(1))), "NOT_LOCKED"),
         (Member((Held(0, consume_age=50, pull_age=31), Held(1))), "NOT_PULLING"),
         (Member((Held(0, consume_age=50, pull_age=29), Held(1))), "UNDETERMINED"),
-        # kept but dropped, the queue is nobody's
+        # kept but dropped, the queue is unassigned
         (Member((Held(0, dropped=True), Held(1))), "ZOMBIE"),
         (Member((Held(0, dropped=True, unlock_attempts=2), Held(1))), "UNLOCK_PENDING"),
         (Member((Held(1),)), "UNASSIGNED"),

@@ -22,7 +22,7 @@ def lags(trace: Trace, start: float, lag: list[int], *, pace: int = 100, **membe
 
 
 def test_lag_that_has_not_fallen_for_a_window_and_has_grown():
-    """No number says what much lag is: it was 5 at 0, and has grown at each answer since."""
+    """No fixed number defines a high lag: it was 5 at 0, and has grown at each answer since."""
     trace = lags(Trace(), 0, RISING)
     assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH UNDETERMINED")]
     assert rows(trace, GROWTH)[0].severity == "warning"

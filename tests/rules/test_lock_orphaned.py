@@ -65,7 +65,7 @@ def test_an_orphaned_lock_that_no_client_requests_is_clear():
 
 
 def test_a_client_that_reconnects_leaves_no_orphaned_lock():
-    """The broker tells its heirs at once, who are refused; its next call, up to 3 s later, makes it a member again."""
+    """The broker notifies the next owners at once; they are refused. Its next call, up to 3 s later, registers it."""
     trace = ordered().lists(20, "b").locks(20, "b", 0, granted=()).locks(21, "b", 0, granted=()).passes(22)
     trace.heart_beat(22.9, "a", number=1).passes(60)
     assert distinct_transitions(trace, "LOCK_ORPHANED") == []
@@ -101,7 +101,7 @@ def polled_kill(*, heir_takes_at: float) -> Trace:
     [
         # past the heir's own timer of 20 s it would have the queue, if it were given it: at 60, not at 50
         (70, [(60, "OPENED"), (70, "RESOLVED")]),
-        # nobody takes it, and the lock, seen renewed at 15, may have been again until 30: at 90 it is surely free
+        # no client takes it, and the lock, seen renewed at 15, may have been again until 30: at 90 it is surely free
         (999, [(60, "OPENED"), (90, "RESOLVED")]),
         # a clean leave whose notification is lost: the heir finds out by its timer
         (50, []),

@@ -12,7 +12,7 @@ NOBODY = "NO_ACTIVE_CLIENTS_WITH_LAG"
 
 
 def abandoned(trace: Trace, until: float, offsets: tuple[int, int] | None = (150, 100)) -> Trace:
-    """Members until 10; nobody from 20 on."""
+    """Members until 10; none from 20 on."""
     for n in range(2):
         trace.poll(10 * n, {"a": holding(0)}, {0: (100, 100)}, route=1)
     for at in range(20, round(until) + 1, 10):

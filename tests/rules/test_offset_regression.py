@@ -84,7 +84,7 @@ def test_two_commits_of_a_client_that_overtake_each_other_are_a_near_miss():
 
 
 def test_an_offset_reset_while_the_queue_had_no_owner():
-    """b asks where to begin after a's last commit, and is told less: somebody has changed what is stored."""
+    """b queries the offset after a's last commit, and gets a lower one: the stored offset was changed."""
     trace = ordered().commits(5, "a", 0, 100).unlocks(10, "a", 0).locks(20, "b", 0).asks(20.1, "b", 0)
     trace.commits(25, "b", 0, 10).commits(30, "b", 0, 12)
     assert transitions_of(trace) == [(30, "OPENED", "OFFSET_REGRESSION OPERATOR_RESET")]

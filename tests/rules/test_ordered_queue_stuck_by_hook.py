@@ -69,7 +69,7 @@ def test_a_frozen_owner_until_its_queue_has_a_new_owner():
         (426, "RESOLVED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
     ]
     [stuck, *_] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
-    assert stuck.severity == "warning"  # nobody is there to pull: whether anything waits is not known
+    assert stuck.severity == "warning"  # no client pulls: whether anything waits is unknown
     assert evidence(trace, "ORDERED_QUEUE_STUCK")[0]["lag_at_least"] is None
 
 

@@ -1,4 +1,4 @@
-"""QUEUE_DOUBLE_OWNED by what clients answer, and by what the broker's hook tells of pulls."""
+"""QUEUE_DOUBLE_OWNED by the clients' answers, and by the pulls that the broker's hook reports."""
 
 import pytest
 

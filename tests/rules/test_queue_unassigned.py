@@ -116,7 +116,7 @@ def test_issue_7556_the_share_of_an_unsubscribed_member_is_unassigned():
 
 
 def test_issue_351_topics_that_flip_do_not_restart_the_time():
-    """b does not subscribe Orders: their heartbeats overwrite each other's topics , and b's share is nobody's."""
+    """b does not subscribe Orders: their heartbeats overwrite each other's topics, and b's share is unassigned."""
     trace = Trace()
     members = {"a": replace(holding(0, 1), subscribes=("Orders",)), "b": Member(subscribes=("Other",))}
     listed = trace._connections
@@ -169,7 +169,7 @@ def beats(trace: HookTrace, start: int, stop: int, members: dict[str, Member]) -
 
 
 def test_a_queue_that_was_seen_to_be_unlocked_has_40_s():
-    """b unlocks queue 3 at 25, and nobody takes it, though b is to have it: the first round later than 65 is at 71."""
+    """b unlocks queue 3 at 25, and no client takes it, though b should have it: the first round after 65 is at 71."""
     trace = beats(pair(**FOUR), 10, 30, FOUR)
     trace.tick(25).unlocks(25, "b", 3)
     beats(trace, 30, 90, {"a": holding(0, 1), "b": holding(2)})
@@ -185,9 +185,9 @@ def test_a_queue_whose_owner_unregistered_has_40_s():
 
 
 def test_a_queue_that_the_strategy_leaves_unassigned_has_150_s():
-    """A thawed client stands twice in the list, and its second share is nobody's until its former channel expires."""
+    """A thawed client is listed twice, and its second share is unassigned until its former channel expires."""
     trace = beats(pair(**FOUR), 10, 30, FOUR)
-    trace.heart_beat(25, "a", number=1)  # AVG of a, a, b: a has 0 and 1, b has 3, and 2 is nobody's
+    trace.heart_beat(25, "a", number=1)  # AVG of a, a, b: a has 0 and 1, b has 3, and 2 is unassigned
     trace.tick(26).unlocks(26, "b", 2)
     trace.listed_twice = "a"
     beats(trace, 30, 170, {"a": holding(0, 1), "b": holding(3)})

@@ -39,7 +39,7 @@ def test_one_queue_that_moves_is_no_stall():
 @pytest.mark.parametrize(
     "mine",
     [
-        SILENT,  # CLIENT_UNRESPONSIVE tells that
+        SILENT,  # CLIENT_UNRESPONSIVE reports that
         Member((Held(0), Held(1), Held(2, dropped=True, unlock_attempts=1), Held(3, dropped=True, unlock_attempts=1))),
     ],
 )

@@ -37,7 +37,7 @@ def test_a_client_that_comes_and_goes_is_a_storm_at_its_seventh_cause():
     [opened] = rows(trace, STORM)
     assert (opened.severity, opened.client_id, opened.parent) == ("critical", "a", None)
     assert evidence(trace, STORM)[0]["CLIENT_UNREGISTERED a"] == 4
-    # quiet since 128: its last goodbye, at 120, leaves the window at 420.001
+    # quiet since 128: its last unregistration, at 120, leaves the window at 420.001
     trace.passes(440)
     assert transitions_of(trace, STORM)[1:] == [(420.001, "RESOLVED", "REBALANCE_STORM MEMBER_FLAPPING")]
 
@@ -52,7 +52,7 @@ def test_processes_that_die_and_return_with_other_ids_are_a_storm():
 
 
 def test_connections_that_are_cut_again_and_again_are_reconnect_churn():
-    """#9115: new addresses, the same client ids. Nobody says goodbye; whoever asks is told of one member less."""
+    """#9115: new addresses, the same client ids. No client unregisters; the member list is one shorter each time."""
     trace = group("a", "b")
     for n in range(5):
         trace.lists(20 + 20 * n, "b").heart_beat(25 + 20 * n, "a", number=n + 1)
@@ -78,7 +78,7 @@ def test_by_polls_a_client_on_another_channel_each_time_is_reconnect_churn():
 
 @pytest.mark.parametrize("together", [True, False], ids=["all at once", "one by one"])
 def test_a_rollout_of_50_is_no_storm(together: bool):
-    """100 causes within 5 minutes, and right after a start; but nobody who has come since then goes again."""
+    """100 causes within 5 minutes, and right after a start; but no client that has joined since then leaves again."""
     clients = [f"c-{n:02}" for n in range(50)]
     trace = group(*clients)
     if together:
@@ -185,7 +185,7 @@ def flipping(until: int) -> HookTrace:
 
 
 def test_flips_of_a_mistake_that_was_soon_undone_are_no_storm_later():
-    """Of the simulation, seed 109: from 305 on, 150 s after d came, nobody has just joined any more."""
+    """From the simulation, seed 109: from 305 on, 150 s after d joined, no client has just joined any more."""
     trace = flipping(150).heart_beat(155, "d")
     for at in range(170, 330, 15):
         trace.passes(at - 1).heart_beat(at, "a", "c", "d")

@@ -1,4 +1,4 @@
-"""The scenario table of queues that were given up: by hooks alone, which see no routes, and with polls beside them."""
+"""The scenario table of released queues: by hooks alone, which see no routes, and with polls beside them."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def concurrent() -> HookTrace:
 
 
 def test_a_queue_that_its_topic_has_lost_is_no_clients_fault():
-    """The lab's topic that shrank: b has dropped 3 at 30, with 12 messages pulled, which no call says."""
+    """The lab's topic that shrank: b has dropped 3 at 30, with 12 messages pulled, which no call shows."""
     trace = goes_on(concurrent(), 30, 400, pulls="012", commits="012")
     assert trace.incidents() == []
 
@@ -113,11 +113,11 @@ def test_an_owner_that_has_left_has_released_nothing():
     }
 
 
-# Where polls tell as well
+# With polls
 
 
 def both(until: int, pull_age: Callable[[int], float]) -> list[tuple[float, str, str]]:
-    """a has pulled 0 at 2, as the hook says, and renews; asked every 10 s, it shows a pull of ``pull_age`` ago."""
+    """a has pulled 0 at 2, as the hook reports, and renews; queried every 10 s, it shows a pull of ``pull_age`` ago."""
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).commits(2, "a", 0, 7).pulls(2, "a", 0, offset=7)
     for at in range(6, until, 10):
         trace.passes(at - 1).heart_beat(at - 1, "a", "b").locks(at - 1, "a", 0)
@@ -138,7 +138,7 @@ def test_pulls_that_the_hook_does_not_see_show_in_the_answers(shown):
 
 
 def test_a_late_hook_shows_a_former_lock_of_the_holder():
-    """By the polls a is gone and back by 40. Of the lock that it has now the hook has not told yet."""
+    """By the polls a leaves and is back by 40. The hook has not reported yet the lock that it has now."""
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).locks(1, "b", 1, 2, 3).poll(2, FOUR)
     for at in (10, 20):
         trace.passes(at).locks(at, "b", 1, 2, 3).poll(at + 1, {"b": holding(1, 2, 3)})

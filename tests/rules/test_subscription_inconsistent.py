@@ -60,7 +60,7 @@ def test_a_rolling_upgrade_of_149_s_is_a_near_miss():
 
 
 def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
-    """registerConsumerWithoutSub: nothing is said, so nothing differs."""
+    """registerConsumerWithoutSub: without subscriptions nothing differs."""
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")
     for at in range(31, 300, 30):
         trace.passes(at).heart_beat(at, "a").heart_beat(at, "b", subscriptions=(), without_sub=True)
@@ -68,7 +68,7 @@ def test_a_heartbeat_without_subscriptions_keeps_the_last_one():
 
 
 def test_a_member_without_known_subscriptions_freezes_it():
-    """b's only heartbeat does not say what it subscribes."""
+    """b's only heartbeat carries no subscriptions."""
     trace = HookTrace().boots(0).heart_beat(1, "a").heart_beat(2, "b", subscriptions=(), without_sub=True)
     trace.heart_beat(3, "c", topics=(TOPIC, "Refunds"))
     for at in range(30, 220, 30):  # c differed, and does not any more

@@ -22,7 +22,7 @@ def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
 
 
 def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
-    """The disk is full from 55 to 145: nothing rests on it since its tick at 54, which is told 15 s later."""
+    """The disk is full from 55 to 145: nothing is judged by it since its tick at 54, which is reported 15 s later."""
     effects = fold(simulate("hook-full", hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
         (69, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
@@ -52,7 +52,7 @@ def test_a_collector_that_is_away_is_silent_until_it_is_back():
 
 
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
-    """Its hook ends at 61, and one question in vain is enough then; of its silence it is told at 81."""
+    """Its hook ends at 61, and one unanswered request is enough then; its silence is reported at 81."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
     effects = fold(simulate(down, hook=True, poll=True))
     assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [

@@ -112,13 +112,13 @@ def test_the_list_of_consumers_has_one_id_for_each_channel():
     asked = ConsumerManageProcessor(
         processor.consumer_manager, processor.subscription_group_manager, ConsumerOffsetManager()
     )
-    nobody = Response(1, "no consumer for this group, G")
-    assert asked.get_consumer_list_by_group("G") == nobody
+    no_member = Response(1, "no consumer for this group, G")
+    assert asked.get_consumer_list_by_group("G") == no_member
     processor.heart_beat("k0", HeartbeatData("c0", (data(),)), 5)
     processor.heart_beat("k1", HeartbeatData("c0", (data(),)), 5)
     assert asked.get_consumer_list_by_group("G") == Response(0, consumer_ids=("c0", "c0"))
     processor.consumer_manager.consumer_table["G"].channel_info_table.clear()
-    assert asked.get_consumer_list_by_group("G") == nobody
+    assert asked.get_consumer_list_by_group("G") == no_member
 
 
 class TestNotifications:

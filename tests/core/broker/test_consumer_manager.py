@@ -298,7 +298,7 @@ def test_everything_survives_messagepack(manager):
 
 
 class Members(RuleBasedStateMachine):
-    """Against sets: who is connected, and who has to be told."""
+    """Compared with sets: the connected clients, and those that must be notified."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Offsets, and what a client is told of them."""
+"""Offsets, and the answers that clients get about them."""
 
 import msgspec
 import pytest

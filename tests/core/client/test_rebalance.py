@@ -149,7 +149,7 @@ def test_a_pull_consumer_gets_no_requests_and_bumps_no_version(kind):
     assert made.rebalance()
     assert journal(made, "heartbeat", "pull later", "changed") == [["changed", "T", ["T/a/0"], ["T/a/0"]]]
     assert made.state()["subscriptions"] == {"T": 1}
-    made.advance(200)  # nobody has pulled for long
+    made.advance(200)  # no pull for a long time
     assert made.rebalance()
     assert journal(made, "changed", "commit") == []
 

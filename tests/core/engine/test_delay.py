@@ -139,7 +139,7 @@ def broken(clock_offset_ms: int) -> Scenario:
 
 
 OWN_CLOCK = ("cause", "evidence", "health_reason")
-"""A hook's incarnation is named by its own clock; that the clock is wrong is told."""
+"""A hook's incarnation is named by its own clock; the wrong clock is reported."""
 
 
 @pytest.mark.parametrize("delay", [0, 10_000])

@@ -127,7 +127,7 @@ def test_a_clock_50_minutes_ahead_is_corrected_within_the_round_trip():
 
 
 def test_a_delay_is_no_wrong_clock():
-    """The sighting comes long after the answer, but says when it was."""
+    """The sighting comes long after the answer, but carries its own time."""
     clocks = Clocks()
     clocks.note_answer(QUESTION, 1_020)
     for n in range(1, 20):

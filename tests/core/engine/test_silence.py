@@ -35,7 +35,7 @@ def test_a_collector_with_a_standby_may_be_silent():
 
 
 def silent_after_its_end(back: int) -> list[str]:
-    """Who is silent at 28 s, where a hook ends at 20 s and speaks again at ``back``."""
+    """The silent sources at 28 s, where a hook ends at 20 s and reports again at ``back``."""
     hook = [tick("broker-a", n, end=n == 20, start=1 if n <= 20 else 2) for n in [*range(21), *range(back, 29)]]
     fold = Fold()
     for event in sorted([*hook, *(tick("poll-1", n) for n in range(29))], key=lambda one: one.time):

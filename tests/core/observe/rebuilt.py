@@ -62,7 +62,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """Folds a story as it is told, and compares at each tick and member list of a broker's hook."""
+    """Fold a scenario's telemetry as it is emitted, and compare at each tick and member list of a broker's hook."""
 
     scenario: Scenario
     seed: int
@@ -74,7 +74,7 @@ class Comparison:
     _booted: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each broker started, by its clock."""
     _committed: defaultdict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
-    """Of each broker and group, the queues that a commit was told of since the broker's start."""
+    """By broker and group, the queues with a commit since the broker's start."""
 
     def __post_init__(self) -> None:
         # By hooks alone nothing shows that a clock is wrong; what polls make of it: `engine/test_delay.py`.
@@ -92,7 +92,7 @@ class Comparison:
         return cluster
 
     def _fold(self) -> Iterator[AnyEvent]:
-        """The whole log, told once before, as the timeline comes to each event: it waits for what is told later."""
+        """Run the whole log once before, as the timeline will process it: it waits for late events."""
         log: list[AnyEvent] = []
         self._cluster(log.append).run_until(self.scenario.minutes * 60)
         for event in log:
@@ -137,7 +137,7 @@ class Comparison:
 
     def _compare_event(self, event: AnyEvent) -> None:
         if event.source_id.startswith("poll"):
-            return  # nothing is compared at it; what hooks tell in its millisecond may still be to come
+            return  # nothing is compared at it; events of hooks in its millisecond may still come
         self._fold_up_to(event)
         if isinstance(event, BrokerStatus):
             self._booted[event.broker].append(event.time)
@@ -194,7 +194,7 @@ class Comparison:
         return moves
 
     def _offsets(self, broker: Broker, group: str, state: GroupState) -> "Found":
-        """Those of commits since the broker's start: what it had stored before, nobody tells."""
+        """The queues with commits since the broker's start; offsets that it had stored before are in no event."""
         committed = self._committed[broker.name, group]
         real = {}
         for key, by_queue in broker.offsets.offset_table.items():
@@ -229,7 +229,7 @@ class Comparison:
         return None
 
     def _lost_lately(self, broker: str) -> bool:
-        """Whether the hook has missed something, and its clients have not said everything anew since."""
+        """Return whether the hook has missed events, and its clients have not repeated everything since."""
         losses = [one for one in self._faults("hook-full") if one.subject == broker]
         return any(one.end is None or self.cluster.world.true_ms - one.end <= HEARD_FROM_ALL for one in losses)
 
@@ -261,7 +261,7 @@ def _members(broker: Broker, group: str, view: BrokerView, *, listed: bool) -> F
 
 
 def _why_still(broker: Broker, heard_at: int) -> str | None:
-    """A channel that is closed stands until a member list tells, which is compared by itself, or the scan is over."""
+    """A closed channel stays until a member list, which is compared separately, or until the scan is over."""
     age = broker.clock.now() - heard_at
     if age > CHANNEL_EXPIRED + SCAN_PERIOD:
         return None

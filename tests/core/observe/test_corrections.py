@@ -1,4 +1,4 @@
-"""Hook and poll make one truth: polls confirm or correct what the hook tells, and stand alone where it is silent."""
+"""Hook and polls are combined: polls confirm or correct the hook's view, and replace it while it is silent."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def ordered() -> HookTrace:
     return rounds(trace, TWO, 1)
 
 
-# What the hook did not tell
+# What the hook did not report
 
 
 def test_a_closed_channel_that_no_list_reports_goes_with_the_next_answer():
@@ -124,7 +124,7 @@ def is_true(state: GroupState, run: SimulatedRun) -> bool:
 
 
 def alarms(effects: list[AnyEffect], *explained: str) -> set[str]:
-    """What opens, but for the locks that the killed client leaves behind, a source that is silent, and as said."""
+    """The incidents beside those of the killed client's locks, a silent source, and those given."""
     expected = {"LOCK_ORPHANED", "TELEMETRY_GAP", *explained}
     return {name for _, _, name in transitions(effects) if name.partition(" ")[0] not in expected}
 
@@ -171,8 +171,8 @@ def test_a_killed_member_that_no_member_list_shows(run):
 
 @pytest.mark.parametrize(("first", "last"), [(30, 120), (35, 60), (140, 200), (0, 90)])
 def test_polls_replace_a_hook_that_is_silent_for_a_while(run, first, last):
-    heard = [event for event in run.events if not (is_hooks(event) and first <= seconds(event) < last)]
-    state, effects = fold(heard)
+    events = [event for event in run.events if not (is_hooks(event) and first <= seconds(event) < last)]
+    state, effects = fold(events)
     assert is_true(state, run)
     assert alarms(effects) == set()
     polled, _ = fold([event for event in run.events if not is_hooks(event)])

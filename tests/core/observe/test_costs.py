@@ -136,7 +136,7 @@ def test_the_numbers_above_a_table_are_its_sums(rebalances):
 
 
 def test_the_thaw_and_the_restart_read_as_what_happened(rebalances):
-    """A thaw: 18.9 s from unlock to lock, 247 messages; a restart: almost a minute, three queues with nobody."""
+    """A thaw: 18.9 s from unlock to lock, 247 messages; a restart: almost a minute, three queues without owner."""
     thaw = next(one for one in rebalances if one.reconsumed_min and one.group == GROUP)
     assert (thaw.pause_ms_max, thaw.reconsumed_min, thaw.converged) == (18_862, 247, True)
     restart = rebalances[-1]

@@ -114,7 +114,7 @@ def test_an_episode_lists_its_first_causes_only():
 
 
 def snapshot_times(group: str) -> list[int]:
-    """When, of two intervals, the whole state of a group was told although nothing changed."""
+    """The times, in two intervals, at which the whole state of a group was written although nothing changed."""
     trace = Trace(policy=Policy(snapshot_interval=60_000), state=GroupState("c", group)).poll(0, TWO)
     found = len(trace.effects)
     for second in range(1, 121):
@@ -188,7 +188,7 @@ def test_a_client_unreachable_on_its_chosen_channel_is_silent_and_not_gone():
 
 
 def test_an_owner_that_was_not_asked_for_long_is_not_called_unresponsive():
-    """The broker tells offsets on, but the owner was not asked since 0: its silence is the collector's own."""
+    """The broker still reports offsets, but the owner was not queried since 0: the collector caused its silence."""
     trace = Trace().poll(0, TWO, {0: (100, 90)})
     for n in range(1, 9):
         now = START + 10_000 * n

@@ -1,4 +1,4 @@
-"""What brokers' hooks tell of a group: members, locks, holders, and what is wrong, call by call."""
+"""What brokers' hooks report of a group, call by call: members, locks, holders, and gaps."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_a_lock_that_is_renewed_in_time_never_expires():
 
 
 def test_an_owner_that_died_stuck_is_known_by_its_remaining_lock():
-    """Beside the hook's locks the poll tells the lag: the queue has no owner, and its lock is a stranger's for 60 s."""
+    """Beside the hook's locks the poll shows the lag: the queue has no owner; another client has its lock for 60 s."""
     two = {"a": holding(0, 1), "b": holding(2, 3)}
     trace = HookTrace().heart_beat(0, "a", "b").locks(0, "a", 0, 1).locks(0, "b", 2, 3)
     for at in range(0, 70, 10):

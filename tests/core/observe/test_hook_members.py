@@ -3,7 +3,7 @@
 from tests.support.hook_groups import concurrent, ordered
 from tests.support.hook_trace import A, HookTrace
 
-# Channels that nobody has named
+# Channels whose client is unknown
 
 
 def test_calls_of_an_unknown_channel_are_its_clients_once_it_is_identified():
@@ -70,7 +70,7 @@ def test_an_answer_that_overlaps_a_heartbeat_or_unregister_proves_nothing():
     assert trace.state.members == ("a", "b", "c")
     trace.leaves(50, "c").lists(50.01, "a", "b", "c", asked=49.99)
     assert trace.state.members == ("a", "b")
-    trace.lists(60, "a", "b", "c")  # asked since: it is there, on a channel that nobody has told of
+    trace.lists(60, "a", "b", "c")  # requested later: it is there, on an unknown channel
     assert trace.state.members == ("a", "b", "c")
     assert trace.channels()["?c"] == "c"
     trace.heart_beat(70, "c")

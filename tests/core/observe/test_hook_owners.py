@@ -17,7 +17,7 @@ def test_a_refused_queue_is_not_owned_and_a_failed_call_refuses_nothing():
     assert trace.lock_table() == {0: ("a", 20), 2: ("b", 1), 3: ("b", 1)}
     trace.locks(21, "b", 2, 3, granted=(), code=1)
     assert trace.lock_table()[2] == ("b", 1)
-    trace.locks(22, "a", 2, granted=())  # not its lock, so the refusal says nothing new
+    trace.locks(22, "a", 2, granted=())  # not its lock, so the refusal adds nothing
     assert trace.lock_table()[2] == ("b", 1)
 
 
@@ -124,7 +124,7 @@ def test_when_a_mixed_groups_ordered_member_leaves_pullers_own_the_queues():
 
 
 def test_the_mode_that_clients_answer_counts_beside_an_old_lock():
-    """Answers say that the group is concurrent; a's lock has not run out, so b's pull proves nothing."""
+    """Answers show that the group is concurrent; a's lock has not run out, so b's pull proves nothing."""
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0)
     trace.poll(2, {"a": concurrently(0), "b": concurrently(1, 2, 3)}).pulls(3, "b", 0)
     assert trace.state.orderly is False
@@ -135,7 +135,7 @@ def test_the_mode_that_clients_answer_counts_beside_an_old_lock():
 
 
 def test_a_broker_without_a_hook_does_not_keep_a_group_ordered():
-    """Polls tell of broker-a, where no client answers, and a hook of broker-b, where b pulls and renews no lock."""
+    """Polls report broker-a, where no client answers; a hook reports broker-b, where b pulls and renews no lock."""
     trace = HookTrace().poll(0, {"a": SILENT, "b": SILENT})
     trace.of(B).heart_beat(1, "a", "b").locks(2, "a", 0)
     for at in range(3, 60):

@@ -1,4 +1,4 @@
-"""A client that is killed in the instant in which polls ask: it goes at once, and the rows say by what."""
+"""A client that is killed while polls query it: it is removed at once, and the rows show by which evidence."""
 
 from rebalance_model.observe import group_observer
 from rebalance_model.observe.effects import GroupSnapshot
@@ -26,7 +26,7 @@ def test_the_answer_drops_it_before_the_member_list_does():
 
 
 def test_a_client_with_a_recent_heartbeat_may_be_missing_from_the_answer():
-    """Its last heartbeat is younger than what is told late: the second answer drops it."""
+    """Its last heartbeat is younger than the late event: the second answer drops it."""
     trace = ordered().heart_beat(19.5, "a").poll(20, B_ALONE)
     assert trace.state.members == ("a", "b")
     trace.poll(30, B_ALONE)

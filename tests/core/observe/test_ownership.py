@@ -34,7 +34,7 @@ def test_a_join_moves_queues_and_settles_when_the_strategy_is_met():
 def test_a_leave_releases_at_once_and_its_pause_is_bounded():
     """c pulled at 0 as its last answer shows; the heir locked at 15, 5 s before its answer."""
     trace = Trace().poll(0, THREE)
-    trace.poll(10, {"a": holding(0, 1), "b": holding(2)})  # c has left; nobody has its queue yet
+    trace.poll(10, {"a": holding(0, 1), "b": holding(2)})  # c has left; its queue has no owner yet
     assert trace.owners()[3] is None
     trace.poll(20, TWO)
     [rebalance] = trace.rebalances()
@@ -53,7 +53,7 @@ def test_polls_do_not_show_how_a_client_that_was_silent_left():
 
 
 def test_a_client_on_two_channels_is_a_member_twice():
-    """Seen in the lab after a thaw: the old channel stays for 120 to 130 s, and queues are left to nobody."""
+    """Seen in the lab after a thaw: the old channel stays for 120 to 130 s, and queues are left unassigned."""
     trace = Trace().poll(0, TWO)
     twice = {"a": holding(0), "b": holding(2)}
     trace.listed_twice = "a"
@@ -71,7 +71,7 @@ def test_a_route_change_is_a_cause():
     trace.poll(20, {"a": holding(0, 1, 2), "b": holding(3, 4, 5)})
     [rebalance] = trace.rebalances()
     assert (rebalance.trigger, rebalance.causes) == ("ROUTE_CHANGED", ("ROUTE_CHANGED Orders",))
-    assert rebalance.queues_moved == 3  # 2 from b to a; b takes 4 and 5 which nobody had; 3 stays
+    assert rebalance.queues_moved == 3  # 2 from b to a; b takes 4 and 5 which had no owner; 3 stays
     assert [(m.queue.queue_id, m.from_client, m.to_client) for m in rebalance.moves] == [
         (2, "b", "a"),
         (4, None, "b"),

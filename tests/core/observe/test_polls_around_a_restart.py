@@ -1,4 +1,4 @@
-"""A broker ends and is back while polls ask: what its hook has told is not forgotten for the sake of an answer."""
+"""A broker stops and returns between two polls: an answer does not undo what its hook has reported."""
 
 from tests.support.hook_trace import HookTrace
 from tests.support.trace import holding

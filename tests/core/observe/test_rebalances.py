@@ -1,4 +1,4 @@
-"""The scenario table of rebalances: why, by whom, how many moves it took and needed, and what was consumed twice."""
+"""The scenario table of rebalances: cause, client, moves made and needed, and messages consumed twice."""
 
 import json
 from collections import Counter
@@ -72,7 +72,7 @@ def test_a_client_without_heartbeats_is_dropped_by_the_broker(listed: int | None
 
 
 def test_a_client_that_drops_and_retakes_its_queue_repairs_an_expired_pull():
-    """It pulled at 3 last: at 124 it calls the queue expired, unlocks it, and asks for the lock anew."""
+    """Its last pull was at 3: at 124 it treats the queue as expired, unlocks it, and requests the lock again."""
     trace = still(ordered(), 45, 124).locks(123, "a", 0, 1).unlocks(124, "a", 0).locks(124.1, "a", 0)
     still(trace, 125, 166)
     assert why(trace) == ("PULL_EXPIRED_REPAIR", "a")
@@ -97,7 +97,7 @@ def test_a_queue_released_within_pull_max_idle_time_is_a_near_miss():
 
 
 def test_a_lock_that_was_refused_before_is_taken():
-    """b's hand-over is long over when a, refused all along, is granted the lock that nobody gave back."""
+    """b's hand-over is long over when a, refused all along, is granted the lock that b never released."""
     trace = ordered().locks(50, "a", 2, granted=())
     trace.state.episode = None
     trace.locks(51, "a", 2)
@@ -235,7 +235,7 @@ def test_a_client_that_dies_may_have_consumed_what_it_had_pulled():
 
 
 def test_a_client_that_never_committed_gives_no_estimate():
-    """Nobody knows where it began: it has not said what it pulled, and what is committed is its heir's beginning."""
+    """Its beginning is unknown: its pulls were not reported, and the commit is its next owner's beginning."""
     trace = HookTrace().boots(0).heart_beat(1, "a", "b").locks(2, "b", 0).commits(3, "a", 0, 100)
     still(trace, 5, 41).lists(50, "a")
     trace.locks(101, "a", 0).pulls(102, "a", 0, offset=100)
@@ -251,7 +251,7 @@ def test_an_estimate_is_not_above_what_was_pulled():
 
 
 def test_a_sum_of_pulls_and_a_commit_that_come_after_the_release_count():
-    """Concurrent: the sum of b's last second, and its last commit, are told after a has asked where to begin."""
+    """Concurrent: the sum of b's last second, and its last commit, are reported after a has queried the offset."""
     trace = HookTrace().boots(0).heart_beat(1, "a", "b").asks(2, "b", 0).pulls(3, "b", 0, offset=100, commit=100)
     still(trace, 5, 41).asks(50, "a", 0).pulls(50.1, "b", 0, offset=180).pulls(50.5, "a", 0, offset=100)
     trace.commits(51, "b", 0, 150)
@@ -368,7 +368,7 @@ def test_duplicates_are_charged_to_the_rebalance_that_counts_them():
 
 
 def test_a_restarted_broker_interrupts_its_queues_until_they_are_locked():
-    """b takes 2 again; a keeps 0, and gets 3 from b; 1 is locked by nobody, but pulled by a, which believes in it."""
+    """b takes 2 again; a keeps 0, and gets 3 from b; 1 is locked by no client, but a pulls it and relies on it."""
     trace = ordered().pulls(44, "a", 0, 1, offset=100).pulls(44, "b", 2, 3, offset=100).boots(90)
     trace.heart_beat(91, "a", "b").pulls(91.5, "a", 1, offset=100).locks(92, "a", 0, 3).locks(95, "b", 2)
     trace.pulls(96, "a", 0, offset=100).pulls(96, "a", 3, offset=100).pulls(96, "b", 2, offset=100)
@@ -382,7 +382,7 @@ def test_a_restarted_broker_interrupts_its_queues_until_they_are_locked():
 
 
 def test_a_rebalance_that_leaves_a_queue_unassigned_has_not_converged():
-    """While a stands on two channels the strategy names nobody for 2: settled, but not converged."""
+    """While a has two channels the strategy assigns 2 to no client: settled, but not converged."""
     trace = Trace().poll(0, TWO)
     trace.listed_twice = "a"
     trace.poll(10, TWO).poll(20, {"a": holding(0, 1), "b": holding(3)})
@@ -403,7 +403,7 @@ def test_retry_queues_move_with_their_group_and_are_not_counted():
 
 
 def test_an_ordinary_start_records_no_rebalance_without_moves():
-    """Polls begin; then a's answer shows a retry queue that nobody had."""
+    """Polls begin; then a's answer shows a retry queue that had no owner."""
     trace = Trace().poll(0, {"a": holding(0, 1, 2, 3)})
     trace.poll(10, {"a": Member((*holding(0, 1, 2, 3).holds, Held(0, topic="%RETRY%g")))}).tick(300)
     assert trace.rebalances() == []

@@ -57,7 +57,7 @@ def scenario_of(name: str) -> Scenario:
 
 
 def short_form() -> list[tuple[str, int, bool]]:
-    """Every story by the hook alone; with polls those in which both have something to say."""
+    """Every scenario by the hook alone; with polls those in which both report something."""
     hook = [(name, seed + 1, False) for name in STORIES for seed in range(SHORT_ENOUGH.get(name, 1))]
     both = ["collector-away", "hook-full", "kill", "freeze", "partition", "broker-restart", "clock-skew"]
     polled = [(name, 1, True) for name in both]
@@ -72,7 +72,7 @@ def check(compared: Comparison, may_show: dict[str, int]) -> None:
 
 
 def misses(compared: Comparison) -> list[str]:
-    """What polls had to correct although a call tells of it; that a channel is gone (closed, or scanned) none tells."""
+    """Corrections by polls although a call shows the change; no call shows that a channel is closed or scanned."""
     return [one for one in compared.corrections() if not one.startswith("CHANNEL_CLOSED")]
 
 
@@ -110,7 +110,7 @@ def test_an_ordered_group_under_churn(brokers, poll):
 
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
 def test_a_concurrent_group_under_churn(poll):
-    """Without polls, a queue that nobody has is believed to be its last holder's: nothing tells."""
+    """Without polls, a dropped queue is still attributed to its last holder: no call shows the drop."""
     compared = Comparison(churn(ordered=False, brokers=TWO_BROKERS), 1, poll=poll).run()
     silence = {"dropped in silence": 80} if poll else {"dropped in silence": 480, "dropped in silence for nobody": 240}
     check(compared, ALWAYS | silence)

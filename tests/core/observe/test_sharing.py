@@ -1,4 +1,4 @@
-"""Groups whose members do not divide the queues among them: nothing is said of owners, and coverage says so."""
+"""Groups whose members do not divide the queues: no owners are reported, and coverage shows the reason."""
 
 import json
 
@@ -34,11 +34,11 @@ def concurrent(*queues: int) -> Member:
 
 
 def test_a_broadcasting_group_with_old_clustering_offsets_opens_nothing():
-    """It consumed in CLUSTERING mode before: the broker keeps those offsets, and nobody commits there any more."""
+    """It consumed in CLUSTERING mode before: the broker keeps those offsets, and no client commits there any more."""
     trace = Trace(message_model="BROADCASTING")
     for at in range(0, 700, 10):
         trace.poll(at, {"a": concurrent(0, 1, 2, 3), "b": concurrent(0, 1, 2, 3)}, growing(at))
-    for at in range(700, 900, 10):  # and nobody is there for a while
+    for at in range(700, 900, 10):  # and there is no member for a while
         trace.poll(at, {}, growing(at))
     assert trace.incidents() == []
     assert {"QUEUE_STALLED", "LAG_GROWTH", "QUEUE_UNASSIGNED"} <= set(coverage(trace)["silent_rules"])

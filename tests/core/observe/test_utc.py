@@ -1,4 +1,4 @@
-"""An instant as text is what the standard library says of it."""
+"""An instant as text equals the standard library's."""
 
 from datetime import UTC, datetime
 

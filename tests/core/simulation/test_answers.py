@@ -1,4 +1,4 @@
-"""What a simulated client is told when its brokers can't, or won't, answer."""
+"""The errors and answers of a simulated client whose brokers can't, or won't, answer."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_a_request_delayed_by_a_cut_times_out_and_closes_its_connection(cluster)
     [error, seconds] = asked(cluster, client.brokers.max_offset(MQ))
     assert (type(error), seconds) == (BrokerError, 3.0)
     assert not before.open_at_client
-    assert before.open_at_broker  # the goodbye waits with the rest
+    assert before.open_at_broker  # the unregister request waits with the rest
     cluster.world.network.heal("c-1", "broker-a")
     cluster.run_until(cluster.seconds + 10)
     assert not before.open_at_broker

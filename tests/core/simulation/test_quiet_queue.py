@@ -1,4 +1,4 @@
-"""A queue at rest is computed, and nobody can tell: every story comes to the same with every pull simulated."""
+"""A queue at rest is computed, with the same result as a simulation of every pull in every scenario."""
 
 import pytest
 

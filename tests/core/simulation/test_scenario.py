@@ -1,4 +1,4 @@
-"""Scenario files: what they may say, and what is said to who wrote one that can't be."""
+"""Scenario files: their valid content, and the errors for invalid ones."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.support.simulated import SMALL, simulate, small
 
 
 @pytest.mark.parametrize(
-    ("step", "says"),
+    ("step", "message"),
     [
         ({"do": "explode"}, "explode"),
         ({"do": "kill"}, "who"),
@@ -28,13 +28,13 @@ from tests.support.simulated import SMALL, simulate, small
         ({"do": "hook-full", "broker": "b"}, "there is no broker 'b'"),
     ],
 )
-def test_an_invalid_scenario_is_refused_before_it_begins(step, says):
-    with pytest.raises(ScenarioError, match=says):
+def test_an_invalid_scenario_is_refused_before_it_begins(step, message):
+    with pytest.raises(ScenarioError, match=message):
         small({"at": 1, **step})
 
 
 @pytest.mark.parametrize(
-    ("steps", "says"),
+    ("steps", "message"),
     [
         ([{"do": "kill", "who": "c-7"}], "no consumer c-7 runs at 9 s"),
         ([{"do": "join", "who": "c-1", "group": "g"}], "c-1 runs already at 9 s"),
@@ -42,8 +42,8 @@ def test_an_invalid_scenario_is_refused_before_it_begins(step, says):
         ([{"do": "collector-away"}, {"do": "collector-away"}], "no collector runs at 9 s"),
     ],
 )
-def test_an_impossible_step_raises_an_error_at_its_time(steps, says):
-    with pytest.raises(ScenarioError, match=says):
+def test_an_impossible_step_raises_an_error_at_its_time(steps, message):
+    with pytest.raises(ScenarioError, match=message):
         simulate(small(*({"at": 9, **step} for step in steps)), until=10)
 
 
@@ -94,14 +94,14 @@ def test_what_the_command_leaves_can_be_replayed(tmp_path):
 def test_the_command_lists_the_scenarios_and_errors_are_one_sentence(tmp_path):
     assert "A killed consumer" in _simulate("simulate").stdout
     (tmp_path / "mine.toml").write_text('title = "mine"\nminutes = "five"\n')
-    for argument, says in (
+    for argument, message in (
         ("nothing", "Unknown scenario nothing"),
         (tmp_path / "no.toml", "Unknown scenario"),
         (tmp_path / "mine.toml", "mine.toml: Expected `float`, got `str` - at `$.minutes`"),
     ):
         ran = _simulate("simulate", argument)
         assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)
-        assert says in ran.stderr
+        assert message in ran.stderr
 
 
 def test_a_scenario_that_fails_leaves_no_recording(tmp_path):

@@ -143,10 +143,10 @@ def _two_answers(run, client):
 
 def test_the_owners_by_the_clients_answers_are_the_true_owners():
     run = simulate(small(), hook=False)
-    said = {}
+    answered = {}
     for event in run.of(ConsumerRunningInfo)[-3:]:
-        said[event.client_id.rpartition("@")[2]] = [row.mq.queue_id for row in event.queues if not row.mq.is_retry]
-    assert said == shares(run.cluster) == THREE
+        answered[event.client_id.rpartition("@")[2]] = [row.mq.queue_id for row in event.queues if not row.mq.is_retry]
+    assert answered == shares(run.cluster) == THREE
 
 
 def test_without_notifications_each_member_rebalances_by_its_own_timer():

@@ -188,9 +188,9 @@ def test_a_sum_is_sent_before_the_next_tick_and_its_queues_next_event(run):
 
 def test_a_leaving_client_unlocks_commits_and_unregisters_in_this_order(run):
     hook = [one for one in run.events if one.source_id.startswith("hook") and 120_000 <= one.time - START < 120_100]
-    [goodbye] = [one for one in hook if isinstance(one, UnregisterClient)]
-    assert goodbye.client_id == "127.0.0.1@c-1"
-    mine = [type(one) for one in hook if getattr(one, "channel", "") == goodbye.channel]
+    [unregister] = [one for one in hook if isinstance(one, UnregisterClient)]
+    assert unregister.client_id == "127.0.0.1@c-1"
+    mine = [type(one) for one in hook if getattr(one, "channel", "") == unregister.channel]
     order = [
         kind for kind, _ in itertools.groupby(mine) if kind in (UnlockBatchMq, UpdateConsumerOffset, UnregisterClient)
     ]
