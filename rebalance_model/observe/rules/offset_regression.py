@@ -92,7 +92,8 @@ RULE = QueueRule(
         "OPERATOR_RESET": Advice(
             what="The owner itself moved its offset back, as after a reset of the group's offset.",
             first_step=(
-                "Find out who ran mqadmin resetOffsetByTime; if nobody did, look for offset corrections in its log."
+                "Find out who ran mqadmin resetOffsetByTime; if nobody did, look for offset corrections in the "
+                "owner's log."
             ),
         ),
         "RESET_TO_MIN": Advice(

@@ -151,7 +151,7 @@ RULE = QueueRule(
         **stall.ADVICE,
         "OWNER_GONE_LOCK_HELD": Advice(
             what="The owner vanished without unlocking: other clients are refused until the broker's lock expires.",
-            first_step="Wait for the lock to expire (60 s by default); if this persists, check who requests the lock.",
+            first_step="Wait for the lock to expire (60 s); if it stays, check that the expected owner requests it.",
         ),
         "UNLOCK_PENDING": Advice(
             what="The queue was reassigned, but its former owner's listener still runs and prevents the unlock.",
