@@ -74,9 +74,9 @@ def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     if now >= free_at:
         return CLEAR
     step.schedule_check(free_at)
-    heir = step.state.clients.get(queue.expected or "")
-    heir_since = max(gone_at, step.state.expected_at)
-    if heir is None or heir.asked_at_answer - heir_since <= step.policy.rebalance_wait_interval:
+    expected = step.state.clients.get(queue.expected or "")
+    expected_since = max(gone_at, step.state.expected_at)
+    if expected is None or expected.asked_at_answer - expected_since <= step.policy.rebalance_wait_interval:
         return None
     return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner)
 
