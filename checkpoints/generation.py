@@ -217,8 +217,18 @@ def _create(path: Path, table: str, generation: str) -> None:
 
 
 def _add_columns(there: DeltaTable, table: str) -> None:
-    """Add the columns that a table of an older release lacks; existing rows have null there."""
-    known = {field.name for field in there.schema().fields}
+    """Add the columns that a table of an older release lacks; existing rows have null there.
+
+    Raises:
+        UserError: a column has another type than in this release.
+    """
+    known = {field.name: field.type for field in there.schema().fields}
+    for field in DeltaSchema.from_arrow(arrow_schema(table)).fields:
+        if known.get(field.name, field.type) != field.type:
+            raise UserError(
+                f"The table {table} was made by another release: its column {field.name} has another type. Rebuild "
+                "under a new runtime.root."
+            )
     lacking = [field.with_nullable(True) for field in arrow_schema(table) if field.name not in known]  # noqa: FBT003  Arrow's own form
     if lacking:
         there.alter.add_columns(DeltaSchema.from_arrow(pa.schema(lacking)).fields)

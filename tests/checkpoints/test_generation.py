@@ -2,6 +2,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
@@ -78,6 +79,17 @@ def test_a_table_and_a_column_that_a_later_release_adds_are_made(tmp_path):
     assert DeltaTable(tmp_path / "tables" / "anomalies").metadata().configuration[PROPERTY] == generation
     assert {field.name for field in DeltaTable(table).schema().fields} == set(schema.names)
     wrote(tmp_path, OPERATOR, "group_state", 4)
+
+
+def test_a_table_whose_column_had_another_type_is_refused(tmp_path):
+    generation = start(tmp_path)
+    table = tmp_path / "tables" / "group_state"
+    shutil.rmtree(table)
+    schema = arrow_schema("group_state")
+    older = schema.set(schema.get_field_index("time"), pa.field("time", pa.int64(), nullable=False))
+    DeltaTable.create(table, schema=older, configuration={PROPERTY: generation}, raise_if_key_not_exists=False)
+    with pytest.raises(UserError, match="group_state was made by another release: its column time has another type"):
+        start(tmp_path)
 
 
 def test_two_runs_at_once_are_refused(tmp_path):

@@ -238,7 +238,7 @@ def views():
     """Return the views and functions over the tables, with the comment that each begins with."""
     rows = [[f"`{name}`", _about(name)] for name in VIEWS]
     rows += [[f"`{name}({', '.join(parameters)})`", _about(name)] for name, parameters in FUNCTIONS.items()]
-    return table(["view, or function of times in epoch milliseconds", "a row is"], sorted(rows))
+    return table(["view, or function of an instant", "a row is"], sorted(rows))
 
 
 _MADE = {
