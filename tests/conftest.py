@@ -40,12 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The lab that most live tests share; a file's servers; the one Spark; the browser; the JVM with real classes."""
+    """The lab that most live tests share; a file's servers or jobs; the browser; the JVM with real classes."""
     if item.get_closest_marker("live"):
         shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
         return "lab" if shares_lab else f"live {item.path.stem}"
     if item.get_closest_marker("spark"):
-        return "spark"
+        return f"spark {item.path.stem}"
     if "browser" in getattr(item, "fixturenames", ()):
         return "browser"
     return "jvm" if "differential" in item.path.parts else ""
@@ -68,7 +68,7 @@ def _settings_in(root: Path, **source: object) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """The one Spark session, which a job in a test, too, finds and takes."""
+    """The Spark session of this process, which a job in a test, too, finds and takes."""
     from streaming.pipeline.session import spark_session  # noqa: PLC0415  Spark takes seconds to import
 
     session = spark_session(_settings_in(tmp_path_factory.mktemp("spark")), "tests")

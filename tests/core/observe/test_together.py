@@ -1,17 +1,27 @@
 """Hook and polls together are never less exact than either alone, for each kind of row, against the simulation's truth.
 
-Compared are owners, members and incidents; the pauses and costs of rebalances are not.
+A pause that a hook shows is exact, so it is the measure for those of both. (That of polls may be too short by an
+interval: a client's stamp of a pull is that of the request, which a broker that is down does not answer.) Polls show
+owners that a hook can't see, of a client that stands still, of a broker that is down: what is one move by hook may then
+be two by both.
 """
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pytest
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, IncidentTransition
+from rebalance_model.observe.effects import (
+    AnyEffect,
+    AssignmentChange,
+    GroupSnapshot,
+    IncidentTransition,
+    QueueMove,
+    RebalanceSettled,
+)
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Fault, Owned
 from tests.support.folding import folded
@@ -20,6 +30,8 @@ from tests.support.simulated import SimulatedRun, simulate
 STORIES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
 SETTLED = START + 30_000
 A_SECOND = 1_000
+ONE_REBALANCE = 40_000
+"""The same move of a queue is not seen further apart by another kind of telemetry."""
 AT_THE_SAME_ANSWER = 2_000
 """By both an incident opens at the first evidence of either; what is judged at an answer of either, a tick later."""
 Queue = tuple[str, str, str, int]
@@ -88,6 +100,46 @@ def opened(effects: Iterable[AnyEffect]) -> dict[tuple[str, str, str], int]:
         if isinstance(e, IncidentTransition) and e.transition == "OPENED":
             found.setdefault((e.group, e.code, e.subject), e.time)
     return found
+
+
+def moves(effects: Iterable[AnyEffect]) -> list[tuple[int, QueueMove]]:
+    """Each move of a queue, with the start of its rebalance."""
+    return [(e.start_time, move) for e in effects if isinstance(e, RebalanceSettled) for move in e.moves]
+
+
+def same_moves(effects: Iterable[AnyEffect], others: Iterable[AnyEffect]) -> Iterator[tuple[QueueMove, QueueMove]]:
+    """Each move that is in both, from both."""
+    theirs = moves(others)
+    for start, move in moves(effects):
+        named = (move.queue, move.from_client, move.to_client, move.kind)
+        near = [
+            (abs(began - start), number)
+            for number, (began, other) in enumerate(theirs)
+            if (other.queue, other.from_client, other.to_client, other.kind) == named
+        ]
+        if near and min(near)[0] < ONE_REBALANCE:
+            yield move, theirs[min(near)[1]][1]
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_pauses_and_duplicates_are_no_less_exact(name):
+    _, by = story(name)
+    known = list(same_moves(by["hook"], by["both"]))
+    assert len(known) >= len(moves(by["hook"])) // 2
+    for alone, both in known:
+        assert (both.pause_ms, both.pause_is_at_most) == (alone.pause_ms, alone.pause_is_at_most), both
+        assert narrower(both, alone), (both, alone)
+    by_hook = [both for _, both in known]
+    for alone, both in same_moves(by["poll"], by["both"]):
+        if both not in by_hook:
+            assert narrower(both, alone), (both, alone)
+            assert None in {both.pause_ms, alone.pause_ms} or both.pause_ms <= alone.pause_ms, (both, alone)
+
+
+def narrower(move: QueueMove, than: QueueMove) -> bool:
+    """Whether the bounds of its duplicates lie within those of another one, as far as that has any."""
+    low, high = than.reconsumed_min, than.reconsumed_max
+    return (low is None or move.reconsumed_min >= low) and (high is None or move.reconsumed_max <= high)
 
 
 @pytest.mark.parametrize("name", STORIES)
