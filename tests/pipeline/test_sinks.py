@@ -1,3 +1,4 @@
+import datetime as dt
 import json
 
 import pyarrow as pa
@@ -22,7 +23,10 @@ def sink(tmp_path):
 
 def row_of(table: str, **fields: object) -> dict[str, object]:
     columns = arrow_schema(table)
-    return {column.name: 1 if pa.types.is_integer(column.type) else "x" for column in columns} | fields
+    numbers = {
+        column.name for column in columns if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+    }
+    return {name: 1 if name in numbers else "x" for name in columns.names} | fields
 
 
 def change(queue: int) -> dict[str, object]:
@@ -49,7 +53,7 @@ def test_a_batch_that_is_done_again_is_written_once(spark, sink):
 
 def test_spark_s_append_too_is_written_once(spark, sink):
     archive = TableSink(sink.tables, "archive", sink.generation)
-    row = (0, 5, None, b"\xff", "invalid_utf8", "byte 0", "topic t", 7)
+    row = (0, 5, None, b"\xff", "invalid_utf8", "byte 0", "topic t", dt.datetime.now(dt.UTC))
     rows = spark.createDataFrame([row], spark_schema("telemetry_rejected"))
     archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
     archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
