@@ -50,8 +50,8 @@ FAULTS: dict[str, Fault] = {
     "kill": Fault(
         target="consumer",
         does="a consumer is killed (SIGKILL)",
-        expect="{client} is gone without unlocking: its heirs are refused its ordered queues up to 60 s from its last "
-        "renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than stuck_after",
+        expect="{client} is gone without unlocking: the members that take over are refused its ordered queues for up to 60 s "
+        "from its last renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than stuck_after",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
         inject=fault_actions.kill,
@@ -126,8 +126,8 @@ FAULTS: dict[str, Fault] = {
         "others' queues while its subscription is a broker's newest (each rebalance of a member renews its own); "
         "SUBSCRIPTION_INCONSISTENT (EXPRESSION) after 150 s",
         cure_does="it leaves",
-        cure_expect="{client} leaves {group}: the heirs of its queues renew their subscription, and all messages reach "
-        "the group again; those that were passed over are lost",
+        cure_expect="{client} leaves {group}: the new owners of its queues renew their subscription, and all messages "
+        "reach the group again; those that were passed over are lost",
         inject=fault_actions.join_with_another_subscription,
         cure=fault_actions.quit_group,
     ),
