@@ -55,17 +55,6 @@ FAULTS: dict[str, Fault] = {
         "stuck_after",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
-        inject=fault_actions.stop,
-        cure=fault_actions.start_again,
-        takes_away=True,
-    ),
-    "kill": Fault(
-        target="consumer",
-        does="a consumer is killed (SIGKILL)",
-        expect="{client} is gone without unlocking: the members that take over are refused its ordered queues for up to "
-        "60 s from its last renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than stuck_after",
-        cure_does="it is started again",
-        cure_expect="{client} joins {group} again: one rebalance",
         inject=fault_actions.kill,
         cure=fault_actions.start_again,
         takes_away=True,
