@@ -45,9 +45,11 @@ def table_of(table: str, rows: Iterable[Mapping[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), in_ms).cast(schema)
 
 
-def column_of(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """Return one column, whose times are epoch milliseconds."""
-    return pa.array(values, _with_times(type_, _IN_MS)).cast(type_)
+def column_of(values: pa.Array | Sequence[object], type_: pa.DataType) -> pa.Array:
+    """Return one column of a type; times in the values are epoch milliseconds."""
+    in_ms = _with_times(type_, _IN_MS)
+    array = values.cast(in_ms) if isinstance(values, pa.Array) else pa.array(values, in_ms)
+    return array.cast(type_)
 
 
 def in_epoch_ms(rows: Rows) -> Rows:

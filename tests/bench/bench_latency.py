@@ -27,6 +27,7 @@ from rich.table import Table
 
 from rebalance_model.observe.effects import TABLE_OF, QueueProgress
 from rebalance_model.observe.events import AnyEvent, Tick, key_of
+from schemas.arrow import in_epoch_ms
 from streaming.base.settings import load_settings
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
@@ -189,7 +190,7 @@ def commits(table: Path, columns: list[str]) -> Iterator[tuple[float, int, pa.Ta
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         batch = next((one["txn"]["version"] for one in actions if "txn" in one), -1)
         for path in (one["add"]["path"] for one in actions if "add" in one):
-            yield commit.stat().st_mtime, batch, pq.read_table(table / path, columns=columns)
+            yield commit.stat().st_mtime, batch, in_epoch_ms(pq.read_table(table / path, columns=columns))
 
 
 def report(console: Console, delays: list[Delay], rate: int) -> None:

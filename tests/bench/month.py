@@ -19,7 +19,7 @@ import pyarrow as pa
 from checkpoints.generation import claimed
 from checkpoints.manifest import ARCHIVE, OPERATOR, Basis
 from rebalance_model.observe.policy import Policy
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, column_of
 from streaming.pipeline.sinks import TableSink
 
 DAY_MS = 86_400_000
@@ -218,7 +218,7 @@ class Month:
         }  # fmt: skip
         first = np.tile([place[0] for place in places], len(ticks))
         return table, _table(table, lists | {
-            "date": pa.array((time // DAY_MS).astype(np.int32)).view(pa.date32()), "time": time, "asked": time - 5,
+            "date": pa.array((time // DAY_MS).astype(np.int32)).view(pa.date32()), "time": time, "asked_at": time - 5,
             "cluster": pa.repeat(CLUSTER, len(time)), "group": self.names.take(pa.array(self.group_of_queue[first])),
             "broker": self._queue(first)["broker"], "interval_ms": np.full(len(time), step),
             "source": pa.repeat("POLL", len(time)), "kind": pa.repeat("CONSUME_STATS", len(time)),
@@ -302,7 +302,7 @@ def _table(table: str, columns: Columns) -> pa.Table:
         pa.array(found) if isinstance(found := columns.get(field.name), np.ndarray) else found for field in schema
     ]
     filled = [
-        (pa.nulls(count, field.type) if array is None else array).cast(field.type)
+        pa.nulls(count, field.type) if array is None else column_of(array, field.type)
         for array, field in zip(arrays, schema, strict=True)
     ]
     return pa.Table.from_arrays(filled, schema=schema)
