@@ -1,6 +1,6 @@
 """Format the evidence of an incident, each field by the unit that its rule declares."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rebalance_model.observe.rules.registry import unit_of
 from streaming.queries.labels import NOT_KNOWN, duration, moment, yes_no
@@ -15,7 +15,7 @@ def evidence_items(code: str, evidence: Mapping[str, object], now: int) -> list[
         now: epoch milliseconds; a time on another day is shown with its date.
     """
     return [
-        (label(code, name), _shown(code, name, value, now))
+        (label(code, name), formatted(code, name, value, now))
         for name, value in evidence.items()
         if value is not None and value != ""
     ]
@@ -26,12 +26,25 @@ def label(code: str, name: str) -> str:
     return (name.replace("_ms", "") if unit_of(code, name) == "ms" else name).replace("_", " ")
 
 
-def _shown(code: str, name: str, value: object, now: int) -> str:
+def formatted(code: str, name: str, value: object, now: int, number: Callable[[int], str] = str) -> str:
+    """Format the value of a field.
+
+    Args:
+        code: the code of the incident.
+        name: the name of the field.
+        value: its value; None, an empty text and the instant 0 are unknown and give `NOT_KNOWN`.
+        now: epoch milliseconds; a time on another day is shown with its date.
+        number: formats a number that is neither a duration nor an instant.
+    """
+    if value is None or value == "":
+        return NOT_KNOWN
     if isinstance(value, bool):
         return yes_no(value)
+    if not isinstance(value, int):
+        return str(value)
     unit = unit_of(code, name)
-    if isinstance(value, int) and unit == "ms":
+    if unit == "ms":
         return f"-{duration(-value)}" if value < 0 else duration(value)
-    if isinstance(value, int) and unit == "epoch_ms":
+    if unit == "epoch_ms":
         return moment(value, now) if value else NOT_KNOWN
-    return str(value)
+    return number(value)

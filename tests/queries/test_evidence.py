@@ -1,6 +1,6 @@
 """Evidence on a screen: by the units that the rules declare."""
 
-from streaming.queries.evidence import evidence_items
+from streaming.queries.evidence import evidence_items, formatted
 
 NOW = 1_795_275_817_168
 
@@ -30,3 +30,12 @@ def test_unknown_values_are_left_out_and_an_absent_time_is_no_date():
 def test_a_field_that_no_rule_declares_is_shown_by_its_name():
     evidence = {"held_ms": 2_000, "former": "a"}
     assert evidence_items("A_FORMER_RULE", evidence, NOW) == [("held", "2 s"), ("former", "a")]
+
+
+def test_a_page_may_write_numbers_its_own_way_but_no_duration():
+    def spaced(number: int) -> str:
+        return f"{number:_}"
+
+    assert formatted("QUEUE_STALLED", "lag", 12_000, NOW, number=spaced) == "12_000"
+    assert formatted("QUEUE_STALLED", "lag", None, NOW, number=spaced) == "-"
+    assert formatted("CLOCK_SKEW", "ahead_ms_min", -90_000, NOW, number=spaced) == "-1 min 30 s"

@@ -4,16 +4,15 @@ import json
 
 from markupsafe import Markup
 
-from rebalance_model.observe.rules.registry import unit_of
-from rebalance_model.observe.rules.rule import Unit
-from streaming.queries.evidence import label
+from streaming.queries.evidence import formatted, label
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incident_of
+from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.present import Ends, history_ends
-from streaming.queries.results import Incident, IncidentDetail
+from streaming.queries.results import Incident, IncidentDetail, Transition
 from streaming.serve.dashboard.frame import frame
 from streaming.serve.dashboard.live import Live
-from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, clock, count, duration
+from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, count
 from streaming.serve.links import HOME, group_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -23,6 +22,8 @@ _NOT_REPORTED = Markup('<span class="quiet">not reported</span>')
 """Evidence has what matters at a transition; other transitions may lack it."""
 
 
+EvidenceRow = tuple[str, str | Markup, str | Markup]
+"""The label of a field, and its values at the first and the latest transition."""
 _Data = tuple[IncidentDetail, Incident | None, Ends]
 """The incident, the one that explains it, and the ends of history."""
 
@@ -70,35 +71,26 @@ class IncidentPage:
     def _show(self) -> None:
         detail, parent, ends = self._data
         shown, life = detail.incident, detail.life
-        first, last = life[0].evidence, life[-1].evidence
         event = detail.cause_event
         self._markup.show(
             i=shown, q=detail.queue, reach=detail.reach, parent=parent, life=life, absorbed=detail.absorbed,
             now=ends.live,
-            evidence=[
-                _evidence_row(shown.code, name, first.get(name, _NOT_REPORTED), last.get(name, _NOT_REPORTED))
-                for name in {**first, **last}
-            ],
-            changed=first != last,
+            evidence=evidence_rows(shown, life[0], life[-1], ends.live),
+            changed=life[0].evidence != life[-1].evidence,
             here=group_link(shown.cluster, shown.group, shown.opened_at),
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
             event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
 
 
-def _evidence_row(code: str, name: str, first: object, last: object) -> tuple[str, str | Markup, str | Markup]:
-    """Return a field of the evidence: its label and its values at the first and the latest transition."""
-    unit = unit_of(code, name)
-    return label(code, name), _said(first, unit), _said(last, unit)
+def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
+    """Return each field of the evidence: its label and its values at the first and the latest transition."""
 
+    def text(step: Transition, name: str) -> str | Markup:
+        if name not in step.evidence:
+            return _NOT_REPORTED
+        said = formatted(shown.code, name, step.evidence[name], now, number=count)
+        return UNKNOWN if said == NOT_KNOWN else said
 
-def _said(value: object, unit: Unit | None) -> str | Markup:
-    if value is None:
-        return UNKNOWN
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        if unit == "epoch_ms":
-            return clock(value or None)
-        return duration(value) if unit == "ms" else count(value)
-    return str(value)
+    names = {**first.evidence, **last.evidence}
+    return [(label(shown.code, name), text(first, name), text(last, name)) for name in names]

@@ -9,10 +9,13 @@ from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
 from streaming.queries.group_at import find_group
+from streaming.queries.incident_detail import incident
+from streaming.queries.labels import moment
 from streaming.queries.lag import lag
 from streaming.queries.present import SILENT_AFTER, Ends, ends
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.incident import evidence_rows
 from streaming.serve.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
 from streaming.serve.dashboard.moment import Window, until, window
 from streaming.serve.dashboard.ownership_timeline import timeline_data
@@ -218,3 +221,21 @@ def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, mo
 
     with ReadModel(tmp_path / "tables") as model:
         assert {group.group: group.health for group in overview(model).groups}["gaps-group"] == "OK"
+
+
+def test_evidence_reads_as_on_the_command_line_with_what_is_unknown_marked(model):
+    detail = incident(model, "stuck")
+    first, last = (
+        detail.life[0].model_copy(update={"evidence": evidence})
+        for evidence in (
+            {"lag": 12_000, "stalled_ms": 90_000, "commit_at": NOW - 1_000, "owner": None},
+            {"lag": 12_001, "stalled_ms": -90_000, "commit_at": 0},
+        )
+    )
+
+    rows = {name: (before, after) for name, before, after in evidence_rows(detail.incident, first, last, NOW)}
+    assert rows["lag"] == ("12\u202f000", "12\u202f001")
+    assert rows["stalled"] == ("1 min 30 s", "-1 min 30 s")
+    assert rows["commit at"][0] == moment(NOW - 1_000, NOW)
+    assert ["unknown" in text for text in (rows["commit at"][1], rows["owner"][0])] == [True, True]
+    assert "not reported" in rows["owner"][1]
