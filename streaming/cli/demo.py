@@ -14,6 +14,8 @@ from rich.markup import escape
 
 from streaming.base.settings import load_settings
 from streaming.base.times import written
+from streaming.cli.incident.grid import SHORT_ID
+from streaming.cli.output import screen
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
@@ -24,11 +26,11 @@ def demo() -> None:
 
     The recording covers 26 minutes with every fault of the lab injected. No cluster and no Kafka are needed.
     """
+    from streaming.cli.demo_report import print_faults, print_report
     from streaming.lab.demo.play import CAPTURE, FAULT_LOG, demo_settings, play
-    from streaming.lab.demo.report import print_faults, print_report
     from streaming.tables.reader import ReadModel
 
-    console, progress = Console(), Console(stderr=True)
+    console, progress = screen(), Console(stderr=True)
     settings = demo_settings(load_settings())
     began = time.monotonic()
     progress.print(f"Recording: {CAPTURE.stat().st_size / 1024:.0f} KB.", highlight=False)
@@ -61,13 +63,16 @@ def demo() -> None:
 
 def _next_steps(model: "ReadModel") -> Iterator[str]:
     """Yield the arguments of commands to try: the overview first, then one stuck queue."""
+    from streaming.queries.incidents import incidents
+
     yield "dashboard"
     yield "incident list --all"
-    for stuck in [one for one in model.incidents() if one["code"] == "ORDERED_QUEUE_STUCK"][-1:]:
-        queue, at = f"{stuck['topic']} {stuck['broker']}:{stuck['queue_id']}", f"--at {written(stuck['opened_at'])}"
-        yield f"incident show {stuck['incident_id'][:8]}"
-        yield f"group assignments {stuck['group']} {at}"
-        yield f"who-owned {stuck['group']} {queue} {at}"
+    stuck = max(incidents(model, code="ORDERED_QUEUE_STUCK"), key=lambda one: one.opened_at, default=None)
+    if stuck is not None:
+        at = f"--at {written(stuck.opened_at)}"
+        yield f"incident show {stuck.incident_id[:SHORT_ID]}"
+        yield f"group assignments {stuck.group} {at}"
+        yield f"who-owned {stuck.group} {stuck.topic} {stuck.broker}:{stuck.queue_id} {at}"
 
 
 def _program() -> str:

@@ -53,11 +53,6 @@ def queue_name(topic: str, broker: str, queue_id: int) -> str:
     return f"{topic}@{broker}:{queue_id}"
 
 
-def clock(time_ms: int | None) -> str:
-    """Format a time of day, UTC."""
-    return NOT_KNOWN if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M:%S")
-
-
 def moment(time_ms: int | None, now: int) -> str:
     """Format an instant, UTC, with its date if that is not today."""
     if time_ms is None:

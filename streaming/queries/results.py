@@ -288,6 +288,11 @@ class IncidentDetail(QueryResult):
         default=None, description="Current state of the queue; only of an open incident of a queue."
     )
 
+    @property
+    def judged(self) -> Transition:
+        """The last transition that says why the incident is open: the resolution does not."""
+        return next((step for step in reversed(self.life) if step.transition != "RESOLVED"), self.life[-1])
+
 
 class Overview(QueryResult):
     """A summary of a group at an instant."""

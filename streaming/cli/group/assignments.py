@@ -64,7 +64,7 @@ def assignments(  # noqa: PLR0913  a command line
         return [queue for queue in found if not problems or _is_problem(queue)]
 
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
-        return _draw(queues, now, without_owner)
+        return queue_grid(queues, now, without_owner) if queues else Text("No queues.")
 
     present(ask, draw, Queue, Output(output, watch, every), current=at is None)
 
@@ -73,9 +73,14 @@ def _is_problem(queue: Queue) -> bool:
     return queue.status != "OK" or queue.is_elsewhere
 
 
-def _draw(queues: Sequence[Queue], now: int, without_owner: str) -> RenderableType:
-    if not queues:
-        return Text("No queues.")
+def queue_grid(queues: Sequence[Queue], now: int, without_owner: str) -> Grid:
+    """Return a table with one line per queue.
+
+    Args:
+        queues: the queues of one group.
+        now: epoch milliseconds; a time on another day is shown with its date.
+        without_owner: the label of a queue without a known owner.
+    """
     table = Grid(
         [
             Column("queue"),

@@ -47,13 +47,12 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
         *section("Diagnosis", Text(shown.main_explanation)),
         *section("First step", Text(shown.first_step)),
     ]
-    judged = next((step for step in reversed(detail.life) if step.transition != "RESOLVED"), detail.life[-1])
-    evidence = evidence_items(shown.code, judged.evidence, now)
+    evidence = evidence_items(shown.code, detail.judged.evidence, now)
     if evidence:
         table = Grid([Column("name"), Column("value")])
         for item in evidence:
             table.add(*item)
-        parts += section(f"Evidence at {labels.moment(judged.time, now)}", table)
+        parts += section(f"Evidence at {labels.moment(detail.judged.time, now)}", table)
     parts += section("Timeline", _timeline(detail, now))
     if detail.absorbed:
         parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not shown.group))

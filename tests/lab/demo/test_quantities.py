@@ -11,21 +11,10 @@ from typer.testing import CliRunner
 from streaming.base.times import instant_ms
 from streaming.cli import main, output
 from streaming.lab.demo.play import CAPTURE
-from streaming.tables import ReadModel
-from tests.support.findings import effects
-from tests.support.tables import append, make_tables
 
 GROUP = "orders-group"
 POISONED = "2026-11-21T15:59:25Z"
 """50 s after a message was poisoned, 100 s after two queues were cured."""
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    tables = make_tables(tmp_path_factory.mktemp("demo") / "tables")
-    append(tables, effects())
-    with ReadModel(tables) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

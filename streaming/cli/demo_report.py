@@ -1,0 +1,101 @@
+"""The demo's report: the faults, and the answers to the questions of the other commands in their tables."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console, RenderableType
+from rich.console import Group as Lines
+from rich.text import Text
+
+from rebalance_model.entities import INT64_MAX
+from streaming.cli.grid import Column, Grid
+from streaming.cli.group.assignments import queue_grid
+from streaming.cli.group.rebalances import rebalance_grid
+from streaming.cli.incident.grid import incident_grid
+from streaming.cli.output import health, print_table, section, severity
+from streaming.lab.state import FaultRecord
+from streaming.queries import labels
+from streaming.queries.evidence import evidence_items
+from streaming.queries.group_at import GroupAt
+from streaming.queries.groups import groups
+from streaming.queries.incident_detail import incident
+from streaming.queries.incidents import incidents
+from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.present import history_ends
+from streaming.queries.rebalances import rebalances_of
+from streaming.queries.results import Group, Incident, IncidentDetail, Interval
+from streaming.tables.reader import ReadModel
+
+
+def print_faults(fault_log: Path, console: Console) -> None:
+    """Print the faults that were injected during the recording."""
+    records = [msgspec.json.decode(line, type=FaultRecord) for line in fault_log.read_bytes().splitlines()]
+    table = Grid([Column("at"), Column("fault"), Column("what a watcher should see")])
+    for record in records:
+        fault = f"{record.kind} cured" if record.cure else record.kind
+        table.add(labels.moment(record.time, records[-1].time), fault, record.expect)
+    title = "What was done to the cluster while it was recorded (times are UTC)"
+    print_table(Lines(*section(title, table)), console)
+
+
+def print_report(model: ReadModel, console: Console) -> None:
+    """Print the content of the tables. The newest row stands for now: of its day, times are shown without the date."""
+    now = history_ends(model).last
+    found = [(one, GroupAt(one.cluster, one.group, INT64_MAX)) for one in groups(model)]
+    parts: list[RenderableType] = []
+    for group, of in found:
+        parts += section(_title(group), queue_grid(queues_of(model, of), now, group.without_owner))
+    parts += _history([one for _, of in found for one in intervals(model, of, 0, INT64_MAX)], now)
+    for _, of in found:
+        if rebalances := rebalances_of(model, of):
+            parts += section(f"Rebalances of {of.group}", rebalance_grid(rebalances, now))
+    parts += _incidents(model, incidents(model), now)
+    print_table(Lines(*parts), console)
+
+
+def _title(group: Group) -> str:
+    kind = labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
+    state = health(group.health, group.health_reason)
+    return f"{group.group}: {kind}, {len(group.members)} members, {labels.strategy_name(group.strategy)}, {state}"
+
+
+def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:
+    """Yield the owners of the queue that had most."""
+    queues: dict[tuple[object, ...], list[Interval]] = defaultdict(list)
+    for one in owned:
+        queues[one.cluster, one.group, one.topic, one.broker, one.queue_id].append(one)
+    busiest = max(queues.values(), key=len, default=[])
+    table = Grid(
+        [Column("from"), Column("to"), Column("owner"), Column("for", right=True), Column("taken away because")]
+    )
+    for one in busiest:
+        table.add(
+            labels.moment(one.from_time, now),
+            "now" if one.to_time is None else labels.moment(one.to_time, now),
+            one.client_id,
+            labels.duration(one.duration_ms),
+            labels.LOST.get(one.end_evidence or "", ""),
+        )
+    for one in busiest[:1]:
+        yield from section(f"Who owned {labels.queue_name(one.topic, one.broker, one.queue_id)} of {one.group}", table)
+
+
+def _incidents(model: ReadModel, found: Sequence[Incident], now: int) -> Iterator[RenderableType]:
+    """Yield all incidents, and the first one of each kind in detail."""
+    yield from section("Incidents", incident_grid(found, now))
+    first: dict[str, Incident] = {}
+    for one in sorted(found, key=lambda one: (one.title, one.opened_at, one.subject)):
+        first.setdefault(one.title, one)
+    for one in first.values():
+        yield from _diagnosis(incident(model, one.incident_id), now)
+
+
+def _diagnosis(detail: IncidentDetail, now: int) -> Iterator[RenderableType]:
+    shown = detail.incident
+    evidence = ", ".join(map(" ".join, evidence_items(shown.code, detail.judged.evidence, now)))
+    yield Text(f"\n{shown.title}", style=severity(shown.severity).style)
+    yield Text(f"  {shown.main_explanation}")
+    yield Text(f"  For instance {shown.subject or 'the group'}: {evidence}")
+    yield Text(f"  First: {shown.first_step}")
