@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from rebalance_model.entities import INT64_MAX
 from streaming.base.errors import NotFoundError
 from streaming.queries.group_at import GroupAt
-from streaming.queries.incidents import incident_from_row, incident_of
+from streaming.queries.incidents import incident_from_row, incident_of, transitions_of
 from streaming.queries.ownership import queues_of
 from streaming.queries.results import Incident, IncidentDetail, Queue, Reach, Transition
 from streaming.tables.reader import ReadModel, Row
@@ -36,7 +36,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
         UserError: see `incident_of`.
     """
     shown = incident_of(model, incident_id)
-    life = model.transitions(shown.incident_id)
+    life = transitions_of(model, shown.incident_id)
     absorbed = model.rows(
         "SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject",
         {"id": shown.incident_id},

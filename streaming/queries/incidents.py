@@ -89,6 +89,11 @@ def incident_of(model: ReadModel, incident_id: str) -> Incident:
     return incident_from_row(only_one(found, incident_id, "incident", "rebalance-watch incident list --all"))
 
 
+def transitions_of(model: ReadModel, incident_id: str) -> list[Row]:
+    """Return the rows of one incident's transitions, oldest first."""
+    return model.rows("SELECT * FROM anomalies a WHERE a.incident_id = ? ORDER BY a.time, a.seq", [incident_id])
+
+
 def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
     rows = model.rows(_INCIDENTS, wanted)
     if wanted["group"] is not None and any(not row["group"] for row in rows):

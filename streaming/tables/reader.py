@@ -182,43 +182,6 @@ class ReadModel:
             return None if row["first"] is None else (row["first"], row["last"])
         return (min(file.begins for file in files), max(file.ends for file in files)) if files else None
 
-    def owners(self, group: str | None = None) -> list[Row]:
-        """Return the current owner of each queue, of one group or of all; see `views/current_owners.sql`."""
-        return self._of_group("current_owners", group, order="t.topic, t.broker, t.queue_id")
-
-    def groups(self, group: str | None = None) -> list[Row]:
-        """Return the last known state of each group; see `views/current_groups.sql`."""
-        return self._of_group("current_groups", group, order="t.time")
-
-    def queues(self, group: str | None = None) -> list[Row]:
-        """Return the last known state of each queue; see `views/current_queues.sql`."""
-        return self._of_group("current_queues", group, order="t.topic, t.broker, t.queue_id")
-
-    def rebalances(self, group: str | None = None) -> list[Row]:
-        """Return every rebalance, oldest first."""
-        return self._of_group("rebalances", group, order="t.start_time, t.seq")
-
-    def incidents(self, group: str | None = None, *, only_open: bool = False) -> list[Row]:
-        """Return every incident with its evidence, oldest first; see `views/incidents.sql`."""
-        view = "open_incidents" if only_open else "incidents"
-        return self._of_group(view, group, order="t.opened_at, t.code, t.subject, t.incident_id")
-
-    def transitions(self, incident_id: str) -> list[Row]:
-        """Return the timeline of one incident."""
-        return self.rows("SELECT * FROM anomalies a WHERE a.incident_id = ? ORDER BY a.time, a.seq", [incident_id])
-
-    def history(self, group: str, topic: str, broker: str, queue_id: int) -> list[Row]:
-        """Return the owners of one queue with their periods, oldest first; see `views/ownership_intervals.sql`."""
-        return self.rows(
-            "SELECT * FROM ownership_intervals i WHERE i.group = ? AND i.topic = ? AND i.broker = ? AND i.queue_id = ?"
-            " ORDER BY i.cluster, i.from_time, i.to_time NULLS LAST",
-            [group, topic, broker, queue_id],
-        )
-
-    def _of_group(self, relation: str, group: str | None, *, order: str) -> list[Row]:
-        query = f"SELECT * FROM {relation} t WHERE $wanted IS NULL OR t.group = $wanted"  # noqa: S608  a name of ours
-        return self.rows(f"{query} ORDER BY t.cluster, t.group, {order}", {"wanted": group})
-
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a connection for one query: a DuckDB connection runs only one query at a time."""

@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from streaming.queries.incidents import incident_of
 from streaming.tables.reader import ReadModel
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
@@ -85,10 +86,10 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             eventually(lambda: not manager.active(), 20)
             eventually(lambda: (incident, "critical", "resolved") in webhook.from_alertmanager(), 20)
             with ReadModel(tmp_path / "tables") as model:
-                [row] = [row for row in model.incidents(orders.group) if row["incident_id"] == incident]
+                opened_at = incident_of(model, incident).opened_at
             print(
                 f"\npoison to message {(heard - poisoned.time) / 1000:.1f} s, of which "
-                f"{(row['opened_at'] - poisoned.time) / 1000:.1f} s to the event that opened it; "
+                f"{(opened_at - poisoned.time) / 1000:.1f} s to the event that opened it; "
                 f"cure to message {(over - cured.time) / 1000:.1f} s"
             )
             assert collector.interrupt() == 0

@@ -11,6 +11,7 @@ from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.tables import PARTITIONED_BY, TABLES, stored
 from streaming.pipeline.archive_rows import LogRow, Transport, archived
+from streaming.tables.reader import ReadModel, Row
 
 
 def make_tables(folder: Path) -> Path:
@@ -28,6 +29,12 @@ def append_rows(folder: Path, table: str, rows: Iterable[Mapping[str, object]]) 
 def read_rows(folder: Path, table: str) -> list[dict[str, object]]:
     """All rows of a table, in no order; times are epoch milliseconds."""
     return in_epoch_ms(pa.table(DeltaTable(folder / table).scan())).to_pylist()
+
+
+def selected(model: ReadModel, relation: str, group: str | None = None) -> list[Row]:
+    """The rows of a table or view, of one group or of all, in the order of its columns."""
+    query = f"SELECT * FROM {relation} t WHERE $group IS NULL OR t.group = $group ORDER BY ALL"
+    return model.rows(query, {"group": group})
 
 
 def append(folder: Path, effects: Iterable[AnyRow]) -> None:

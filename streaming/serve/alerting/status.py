@@ -8,7 +8,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.times import written
-from streaming.queries.incidents import incident_of
+from streaming.queries.incidents import incident_of, transitions_of
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.controls import Controls
 from streaming.serve.alerting.dispatcher import Dispatcher
@@ -121,7 +121,7 @@ def open_incident(tables: Path, beginning: str) -> IncidentTransition:
         found = incident_of(model, beginning)
         if found.resolved_at is not None:
             raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
-        return msgspec.convert(model.transitions(found.incident_id)[-1], IncidentTransition)
+        return msgspec.convert(transitions_of(model, found.incident_id)[-1], IncidentTransition)
 
 
 def _opened(tables: Path, config: AlertsConfig) -> tuple[Dispatcher, int | None]:
