@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
 from streaming.base.times import written
+from streaming.queries.incidents import with_main_cause
 from streaming.queries.labels import duration
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.reach import Ask, nothing
@@ -110,19 +111,16 @@ class Texts:
         )
 
     def _variables(self, alert: Alert) -> dict[str, Any]:
-        transition, of = msgspec.structs.asdict(alert.transition), alert.transition
+        of = alert.transition
         reach = self._reach(of)
-        if not of.main_explanation:
-            transition |= {"main_cause": of.sub_cause, "main_client_id": of.client_id}
-            transition |= {"main_explanation": of.explanation}
-        return transition | {
+        return with_main_cause(msgspec.structs.asdict(of)) | {
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
             "kind": alert.kind,
             "told_severity": alert.told_severity,
-            "evidence": json.loads(alert.transition.evidence),
+            "evidence": json.loads(of.evidence),
             "where": " ".join(part for part in (_about(of), of.subject) if part),
-            "link": self._address + incident_link(alert.transition.incident_id),
+            "link": self._address + incident_link(of.incident_id),
         }
 
     def _try(self, path: Path) -> None:
