@@ -128,6 +128,11 @@ class Queue(QueryResult):
         """Whether the owner is not the one expected by the strategy, or missing."""
         return self.expected_owner is not None and self.expected_owner != self.owner
 
+    @property
+    def is_problem(self) -> bool:
+        """Whether the queue is not OK or has an unexpected owner."""
+        return self.status != "OK" or self.is_elsewhere
+
 
 class Member(QueryResult):
     """A client and its number of queues, without retry queues."""

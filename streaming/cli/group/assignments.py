@@ -61,16 +61,12 @@ def assignments(  # noqa: PLR0913  a command line
         of = find_group(model, name, cluster, instant(at))
         without_owner = last_group_state(model, of).without_owner
         found = queues_of(model, of, topic, retry=retry)
-        return [queue for queue in found if not problems or _is_problem(queue)]
+        return [queue for queue in found if not problems or queue.is_problem]
 
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
         return queue_grid(queues, now, without_owner) if queues else Text("No queues.")
 
     present(ask, draw, Queue, Output(output, watch, every), current=at is None)
-
-
-def _is_problem(queue: Queue) -> bool:
-    return queue.status != "OK" or queue.is_elsewhere
 
 
 def queue_grid(queues: Sequence[Queue], now: int, without_owner: str) -> Grid:

@@ -26,11 +26,6 @@ class Member(NamedTuple):
     """The number of its queues that are not OK."""
 
 
-def is_problem(queue: Queue) -> bool:
-    """Return whether a queue is not OK, unassigned, or has an unexpected owner."""
-    return queue.status != "OK" or queue.is_elsewhere or queue.owner is None
-
-
 def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
     """List members and other owners of queues: non-members first, then by the number of queues that are not OK."""
     own: dict[str, list[Queue]] = defaultdict(list)
@@ -65,7 +60,7 @@ def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
 
 def matches(queue: Queue, text: str, *, only_problems: bool) -> bool:
     """Return whether a queue matches the user's filters."""
-    if only_problems and not is_problem(queue):
+    if only_problems and not queue.is_problem:
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
     return text in f"{name} {queue.owner or 'unassigned'} {queue.expected_owner or ''}".lower()

@@ -239,3 +239,12 @@ def test_evidence_reads_as_on_the_command_line_with_what_is_unknown_marked(model
     assert rows["commit at"][0] == moment(NOW - 1_000, NOW)
     assert ["unknown" in text for text in (rows["commit at"][1], rows["owner"][0])] == [True, True]
     assert "not reported" in rows["owner"][1]
+
+
+def test_a_queue_that_every_client_reads_is_no_problem(model):
+    queue = state(model, "orders-group", None, None).queues[0]
+    shared = queue.model_copy(update={"owner": None, "expected_owner": None, "status": "OK"})
+
+    assert not group_state.matches(shared, "", only_problems=True)
+    assert group_state.matches(shared.model_copy(update={"status": "UNKNOWN"}), "", only_problems=True)
+    assert group_state.matches(shared.model_copy(update={"expected_owner": "a"}), "", only_problems=True)
