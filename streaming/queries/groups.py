@@ -1,6 +1,5 @@
 """Queries of consumer groups and their state."""
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,9 +20,7 @@ _GROUPS = f"""
 SELECT
     g.*,
     coalesce(q.queues, 0) AS queues,
-    -- The owner is unknown for pull consumers; of broadcasting clients, each reads every queue.
-    CASE WHEN g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING'
-        THEN coalesce(q.unowned, 0) END AS unowned,
+    coalesce(q.unowned, 0) AS unowned,
     q.lag, coalesce(q.lag_is_at_least, false) AS lag_is_at_least, coalesce(q.lag_unknown, 0) AS lag_unknown,
     coalesce(q.lag_stale, 0) AS lag_stale, q.lag_age_ms, q.owned,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
@@ -86,6 +83,21 @@ class LastGroupState(NamedTuple):
         return labels.without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
 
+def is_divided(*, message_model: str, consume_type: str, sharing: str) -> bool:
+    """Return whether each queue of a group has one owner, so that one without an owner is unassigned.
+
+    Broadcasting clients each read every queue, and popping ones share them; the owners of pull consumers and of clients
+    behind a proxy are unknown.
+
+    Args:
+        message_model: the message model of the group.
+        consume_type: the consume type of the group.
+        sharing: `Coverage.sharing` of the group; empty in rows of an earlier release.
+    """
+    divided = message_model != "BROADCASTING" and consume_type != "CONSUME_ACTIVELY"
+    return divided and sharing in {"", "DIVIDED"}
+
+
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:
     """List all groups, unhealthy ones first.
 
@@ -135,7 +147,7 @@ def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
         WHERE t.cluster = $cluster AND t.group = $group
     """
     [row] = model.rows(query, of._asdict())
-    return LastGroupState(**row | {"coverage": Coverage(**json.loads(row["coverage"]))})
+    return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"])})
 
 
 def _row_of(model: ReadModel, of: GroupAt) -> Row:
@@ -146,6 +158,8 @@ def _row_of(model: ReadModel, of: GroupAt) -> Row:
 def _group(row: Row) -> Group:
     incidents = OpenIncidents(critical=row["critical"], warning=row["warning"], info=row["info"])
     known = {name: row[name] for name in Group.model_fields if name in row}
-    coverage = Coverage(**json.loads(row["coverage"]))
-    unowned = row["unowned"] if coverage.sharing in {"", "DIVIDED"} else None
+    coverage = Coverage.model_validate_json(row["coverage"])
+    model, kind = row["message_model"], row["consume_type"]
+    divided = is_divided(message_model=model, consume_type=kind, sharing=coverage.sharing)
+    unowned = row["unowned"] if divided else None
     return Group(**known | {"incidents": incidents, "coverage": coverage, "unowned": unowned})

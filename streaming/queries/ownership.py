@@ -19,17 +19,18 @@ def _age(stamp: str) -> str:
     return f"CASE WHEN {stamp} IS NOT NULL THEN greatest(0, $now - epoch_ms({stamp})) END"
 
 
-_LOCK_AT = """
-CASE WHEN p.lock_at IS NULL THEN greatest(t.lock_at, c.lock_at) ELSE greatest(t.lock_at, p.lock_at) END
-"""
+_LOCK_AT = "CASE WHEN p.lock_at IS NULL THEN greatest(t.lock_at, c.lock_at) ELSE greatest(t.lock_at, p.lock_at) END"
 """A hook reports when the broker granted the lock; a client's timestamp is never later."""
+LOCK_AGE = f"CASE WHEN t.locked THEN {_age(_LOCK_AT)} END"
+"""SQL for the time since the lock of a queue was renewed, by its row ``t`` of `queues_at`, ``p`` of `progress_at` and
+``c`` of `client_progress_at` at ``$now``; milliseconds."""
 
 _QUEUES = f"""
 SELECT
     t.cluster, t.group, t.topic, t.broker, t.queue_id,
     CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END AS owner, o.since, t.expected_owner,
     t.locked,
-    CASE WHEN t.locked THEN {_age(_LOCK_AT.strip())} END AS lock_age_ms,
+    {LOCK_AGE} AS lock_age_ms,
     {_age("greatest(t.pull_at, p.pull_at, c.pull_at)")} AS pull_age_ms,
     {_age("greatest(t.consume_at, c.consume_at)")} AS consume_age_ms,
     {_age("p.commit_at")} AS commit_age_ms,
@@ -176,6 +177,19 @@ def _check_existed(model: ReadModel, of: GroupAt, queue: MessageQueue) -> None:
         raise NotFoundError(
             f"{of.group} had no queue {queue} at that time: it was first seen at {written(row['first'])}."
         )
+
+
+def unassigned(model: ReadModel, of: GroupAt) -> frozenset[tuple[str, str, int]]:
+    """Return the queues (topic, broker, id) of a group that had an owner before and had none at the instant.
+
+    Retry queues are omitted.
+    """
+    query = f"""
+        SELECT t.topic, t.broker, t.queue_id FROM owners_at(from_ms($instant)) t
+        WHERE {_OF_GROUP} AND {_OF_TOPIC} AND t.client_id IS NULL
+    """  # noqa: S608  parts of ours
+    rows = model.rows(query, {**of._asdict(), "topic": None, "retry": False})
+    return frozenset((row["topic"], row["broker"], row["queue_id"]) for row in rows)
 
 
 def intervals(  # noqa: PLR0913, PLR0917  filters

@@ -8,19 +8,12 @@ from streaming.queries.groups import group_of, groups
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
-from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.ownership import intervals, queues_of, unassigned
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Group, Incident, Interval, LagPoint, Queue, Rebalance
 from streaming.serve.dashboard.moment import Window
 from streaming.tables import ReadModel
-
-_UNOWNED = """
-SELECT h.topic, h.broker, h.queue_id FROM assignment_history h
-WHERE h.cluster = $cluster AND h.group = $group AND h.time <= from_ms($since) AND NOT starts_with(h.topic, '%RETRY%')
-GROUP BY h.topic, h.broker, h.queue_id
-HAVING arg_max(h.action, (h.time, h.seq)) = 'RELEASED'
-"""
 
 
 @dataclass(frozen=True)
@@ -106,10 +99,7 @@ def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> H
     return History(
         window=span,
         intervals=intervals(model, of, *span),
-        unowned=frozenset(
-            (row["topic"], row["broker"], row["queue_id"])
-            for row in model.rows(_UNOWNED, {"cluster": of.cluster, "group": of.group, "since": span.since})
-        ),
+        unowned=unassigned(model, of._replace(instant=span.since)),
         rebalances=rebalances_of(model, of, *span),
         incidents=[
             i

@@ -4,14 +4,15 @@ The last state of every queue is expensive, so it is read once and aggregated he
 observation by this machine's clock; stale ones are omitted, so that their series end.
 """
 
-import json
 from typing import NamedTuple
 
 import duckdb
 
 from streaming.base.times import DAY_MS, now_ms
+from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
+from streaming.queries.ownership import LOCK_AGE
 from streaming.queries.results import Coverage, Incident
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
 from streaming.tables import ReadModel
@@ -23,25 +24,24 @@ not see the first event of a counter without an earlier value."""
 
 _GROUPS = """
 SELECT
-    g.cluster, g.group, g.time, g.health, g.members, g.coverage,
-    g.consume_type <> 'CONSUME_ACTIVELY' AND g.message_model <> 'BROADCASTING' AS divided
+    g.cluster, g.group, g.time, g.health, g.members, g.message_model, g.consume_type, g.coverage
 FROM current_groups g
 ORDER BY g.cluster, g.group
 """
-_QUEUES = """
+_QUEUES = f"""
 SELECT
-    q.cluster, q.group, q.topic, q.broker, q.queue_id, q.owner, q.status,
+    t.cluster, t.group, t.topic, t.broker, t.queue_id, t.owner, t.status,
     CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
     CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
-    CASE WHEN q.locked THEN $now - epoch_ms(greatest(q.lock_at, p.lock_at, c.lock_at)) END AS lock_age_ms
-FROM current_queues q
+    {LOCK_AGE} AS lock_age_ms
+FROM current_queues t
 LEFT JOIN progress_at(from_ms($now)) p
-    ON p.cluster = q.cluster AND p.group = q.group AND p.topic = q.topic AND p.broker = q.broker
-    AND p.queue_id = q.queue_id
+    ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
+    AND p.queue_id = t.queue_id
 LEFT JOIN client_progress_at(from_ms($now)) c
-    ON c.cluster = q.cluster AND c.group = q.group AND c.topic = q.topic AND c.broker = q.broker
-    AND c.queue_id = q.queue_id AND c.client_id = q.owner
-"""
+    ON c.cluster = t.cluster AND c.group = t.group AND c.topic = t.topic AND c.broker = t.broker
+    AND c.queue_id = t.queue_id AND c.client_id = t.owner
+"""  # noqa: S608  parts of ours
 _TOPICS = """
 SELECT
     q.cluster, q.group, q.topic,
@@ -105,9 +105,15 @@ class GroupState(NamedTuple):
     time: int
     health: Health
     members: list[str]
+    message_model: str
+    consume_type: str
     coverage: Coverage
-    divided: bool
-    """Whether each queue has one owner: not in broadcasting groups and those of pull consumers."""
+
+    @property
+    def divided(self) -> bool:
+        """Whether each queue has one owner."""
+        sharing = self.coverage.sharing
+        return is_divided(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
 
 class Snapshot(NamedTuple):
@@ -130,7 +136,9 @@ class Snapshot(NamedTuple):
 
 def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snapshot:
     """Read the values of a scrape."""
-    known = [GroupState(**row | {"coverage": Coverage(**json.loads(row["coverage"]))}) for row in model.rows(_GROUPS)]
+    known = [
+        GroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"])}) for row in model.rows(_GROUPS)
+    ]
     last = sources.look(model)
     last_time = max((*(one.time for one in last.values()), *(group.time for group in known)), default=0)
     ingested = max((one.ingest_time for one in last.values()), default=0)

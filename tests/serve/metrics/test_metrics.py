@@ -13,7 +13,7 @@ from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
 from streaming.tables.files import delta_time
-from tests.support.world import NOON, World, example
+from tests.support.world import COVERED, NOON, World, example
 
 DAY = 86_400_000
 
@@ -82,6 +82,18 @@ def test_what_is_not_known_of_a_group_has_no_series(scraped, name, orders, quiet
     told = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
 
     assert told == [orders, quiet, broadcasting]
+
+
+@pytest.mark.parametrize(("sharing", "unassigned"), [("DIVIDED", 1), ("POPPED", None), ("PROXIED", None)])
+def test_a_shared_queue_is_not_counted_as_unassigned(tmp_path, scraper, sharing, unassigned):
+    world = World()
+    world.group("g", coverage=f'{COVERED[:-1]},"sharing":"{sharing}"}}')
+    world.queue("g", 0, None)
+    world.write(tmp_path / "tables")
+
+    found = scraper(tmp_path).scrape()
+
+    assert of(found, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
 
 
 def test_lag_is_that_of_the_queues_of_which_it_is_known(scraped):
