@@ -4,19 +4,25 @@ import getpass
 import secrets
 import signal
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.console import Group as Lines
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
-from streaming.cli.grid import visible
+from streaming.cli.grid import Column, Grid, visible
+from streaming.cli.output import print_table, screen, severity
+from streaming.queries import labels
+
+if TYPE_CHECKING:
+    from streaming.serve.alerting.status import ChannelStatus, OpenIncident, Status
 
 app = typer.Typer(help="Send alerts when incidents open and resolve.")
 silence_app = typer.Typer(
@@ -116,25 +122,12 @@ def status(*, output: Output = "table") -> None:
     from streaming.serve.alerting.status import status as ask
 
     settings = load_settings()
-    found = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now_ms())
+    now = now_ms()
+    found = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now)
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
-        console = Console(highlight=False)
-        state = "running" if found.running else "[red]not running[/]"
-        behind = "unknown (never started)" if found.behind is None else found.behind
-        console.print(f"alert process: {state}; unprocessed incident commits: {behind}")
-        console.print()
-        _print(console, ("channel", "kind", "pending", "last sent", "failing since", "attempts", "error"), [
-            (one.channel, one.kind or "not configured", str(one.waiting), _time(one.last_sent),
-             _time(one.failing_since), str(one.attempts), one.error) for one in found.channels
-        ])  # fmt: skip
-        _print(console, ("open incident", "opened", "severity", "code", "subject", "notified", ""), [
-            (one.incident_id, _time(one.opened_at), one.severity, one.code, f"{one.group} {one.subject}".strip(),
-             ", ".join(one.told) or "none",
-             "acknowledged" if one.acknowledged else "silenced" if one.silenced else "") for one in found.incidents
-        ])  # fmt: skip
-        _print_silences(console, found.silences)
+        print_table(_drawn(found, now), screen())
     if not found.healthy:
         raise typer.Exit(3)
 
@@ -194,11 +187,12 @@ def list_silences(*, output: Output = "table") -> None:
     """List the active silences."""
     from streaming.serve.alerting.status import controls
 
-    active = controls(load_settings().runtime.tables).active(now_ms())
+    now = now_ms()
+    active = controls(load_settings().runtime.tables).active(now)
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(active)).decode())
     else:
-        _print_silences(Console(highlight=False), active)
+        print_table(_silences(active, now), screen())
 
 
 @silence_app.command()
@@ -217,27 +211,43 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silenc
     typer.echo(f"ended: silence {name}")
 
 
-def _print_silences(console: Console, silences: Sequence[AlertControl]) -> None:
-    heads = ("silence", "until", "group", "code", "cluster", "author", "reason")
-    rows = [
-        (one.control_id, _time(one.until), *(part or "*" for part in (one.group, one.code, one.cluster)), one.author,
-         one.reason)
-        for one in silences
-    ]  # fmt: skip
-    _print(console, heads, rows)
+def _drawn(found: "Status", now: int) -> RenderableType:
+    state = ("running", "") if found.running else ("not running", "red")
+    behind = "unknown (never started)" if found.behind is None else found.behind
+    head = Text.assemble("alert process: ", state, f"; unprocessed incident commits: {behind}\n")
+    channels, incidents = _channels(found.channels, now), _incidents(found.incidents, now)
+    return Lines(head, channels, Text(""), incidents, Text(""), _silences(found.silences, now))
 
 
-def _print(console: Console, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(visible(cell)) for cell in row))
-    console.print(table if rows else f"no {heads[0]}", "")
+def _channels(channels: Sequence["ChannelStatus"], now: int) -> RenderableType:
+    table = _grid("channel", "kind", "pending", "last sent", "failing since", "attempts", "error")
+    for one in channels:
+        last_sent, failing_since = (labels.moment(time, now) for time in (one.last_sent, one.failing_since))
+        kind = one.kind or "not configured"
+        table.add(one.channel, kind, str(one.waiting), last_sent, failing_since, str(one.attempts), one.error)
+    return table if channels else Text("no channel")
 
 
-def _time(time_ms: int | None) -> str:
-    return "-" if time_ms is None else written(time_ms)[:19].replace("T", " ")
+def _incidents(incidents: Sequence["OpenIncident"], now: int) -> RenderableType:
+    table = _grid("open incident", "opened", "severity", "code", "subject", "notified", "")
+    for one in incidents:
+        note = "acknowledged" if one.acknowledged else "silenced" if one.silenced else ""
+        subject, notified = f"{one.group} {one.subject}".strip(), ", ".join(one.told) or "none"
+        opened = labels.moment(one.opened_at, now)
+        table.add(one.incident_id, opened, severity(one.severity), one.code, subject, notified, note)
+    return table if incidents else Text("no open incident")
+
+
+def _silences(silences: Sequence[AlertControl], now: int) -> RenderableType:
+    table = _grid("silence", "until", "group", "code", "cluster", "author", "reason")
+    for one in silences:
+        matched = (part or "*" for part in (one.group, one.code, one.cluster))
+        table.add(one.control_id, labels.moment(one.until, now), *matched, one.author, one.reason)
+    return table if silences else Text("no silence")
+
+
+def _grid(*titles: str) -> Grid:
+    return Grid([Column(title) for title in titles])
 
 
 def _author() -> str:

@@ -8,6 +8,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.times import written
+from streaming.queries.health import Severity
 from streaming.queries.incidents import incident_of, transitions_of
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.controls import Controls
@@ -39,7 +40,7 @@ class OpenIncident(msgspec.Struct, frozen=True):
     cluster: str
     group: str
     code: str
-    severity: str
+    severity: Severity
     subject: str
     opened_at: int
     told: tuple[str, ...]
