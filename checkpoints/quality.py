@@ -15,11 +15,12 @@ import os
 import warnings
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import pandas as pd
 
+from rebalance_model.observe.events import AnyEvent
 from schemas.rows import QualityResult
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 SUITE = "telemetry"
 COLUMNS = ("type", "time", "source_id", "key", "seq", "partition", "offset", "ingest_time")
 """The columns of `telemetry` that are judged."""
+TYPES = sorted(str(event.__struct_config__.tag) for event in get_args(AnyEvent))
 ACCEPTED_SHARE_MIN = 0.99
 
 
@@ -49,6 +51,7 @@ def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int, pa
         expectation_parameters={
             "accepted_min": math.ceil((len(accepted) + rejected) * ACCEPTED_SHARE_MIN),
             "partition_max": partitions - 1,
+            "types": TYPES,
         },
     )
     ((name, suite),) = result.run_results.items()

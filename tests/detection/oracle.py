@@ -5,6 +5,7 @@ surely does, so that an incident must come. Between the two lies what the rule's
 between two polls, of a client that does not answer, of a hook that has just begun to tell.
 """
 
+import inspect
 from collections.abc import Callable
 
 from tests.detection import of_groups, of_owners, of_queues
@@ -13,30 +14,13 @@ from tests.detection.memory import Looks, Memory
 
 Oracle = Callable[[Facts, Memory], Looks]
 
-ORACLES: tuple[Oracle, ...] = (
-    of_queues.stuck,
-    of_queues.lag_grows,
-    of_queues.of_the_dead,
-    of_queues.pull_expired,
-    of_queues.lock_expired,
-    of_queues.lock_orphaned,
-    of_queues.lock_contended,
-    of_queues.locks_lost,
-    of_owners.unassigned,
-    of_owners.double_owned,
-    of_owners.mismatch,
-    of_owners.stalled_rebalance,
-    of_owners.route_split,
-    of_owners.dropped,
-    of_owners.shares,
-    of_queues.regressions,
-    of_groups.declarations,
-    of_groups.clients,
-    of_groups.group,
-    of_groups.sources,
-    of_groups.storm,
-    of_queues.reread,
+ORACLES: tuple[Oracle, ...] = tuple(
+    function
+    for module in (of_queues, of_owners, of_groups)
+    for function in vars(module).values()
+    if inspect.isfunction(function) and function.__annotations__.get("return") is Looks
 )
+"""Every function of these modules that returns `Looks`."""
 
 
 def conditions(facts: Facts, memory: Memory) -> Looks:
