@@ -127,7 +127,8 @@ def _union(words: Words, levels: dict[str, int], each: Collection[str]) -> str:
 def _of(rows: str, level: int, words: Words, each: Collection[str]) -> str:
     rolled_up = level < RAW
     names = [*each, "observed_at"] if rolled_up else each
-    after = words.lateral.format(arrays=", ".join(f"p.{name}" for name in names), names=", ".join(names))
+    arrays = ", ".join(f"coalesce(p.{name}, array())" for name in names)  # null in rows that are older than the column
+    after = words.lateral.format(arrays=arrays, names=", ".join(names))
     time = words.element.format("observed_at") if rolled_up else "p.time"
     whole = ", ".join(f"p.{name}" for name in _WHOLE)
     taken = ", ".join(f"{words.element.format(name)} AS {name}" for name in each)

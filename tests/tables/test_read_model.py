@@ -1,10 +1,13 @@
-"""The read model over tables written without Spark; the last test asks Spark the same questions."""
+"""The read model over tables written without Spark; the last tests ask Spark the same questions."""
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import ArrayType, PrimitiveType
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
@@ -404,3 +407,22 @@ def test_spark_gives_the_same_rows(spark, tables, model):
         assert ours.column_names == theirs.column_names, relation
         assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist())), relation
         assert ours.num_rows, f"{relation} has no row that could differ"
+
+
+@pytest.mark.spark
+def test_spark_too_shows_rows_that_are_older_than_a_column(spark, tmp_path):
+    """Their array is null, and arrays_zip of a null is null."""
+    from streaming.tables.spark_views import register  # noqa: PLC0415  Spark takes seconds to import
+
+    made = make_tables(tmp_path / "tables")
+    append(made, orders())
+    table = made / "queue_progress"
+    older = spark.read.format("delta").load(str(table)).drop("cached_count").toArrow()
+    shutil.rmtree(table)
+    write_deltalake(table, older, partition_by=["date"])
+    DeltaTable(table).alter.add_columns(Field("cached_count", ArrayType(PrimitiveType("long"), contains_null=True)))
+    register(spark, made)
+    with ReadModel(made) as model:
+        for relation in ("queue_observations", f"progress_at({_INSTANTS[-1]})"):
+            query = f"SELECT count(*) AS rows FROM {relation}"
+            assert spark.sql(query).first()["rows"] == model.rows(query)[0]["rows"] > 0
