@@ -11,12 +11,12 @@ from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
 from streaming.cli.grid import Column, Grid
-from streaming.cli.group.assignments import queue_grid
 from streaming.cli.group.rebalances import rebalance_grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels
+from streaming.queries.columns import QUEUE, Context
 from streaming.queries.evidence import evidence_items
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import groups
@@ -46,7 +46,7 @@ def print_report(model: ReadModel, console: Console) -> None:
     found = [(one, GroupAt(one.cluster, one.group, INT64_MAX)) for one in groups(model)]
     parts: list[RenderableType] = []
     for group, of in found:
-        parts += section(_title(group), queue_grid(queues_of(model, of), now, group.without_owner))
+        parts += section(_title(group), Grid.of(QUEUE.grid, queues_of(model, of), Context(now, group.without_owner)))
     parts += _history([one for _, of in found for one in intervals(model, of, 0, INT64_MAX)], now)
     for _, of in found:
         if rebalances := rebalances_of(model, of):

@@ -6,19 +6,32 @@ and only what is too wide is folded.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from streaming.queries.columns import Column as Described
+from streaming.queries.columns import Context
+from streaming.queries.health import HEALTH, SEVERITY
+from streaming.queries.results import QueryResult
+
+R = TypeVar("R", bound=QueryResult)
+
 _GAP = 2
 _NARROWEST = 8
 """The minimum width of a folded column, if its title is not longer; characters."""
 _COMFORTABLE = 32
 """Optional columns stay while the other columns can have this width or all that they need; characters."""
+_STYLES: dict[str, str] = {
+    "": "", "attention": "yellow", "unassigned": "yellow", "quiet": "dim", "stale": "dim",
+    **{name: level.style for name, level in (*HEALTH.items(), *SEVERITY.items())},
+}  # fmt: skip
+"""The style of rich by the tone of a value."""
 _PART = re.compile(r"[^_@:.-]*[_@:.-]|[^_@:.-]+")
 
 
@@ -65,6 +78,23 @@ class Grid:
 
     columns: Sequence[Column]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        described: Sequence[Described[R]],
+        rows: Sequence[R],
+        context: Context,
+        *,
+        without: Container[str] = (),
+    ) -> "Grid":
+        """Return a table of rows in described columns, except those named in ``without``."""
+        shown = [column for column in described if column.name not in without]
+        grid = cls([Column(column.title.lower(), column.is_number, column.spare) for column in shown])
+        for row in rows:
+            values = [column.value(row, context) for column in shown]
+            grid.add(*(Cell(str(value), _STYLES[value.tone]) for value in values))
+        return grid
 
     def add(self, *cells: str | Cell) -> None:
         """Add a row, a cell for each column."""

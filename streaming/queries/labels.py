@@ -1,7 +1,6 @@
 """Labels and formats for the codes, times and numbers of the tables."""
 
 from datetime import UTC, datetime
-from typing import Literal
 
 from rebalance_model.allocation import strategy_of_class
 
@@ -81,6 +80,13 @@ def duration(milliseconds: int | None) -> str:
     return f"{seconds // size} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
 
 
+def ago(milliseconds: int | None) -> str:
+    """Format the age of an event."""
+    if milliseconds is None:
+        return NOT_KNOWN
+    return "just now" if milliseconds < 1_000 else f"{duration(milliseconds)} ago"
+
+
 def pause(milliseconds: int | None, *, at_most: bool) -> str:
     """Format the time during which a queue was not consumed; with polls alone it is an upper bound."""
     return f"≤ {duration(milliseconds)}" if at_most and milliseconds is not None else duration(milliseconds)
@@ -99,20 +105,6 @@ def number(value: int | None) -> str:
 def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
     """Format a sum; it is a lower bound if parts are unknown or lower bounds."""
     return NOT_KNOWN if known is None else f"{'≥' if unknown or at_least else ''}{known:,}"
-
-
-def quantity(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> str:
-    """Format an observed quantity, marked if the observation is stale.
-
-    Args:
-        text: the number with its unit, or `NOT_KNOWN`.
-        age_ms: the age of the observation.
-        is_stale: whether that is more than two intervals of its source.
-        bound: whether the number is a lower or upper bound.
-    """
-    if text == NOT_KNOWN:
-        return text
-    return f"{bound}{text}" + (f" (stale, {duration(age_ms)} old)" if is_stale else "")
 
 
 def estimate(value: int | None, least: int | None, most: int | None) -> str:

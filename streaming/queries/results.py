@@ -51,9 +51,9 @@ class Group(QueryResult):
 
     cluster: str
     group: str
-    time: int = Field(description="Time of the last update of its state.")
+    time: int = Field(title="Updated", description="Time of the last update of its state.")
     health: Health
-    health_reason: str
+    health_reason: str = Field(title="Reason")
     orderly: bool | None
     strategy: str | None
     consume_type: str
@@ -61,12 +61,14 @@ class Group(QueryResult):
     members: tuple[str, ...]
     subscriptions: tuple[str, ...]
     queues: int = Field(description="Number of queues, without retry queues.")
-    unowned: int | None = Field(description="Number of unassigned queues; null if queues have no single owner.")
+    unowned: int | None = Field(
+        title="Unassigned", description="Number of unassigned queues; null if queues have no single owner."
+    )
     lag: int | None = Field(description="Sum over the queues whose lag is known and not stale; null if there are none.")
     lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some queues.")
     lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
     lag_stale: int = Field(description="Number of these whose lag was known within the last 15 minutes.")
-    lag_age_ms: int | None = Field(description="Age of the oldest lag in the sum, in milliseconds.")
+    lag_age_ms: int | None = Field(title="Lag age", description="Age of the oldest lag in the sum, in milliseconds.")
     incidents: OpenIncidents
     last_rebalance: int | None
     coverage: Coverage
@@ -89,12 +91,15 @@ class Queue(QueryResult):
     queue_id: int
     owner: str | None
     since: int | None = Field(description="Time since which it has this owner, or none.")
-    expected_owner: str | None
+    expected_owner: str | None = Field(title="Expected")
     locked: bool | None
-    lock_age_ms: int | None = Field(description="Milliseconds since the owner renewed its lock, at the requested time.")
-    pull_age_ms: int | None = Field(description="Milliseconds since the owner's last pull.")
+    lock_age_ms: int | None = Field(
+        title="Lock age", description="Milliseconds since the owner renewed its lock, at the requested time."
+    )
+    pull_age_ms: int | None = Field(title="Last pull", description="Milliseconds since the owner's last pull.")
     consume_age_ms: int | None = Field(
-        description="Milliseconds since a message was passed to the owner's listener, or it returned."
+        title="Last consumed",
+        description="Milliseconds since a message was passed to the owner's listener, or it returned.",
     )
     commit_age_ms: int | None = Field(
         description="Milliseconds since the committed offset changed; only reported by a broker hook."
@@ -108,20 +113,26 @@ class Queue(QueryResult):
         description="Whether it is a lower bound: a hook sees pulled messages, not the newest offset."
     )
     lag_time: int | None = Field(description="Time of the observation.")
-    lag_age_ms: int | None = Field(description="Age of the observation at the requested time, in milliseconds.")
+    lag_age_ms: int | None = Field(
+        title="Lag age", description="Age of the observation at the requested time, in milliseconds."
+    )
     lag_is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
     in_flight: int | None = Field(description="Number of messages pulled but not committed.")
     ready: int | None = Field(description="Number of messages not pulled yet.")
-    waiting_ms: int | None = Field(description="Waiting time of the next message in milliseconds; 0: none is waiting.")
+    waiting_ms: int | None = Field(
+        title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
+    )
     waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
     waiting_age_ms: int | None
     waiting_is_stale: bool
-    cached_count: int | None = Field(description="Number of messages cached by the owner, as last reported.")
+    cached_count: int | None = Field(
+        title="Cached", description="Number of messages cached by the owner, as last reported."
+    )
     cached_age_ms: int | None
     cached_is_stale: bool
     status: Health
     status_reason: str
-    time: int = Field(description="Time of the last update of owner, lock and status.")
+    time: int = Field(title="Updated", description="Time of the last update of owner, lock and status.")
 
     @property
     def is_elsewhere(self) -> bool:

@@ -7,7 +7,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -22,9 +22,8 @@ from streaming.cli.options import (
     instant,
     named,
 )
-from streaming.cli.output import health, present
-from streaming.cli.quantities import lag_of, waiting_of
-from streaming.queries import labels
+from streaming.cli.output import present
+from streaming.queries.columns import QUEUE, Context
 from streaming.queries.results import Queue
 
 
@@ -64,48 +63,6 @@ def assignments(  # noqa: PLR0913  a command line
         return [queue for queue in found if not problems or queue.is_problem]
 
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
-        return queue_grid(queues, now, without_owner) if queues else Text("No queues.")
+        return Grid.of(QUEUE.grid, queues, Context(now, without_owner)) if queues else Text("No queues.")
 
     present(ask, draw, Queue, Output(output, watch, every), current=at is None)
-
-
-def queue_grid(queues: Sequence[Queue], now: int, without_owner: str) -> Grid:
-    """Return a table with one line per queue.
-
-    Args:
-        queues: the queues of one group.
-        now: epoch milliseconds; a time on another day is shown with its date.
-        without_owner: the label of a queue without a known owner.
-    """
-    table = Grid(
-        [
-            Column("queue"),
-            Column("owner"),
-            Column("since", spare=True),
-            Column("expected"),
-            Column("lag", right=True),
-            Column("lag age", right=True),
-            Column("waiting", right=True, spare=True),
-            Column("lock age", right=True, spare=True),
-            Column("last pull", right=True, spare=True),
-            Column("last consumed", right=True, spare=True),
-            Column("status"),
-        ]
-    )
-    for queue in queues:
-        owner = Cell(without_owner, "yellow" if without_owner == "unassigned" else "")
-        expected = Cell("as expected", "dim") if queue.owner and queue.expected_owner == queue.owner else None
-        table.add(
-            labels.queue_name(queue.topic, queue.broker, queue.queue_id),
-            owner if queue.owner is None else queue.owner,
-            labels.moment(queue.since, now),
-            expected or Cell(queue.expected_owner or labels.NOT_KNOWN, "yellow" if queue.is_elsewhere else ""),
-            Cell(lag_of(queue), "dim" if queue.lag_is_stale else ""),
-            labels.duration(queue.lag_age_ms),
-            Cell(waiting_of(queue), "dim" if queue.waiting_is_stale else ""),
-            "none" if queue.locked is False else labels.duration(queue.lock_age_ms),
-            labels.duration(queue.pull_age_ms),
-            labels.duration(queue.consume_age_ms),
-            health(queue.status, queue.status_reason),
-        )
-    return table

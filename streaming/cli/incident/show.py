@@ -14,8 +14,8 @@ from streaming.cli.grid import Column, Grid
 from streaming.cli.incident.grid import SHORT_ID, incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
-from streaming.cli.quantities import lag_of, waiting_of
 from streaming.queries import labels
+from streaming.queries.columns import QUEUE, Context
 from streaming.queries.results import IncidentDetail
 
 _EVENT = 1_500
@@ -77,7 +77,8 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
     if (queue := detail.queue) is not None:
         age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
         owner = queue.owner or "owner unknown"
-        yield f"currently: owner {owner}, lag {lag_of(queue)}{age}, waiting {waiting_of(queue)}, {queue.status}"
+        lag, waiting = (QUEUE[name].value(queue, Context(now)) for name in ("lag", "waiting_ms"))
+        yield f"currently: owner {owner}, lag {lag}{age}, waiting {waiting}, {queue.status}"
     if shown.parent is not None:
         yield f"explained by {shown.parent[:SHORT_ID]}: rebalance-watch incident show {shown.parent}"
 

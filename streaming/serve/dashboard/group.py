@@ -7,6 +7,7 @@ from nicegui import ui
 
 from streaming.base.errors import UserError
 from streaming.base.times import duration_ms, written
+from streaming.queries.columns import QUEUE
 from streaming.queries.present import ends, history_ends
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard import group_state
@@ -213,8 +214,9 @@ class GroupPage:
         self._legend.show()
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
-        self._fill(self._queues, "queues", group_state.in_order(wanted, self._order), orderly=shown.group.orderly,
+        self._fill(self._queues, "queues", group_state.in_order(wanted, self._order),
                    without_owner=shown.group.without_owner,
+                   columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues), **names)
         self._fill(self._rebalances, "rebalances", past.rebalances, **names)

@@ -42,8 +42,7 @@ class Home:
         with panel("Groups by health", "groups") as line:
             with line:
                 search("Find a group", self._search)
-            with element("div", "scroll", tabindex="0", role="group", aria_label="Groups, table"):
-                self._groups = LiveMarkup("home_groups", on_do=self._turn_groups)
+            self._groups = LiveMarkup("home_groups", on_do=self._turn_groups)
         self._show()
         if self._at is None:
             self._live.begin()

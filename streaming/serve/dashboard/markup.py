@@ -12,7 +12,8 @@ from nicegui import ui
 
 from streaming.base.times import written
 from streaming.queries import labels
-from streaming.queries.health import HEALTH
+from streaming.queries.columns import GROUP, QUEUE, Context
+from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, move_kind, queue_name, trigger
 from streaming.serve import links
 
@@ -34,26 +35,32 @@ def duration(span_ms: int | None) -> str | Markup:
     return UNKNOWN if span_ms is None else labels.duration(span_ms)
 
 
-def ago(age_ms: int | None) -> str | Markup:
-    """Format the age of an event."""
-    if age_ms is None:
-        return UNKNOWN
-    return "just now" if age_ms < 1_000 else f"{duration(age_ms)} ago"
+def thin(text: str) -> str:
+    """Return a formatted number with thin spaces between thousands, instead of commas."""
+    return text.replace(",", "\u202f")
 
 
 def count(number: int | None) -> str | Markup:
     """Format a number with thin spaces between thousands."""
-    return UNKNOWN if number is None else f"{number:,}".replace(",", "\u202f")
+    return UNKNOWN if number is None else thin(labels.number(number))
+
+
+_TONES: dict[str, str] = {
+    "": "", "attention": "differs", "unassigned": "unknown", "quiet": "quiet", "stale": "old",
+    **{name: f"status {name}" for name in (*HEALTH, *SEVERITY)},
+}  # fmt: skip
+"""The class in `style.css` by the tone of a value."""
 
 
 _TEMPLATES = Environment(
     loader=PackageLoader("streaming.serve.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_TEMPLATES.filters |= {"clock": clock, "duration": duration, "ago": ago, "count": count}
+_TEMPLATES.filters |= {"clock": clock, "duration": duration, "count": count, "thin": thin}
 _TEMPLATES.globals |= {
     "links": links, "queue_name": queue_name, "cause": cause, "trigger": trigger, "move_kind": move_kind,
-    "UNKNOWN": UNKNOWN, "HEALTH": HEALTH,
+    "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
+    "Context": Context, "GROUP": GROUP, "QUEUE": QUEUE,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from streaming.queries.present import SILENT_AFTER, Ends, ends
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.incident import evidence_rows
-from streaming.serve.dashboard.markup import _TEMPLATES, ago, clock, count, duration, rendered
+from streaming.serve.dashboard.markup import _TEMPLATES, clock, count, duration, rendered
 from streaming.serve.dashboard.moment import Window, until, window
 from streaming.serve.dashboard.ownership_timeline import timeline_data
 from streaming.serve.dashboard.page_data import history, overview, state
@@ -107,7 +107,7 @@ def test_spans_in_words(span, said):
 
 
 def test_what_is_not_known_is_never_a_number():
-    assert {str(said(None)) for said in (duration, count, ago, clock)} == {'<span class="unknown">unknown</span>'}
+    assert {str(said(None)) for said in (duration, count, clock)} == {'<span class="unknown">unknown</span>'}
 
 
 def test_a_page_over_silent_tables_says_so():

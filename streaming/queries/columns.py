@@ -1,0 +1,227 @@
+"""Describe the columns that people see of each result type, for the command line's grids and the pages' tables.
+
+A column takes its title and description from the field of the result (`pydantic.Field`), so the schema of the REST API
+has the same. To add a column to a table: declare it here, and name it in `grid` (command line), `page`, or both.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from streaming.queries import labels
+from streaming.queries.health import Health, Severity
+from streaming.queries.results import Group, QueryResult, Queue
+
+R = TypeVar("R", bound=QueryResult)
+
+Tone = Literal["", "attention", "quiet", "stale", "unassigned"] | Health | Severity
+Kind = Literal["text", "line", "name", "client", "time", "count", "duration"]
+"""How a value is aligned and, unless the column says otherwise, formatted; a line and a time are not folded."""
+
+
+class Context(NamedTuple):
+    """What the text of a value depends on beside its row."""
+
+    now: int
+    """The instant shown as now, in epoch milliseconds."""
+    without_owner: str = "unassigned"
+    """The label of a queue without a known owner; see `Group.without_owner`."""
+
+
+class Value(NamedTuple):
+    """What a table shows of a row in one column."""
+
+    text: str
+    """The text with unit and bounds; `labels.NOT_KNOWN` if it is unknown."""
+    tone: Tone = ""
+    note: str = ""
+    """Printed after the text, in parentheses."""
+    hint: str = ""
+    """The tooltip on a page."""
+    time: int | None = None
+    """The instant that the text is of, in epoch milliseconds."""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.note})" if self.note else self.text
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """A column of the rows of a result type."""
+
+    of: type[R]
+    name: str
+    kind: Kind = "text"
+    show: Callable[[R, Context], Value | str] | None = None
+    """Returns what is shown of a row; by default the field of that name, formatted by its kind."""
+    heading: str = ""
+    """The title, if it is not that of the field."""
+    made_from: tuple[str, ...] = ()
+    """The fields that it is made from, if there is none of that name."""
+    spare: bool = False
+    """Whether a terminal omits it if it has no known value or there is no room; see `cli.grid`."""
+    wide: bool = False
+    """Whether it takes a line of its own on a phone."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the result type that it shows."""
+        return self.made_from or (self.name,)
+
+    @property
+    def title(self) -> str:
+        """The title, which a page prints as it is and the command line in lower case."""
+        titled = self.of.model_fields[self.fields[0]].title
+        return self.heading or titled or self.name.replace("_", " ").capitalize()
+
+    @property
+    def description(self) -> str:
+        """The description of its field; empty if that has none."""
+        return self.of.model_fields[self.fields[0]].description or ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is aligned to the right."""
+        return self.kind in {"count", "duration"}
+
+    def value(self, row: R, context: Context) -> Value:
+        """Return what is shown of a row."""
+        if self.show is None:
+            return _plain(self.kind, getattr(row, self.name), context)
+        shown = self.show(row, context)
+        return Value(shown) if isinstance(shown, str) else shown
+
+
+class Table(Generic[R]):
+    """The columns of a result type, and those of them that the command line and the pages show, in order."""
+
+    def __init__(self, *columns: Column[R], grid: str = "", page: str = "") -> None:
+        self._columns: Mapping[str, Column[R]] = {column.name: column for column in columns}
+        self.grid = tuple(map(self.__getitem__, grid.split()))
+        self.page = tuple(map(self.__getitem__, page.split()))
+
+    def __getitem__(self, name: str) -> Column[R]:
+        return self._columns[name]
+
+
+def _plain(kind: Kind, value: Any, context: Context) -> Value:
+    if kind == "time":
+        return Value(labels.moment(value, context.now), time=value)
+    if kind == "count":
+        return Value(labels.number(value))
+    if kind == "duration":
+        return Value(labels.duration(value))
+    return Value(labels.NOT_KNOWN if value is None else str(value))
+
+
+def _counted(value: int) -> Value:
+    """Show a number that should be 0."""
+    return Value(labels.number(value), "attention" if value else "")
+
+
+def _observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> Value:
+    """Show an observed quantity: its bound, whether it is stale, and its age."""
+    if text == labels.NOT_KNOWN:
+        return Value(text)
+    age = labels.duration(age_ms)
+    return Value(f"{bound}{text}", "stale" if is_stale else "", f"stale, {age} old" if is_stale else "",
+                 f"observed {age} ago")  # fmt: skip
+
+
+def _queue(row: Any, _: Context) -> str:
+    return labels.queue_name(row.topic, row.broker, row.queue_id)
+
+
+def _client(client: str | None) -> Value:
+    return Value("unassigned", "unassigned") if client is None else Value(client)
+
+
+def _owner(queue: Queue, context: Context) -> Value:
+    if queue.owner is not None:
+        return Value(queue.owner)
+    label = context.without_owner
+    return Value(label, "unassigned" if label == "unassigned" else "quiet")
+
+
+def _expected(queue: Queue, _: Context) -> Value:
+    if queue.owner is not None and queue.owner == queue.expected_owner:
+        return Value("as expected", "quiet")
+    return Value(queue.expected_owner or labels.NOT_KNOWN, "attention" if queue.is_elsewhere else "")
+
+
+def _lag(queue: Queue, _: Context) -> Value:
+    bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
+    return _observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+
+
+def _waiting(queue: Queue, _: Context) -> Value:
+    bound: Literal["≤", ""] = "≤" if queue.waiting_is_at_most else ""
+    shown = labels.duration(queue.waiting_ms)
+    return _observed(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
+
+
+def _cached(queue: Queue, _: Context) -> Value:
+    return _observed(labels.number(queue.cached_count), queue.cached_age_ms, is_stale=queue.cached_is_stale)
+
+
+def _lock(queue: Queue, _: Context) -> Value:
+    return Value("not locked", "attention") if queue.locked is False else Value(labels.duration(queue.lock_age_ms))
+
+
+QUEUE = Table(
+    Column(Queue, "queue", "name", _queue, "Queue", ("topic", "broker", "queue_id")),
+    Column(Queue, "owner", "client", _owner, wide=True),
+    Column(Queue, "since", "time", spare=True),
+    Column(Queue, "expected_owner", "client", _expected),
+    Column(Queue, "lag", "count", _lag),
+    Column(Queue, "lag_age_ms", "duration"),
+    Column(Queue, "waiting_ms", "duration", _waiting, spare=True),
+    Column(Queue, "lock_age_ms", "duration", _lock, spare=True),
+    Column(Queue, "pull_age_ms", "duration", lambda q, _: labels.ago(q.pull_age_ms), spare=True),
+    Column(Queue, "consume_age_ms", "duration", lambda q, _: labels.ago(q.consume_age_ms), spare=True),
+    Column(Queue, "cached_count", "count", _cached, spare=True),
+    Column(Queue, "status", show=lambda q, _: Value(f"{q.status} {q.status_reason}".rstrip(), q.status), wide=True),
+    Column(Queue, "time", "time"),
+    grid="queue owner since expected_owner lag lag_age_ms waiting_ms lock_age_ms pull_age_ms consume_age_ms status",
+    page="queue status owner since expected_owner lag waiting_ms lock_age_ms pull_age_ms consume_age_ms cached_count"
+    " time",
+)
+
+
+def _kind(group: Group, _: Context) -> str:
+    return labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
+
+
+def _unowned(group: Group, _: Context) -> Value:
+    return Value("n/a", "quiet") if group.unowned is None else _counted(group.unowned)
+
+
+def _lag_sum(group: Group, _: Context) -> Value:
+    text = labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
+    return Value(text, hint="" if group.lag is None else f"observed up to {labels.duration(group.lag_age_ms)} ago")
+
+
+def _last_rebalance(group: Group, context: Context) -> Value:
+    known = group.last_rebalance
+    return Value("none", "quiet") if known is None else _plain("time", known, context)
+
+
+GROUP = Table(
+    Column(Group, "health", show=lambda g, _: Value(g.health, g.health), wide=True),
+    Column(Group, "cluster"),
+    Column(Group, "group"),
+    Column(Group, "kind", "text", _kind, "Kind", ("orderly", "message_model", "consume_type"), spare=True),
+    Column(Group, "members", "count", lambda g, _: labels.number(len(g.members))),
+    Column(Group, "queues", "count"),
+    Column(Group, "unowned", "count", _unowned),
+    Column(Group, "lag", "count", _lag_sum),
+    Column(Group, "lag_age_ms", "duration", spare=True),
+    Column(Group, "lag_unknown", "count", lambda g, _: _counted(g.lag_unknown), spare=True),
+    Column(Group, "last_rebalance", "time", _last_rebalance, spare=True),
+    Column(Group, "time", "time", spare=True),
+    Column(Group, "incidents", "line", lambda g, _: labels.open_incidents(**g.incidents.model_dump())),
+    Column(Group, "health_reason"),
+    grid="health cluster group kind members queues unowned lag lag_age_ms lag_unknown last_rebalance time incidents"
+    " health_reason",
+    page="group health incidents lag members queues unowned last_rebalance",
+)

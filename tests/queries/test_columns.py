@@ -1,0 +1,78 @@
+"""A column is described once: grid and page take title, alignment and text from it."""
+
+import re
+from io import StringIO
+
+import pytest
+from markupsafe import Markup
+from rich.console import Console
+
+from streaming.cli.grid import Grid
+from streaming.queries import columns
+from streaming.queries.columns import GROUP, QUEUE, Context, Table
+from streaming.queries.groups import groups
+from streaming.queries.labels import NOT_KNOWN
+from streaming.queries.ownership import queues
+from streaming.serve.dashboard.markup import rendered
+from streaming.tables import ReadModel
+from tests.support.asked import END
+
+TABLES = {name: table for name, table in vars(columns).items() if isinstance(table, Table)}
+CONTEXT = Context(END)
+PAGED = {"page": 0, "pages": 1, "now": END, "colours": {}, "short": {}}
+
+
+@pytest.fixture(scope="module")
+def model(asked):
+    with ReadModel(asked) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_each_column_names_fields_of_its_result(table):
+    shown = {*table.grid, *table.page}
+
+    assert shown
+    for column in shown:
+        assert set(column.fields) <= set(column.of.model_fields), column.name
+        assert column.title
+    for place in (table.grid, table.page):
+        assert len({column.title for column in place}) == len(place)
+
+
+def html(template: str, **values: object) -> list[list[str]]:
+    """Return the cells of a page's table as plain text, the titles first."""
+    markup = re.sub(r"<svg.*?</svg>", "", rendered(template, **PAGED | values), flags=re.DOTALL)
+    rows = re.findall(r"<tr.*?</tr>", markup, re.DOTALL)
+    return [
+        [" ".join(Markup(cell).striptags().split()) for cell in re.findall(r"<t[hd][ >].*?</t[hd]>", row, re.DOTALL)]
+        for row in rows
+    ]
+
+
+def grid(described, rows) -> str:
+    out = StringIO()
+    Console(file=out, width=1_000, highlight=False).print(Grid.of(described, rows, CONTEXT))
+    return out.getvalue()
+
+
+ASKED = {
+    "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", {"columns": QUEUE.page, "nothing": ""}, set()),
+    "groups": (GROUP, groups, "home_groups", {"at": None}, {"group", "incidents", "lag"}),
+}
+"""A table, its rows, the page's template, and the columns whose cells are richer than their text there."""
+
+
+@pytest.mark.parametrize(("table", "question", "template", "values", "richer"), ASKED.values(), ids=ASKED)
+def test_grid_and_page_show_the_same_titles_and_texts(model, table, question, template, values, richer):
+    rows = question(model)
+    titles, *cells = html(template, **{template.partition("_")[2]: rows, "total": len(rows)} | values)
+    assert titles == [column.title for column in table.page]
+    printed = grid([column for column in table.page if column.name not in richer], rows).splitlines()
+
+    for row, shown, line in zip(rows, cells, printed[1:], strict=True):
+        for column, cell in zip(table.page, shown, strict=True):
+            text = str(column.value(row, CONTEXT))
+            if column.name not in richer:
+                assert cell.replace("\u202f", ",").startswith("unknown" if text == NOT_KNOWN else text), column.name
+                assert text in line
