@@ -11,12 +11,11 @@ from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
 from streaming.cli.grid import Column, Grid
-from streaming.cli.group.rebalances import rebalance_grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels
-from streaming.queries.columns import QUEUE, Context
+from streaming.queries.columns import QUEUE, REBALANCE, Context
 from streaming.queries.evidence import evidence_items
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import groups
@@ -50,7 +49,7 @@ def print_report(model: ReadModel, console: Console) -> None:
     parts += _history([one for _, of in found for one in intervals(model, of, 0, INT64_MAX)], now)
     for _, of in found:
         if rebalances := rebalances_of(model, of):
-            parts += section(f"Rebalances of {of.group}", rebalance_grid(rebalances, now))
+            parts += section(f"Rebalances of {of.group}", Grid.of(REBALANCE.grid, rebalances, Context(now)))
     parts += _incidents(model, incidents(model), now)
     print_table(Lines(*parts), console)
 

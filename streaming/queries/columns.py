@@ -10,9 +10,12 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
-from streaming.queries.results import Group, QueryResult, Queue
+from streaming.queries.results import Group, Move, QueryResult, Queue, Rebalance
 
 R = TypeVar("R", bound=QueryResult)
+
+SHORT_ID = 8
+"""The characters shown of an id; unique in practice, and the question for one reports if it is not."""
 
 Tone = Literal["", "attention", "quiet", "stale", "unassigned"] | Health | Severity
 Kind = Literal["text", "line", "name", "client", "time", "count", "duration"]
@@ -128,8 +131,13 @@ def _observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["
                  f"observed {age} ago")  # fmt: skip
 
 
-def _queue(row: Any, _: Context) -> str:
-    return labels.queue_name(row.topic, row.broker, row.queue_id)
+def _queue_of(of: type[R]) -> Column[R]:
+    """Return the column with the name of a queue, for a type that has topic, broker and queue_id."""
+
+    def show(row: Any, _: Context) -> str:
+        return labels.queue_name(row.topic, row.broker, row.queue_id)
+
+    return Column(of, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
 
 
 def _client(client: str | None) -> Value:
@@ -169,7 +177,7 @@ def _lock(queue: Queue, _: Context) -> Value:
 
 
 QUEUE = Table(
-    Column(Queue, "queue", "name", _queue, "Queue", ("topic", "broker", "queue_id")),
+    _queue_of(Queue),
     Column(Queue, "owner", "client", _owner, wide=True),
     Column(Queue, "since", "time", spare=True),
     Column(Queue, "expected_owner", "client", _expected),
@@ -225,3 +233,81 @@ GROUP = Table(
     " health_reason",
     page="group health incidents lag members queues unowned last_rebalance",
 )
+
+
+def _paused(milliseconds: int | None, *, at_most: bool) -> Value:
+    hint = "upper bound: polls give no exact times" if at_most else ""
+    return Value(labels.pause(milliseconds, at_most=at_most), hint=hint)
+
+
+def _duplicates(row: Move | Rebalance, _: Context) -> str:
+    return labels.estimate(row.reconsumed, row.reconsumed_min, row.reconsumed_max)
+
+
+def _pause(move: Move, _: Context) -> Value:
+    if move.to_client is None:
+        return Value("ongoing", "quiet")
+    if move.pause_ms is None and move.from_client is None:
+        return Value("first owner", "quiet")
+    return _paused(move.pause_ms, at_most=move.pause_is_at_most)
+
+
+MOVE = Table(
+    _queue_of(Move),
+    Column(Move, "kind", show=lambda m, _: labels.move_kind(m.kind)),
+    Column(Move, "from_client", "client", lambda m, _: _client(m.from_client)),
+    Column(Move, "to_client", "client", lambda m, _: _client(m.to_client)),
+    Column(Move, "pause_ms", "duration", _pause),
+    Column(Move, "reconsumed", "count", _duplicates),
+    grid="queue kind from_client to_client pause_ms reconsumed",
+    page="queue kind from_client to_client pause_ms reconsumed",
+)
+
+
+def _cause(rebalance: Rebalance, _: Context) -> Value:
+    more = len(rebalance.causes) - 1
+    return Value(labels.trigger(rebalance.trigger, None, 0), note=f"+{more}" if more > 0 else "")
+
+
+def _trigger(rebalance: Rebalance, _: Context) -> Value:
+    client = rebalance.trigger_client
+    return Value("no client", "quiet") if client is None else Value(client)
+
+
+def _moved(rebalance: Rebalance, _: Context) -> Value:
+    more = rebalance.queues_moved > rebalance.queues_moved_min
+    return Value(labels.number(rebalance.queues_moved), "attention" if more else "")
+
+
+def _longest_pause(rebalance: Rebalance, _: Context) -> Value:
+    """Show the longest pause; there is none if no queue had an owner before."""
+    changed = rebalance.queues_moved or rebalance.queues_interrupted or rebalance.queues_unassigned
+    listed = rebalance.moves or not changed
+    if rebalance.pause_ms_max is None and listed and not any(move.from_client for move in rebalance.moves):
+        return Value("none", "quiet")
+    return _paused(rebalance.pause_ms_max, at_most=rebalance.pause_is_at_most)
+
+
+REBALANCE = Table(
+    Column(Rebalance, "start_time", "time"),
+    Column(Rebalance, "duration", "duration", lambda r, _: labels.duration(r.end_time - r.start_time), "Duration",
+           ("start_time", "end_time"), spare=True),
+    Column(Rebalance, "trigger", show=_cause, wide=True),
+    Column(Rebalance, "trigger_client", "client", _trigger, wide=True),
+    Column(Rebalance, "members", "line", lambda r, _: f"{len(r.members_before)} → {len(r.members_after)}", "Members",
+           ("members_before", "members_after")),
+    Column(Rebalance, "queues_moved", "count", _moved),
+    Column(Rebalance, "queues_moved_min", "count", spare=True),
+    Column(Rebalance, "queues_interrupted", "count", spare=True),
+    Column(Rebalance, "queues_unassigned", "count", lambda r, _: _counted(r.queues_unassigned)),
+    Column(Rebalance, "pause_ms_max", "duration", _longest_pause),
+    Column(Rebalance, "pause_ms_p50", "duration", lambda r, _: _paused(r.pause_ms_p50, at_most=r.pause_is_at_most)),
+    Column(Rebalance, "reconsumed", "count", _duplicates, spare=True, wide=True),
+    Column(Rebalance, "converged", show=lambda r, _: Value(
+        labels.yes_no(r.converged), "attention" if r.converged is False else ""), spare=True),
+    Column(Rebalance, "rebalance_id", show=lambda r, _: Value(r.rebalance_id[:SHORT_ID], "quiet"), spare=True),
+    grid="start_time trigger trigger_client members queues_moved queues_moved_min queues_interrupted queues_unassigned"
+    " duration pause_ms_max reconsumed converged rebalance_id",
+    page="start_time duration trigger trigger_client members queues_moved queues_moved_min queues_interrupted"
+    " queues_unassigned pause_ms_max reconsumed converged",
+)  # fmt: skip

@@ -108,10 +108,13 @@ def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
 
 
 def estimate(value: int | None, least: int | None, most: int | None) -> str:
-    """Format an estimate with its bounds, if any."""
+    """Format an estimate with its bounds, each of which may be unknown."""
+    if value is None and most is None:
+        return f"at least {least:,}" if least else NOT_KNOWN
+    bounds = f"{least or 0:,} to {'?' if most is None else f'{most:,}'}"
     if value is None:
-        return NOT_KNOWN if least is None else f"{least} to {'?' if most is None else most}"
-    return str(value) if least == most else f"{value} ({least} to {'?' if most is None else most})"
+        return bounds
+    return f"{value:,}" if least == most else f"{value:,} ({bounds})"
 
 
 def open_incidents(critical: int, warning: int, info: int) -> str:

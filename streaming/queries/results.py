@@ -189,12 +189,14 @@ class Move(QueryResult):
     topic: str
     broker: str
     queue_id: int
-    from_client: str | None
-    to_client: str | None
-    kind: MoveKind = Field(description="MOVED, INTERRUPTED (re-acquired by the same client) or UNASSIGNED.")
-    pause_ms: int | None
+    from_client: str | None = Field(title="From")
+    to_client: str | None = Field(title="To")
+    kind: MoveKind = Field(
+        title="Change", description="MOVED, INTERRUPTED (re-acquired by the same client) or UNASSIGNED."
+    )
+    pause_ms: int | None = Field(title="Pause")
     pause_is_at_most: bool = Field(description="Whether the pause is an upper bound: polls give no exact times.")
-    reconsumed: int | None
+    reconsumed: int | None = Field(title="Duplicates (estimated)")
     reconsumed_min: int | None
     reconsumed_max: int | None
 
@@ -204,22 +206,22 @@ class Rebalance(QueryResult):
 
     cluster: str
     group: str
-    rebalance_id: str
-    start_time: int
+    rebalance_id: str = Field(title="Id")
+    start_time: int = Field(title="Started")
     end_time: int
-    trigger: str
-    trigger_client: str | None
+    trigger: str = Field(title="Cause")
+    trigger_client: str | None = Field(title="Trigger")
     causes: tuple[str, ...]
     members_before: tuple[str, ...]
     members_after: tuple[str, ...]
-    queues_moved: int
-    queues_interrupted: int
-    queues_unassigned: int
-    queues_moved_min: int
-    pause_ms_max: int | None
-    pause_ms_p50: int | None
+    queues_moved: int = Field(title="Moved")
+    queues_interrupted: int = Field(title="Interrupted")
+    queues_unassigned: int = Field(title="Unassigned")
+    queues_moved_min: int = Field(title="Minimum")
+    pause_ms_max: int | None = Field(title="Longest pause")
+    pause_ms_p50: int | None = Field(title="Median pause")
     pause_is_at_most: bool
-    reconsumed: int | None
+    reconsumed: int | None = Field(title="Duplicates (estimated)")
     reconsumed_min: int | None
     reconsumed_max: int | None
     converged: bool | None

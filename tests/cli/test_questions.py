@@ -173,7 +173,7 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
         ("group show g", ("g (c)  BAD NO_ACTIVE_CLIENTS_WITH_LAG", "8 unassigned",
                           "lag - (unknown for 8 queues, 5 of them stale)",
                           "telemetry: polls", "(missing telemetry) or not applicable: BROKER_LOCKS_LOST",
-                          "Open incidents", "a connection closed (+3)")),
+                          "Open incidents", "connection closed (+3)  a  ")),
         ("group show everyone", ("broadcasting", "read by every client")),
         ("group assignments everyone", ("every client",)),
         ("group assignments g", ("unassigned", "UNKNOWN no known owner")),

@@ -9,10 +9,11 @@ from rich.console import Console
 
 from streaming.cli.grid import Grid
 from streaming.queries import columns
-from streaming.queries.columns import GROUP, QUEUE, Context, Table
+from streaming.queries.columns import GROUP, QUEUE, REBALANCE, Context, Table
 from streaming.queries.groups import groups
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
+from streaming.queries.rebalances import rebalances
 from streaming.serve.dashboard.markup import rendered
 from streaming.tables import ReadModel
 from tests.support.asked import END
@@ -58,6 +59,7 @@ def grid(described, rows) -> str:
 
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", {"columns": QUEUE.page, "nothing": ""}, set()),
+    "rebalances": (REBALANCE, lambda m: rebalances(m, "g"), "group_rebalances", {}, set()),
     "groups": (GROUP, groups, "home_groups", {"at": None}, {"group", "incidents", "lag"}),
 }
 """A table, its rows, the page's template, and the columns whose cells are richer than their text there."""

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.cli.grid import Cell, Column, Grid, visible
-from streaming.cli.group.rebalances import rebalance_grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import (
     AtOption,
@@ -26,6 +25,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import health, present, section
 from streaming.queries import labels
+from streaming.queries.columns import REBALANCE, Context
 from streaming.queries.results import Coverage, Group, Member, Overview
 
 _SHARED = {
@@ -74,7 +74,7 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     if overview.incidents:
         parts += section("Open incidents", incident_grid(overview.incidents, now, with_group=False))
     if overview.rebalances:
-        parts += section("Last rebalances", rebalance_grid(overview.rebalances, now))
+        parts += section("Last rebalances", Grid.of(REBALANCE.grid, overview.rebalances, Context(now)))
     return Lines(*parts)
 
 

@@ -12,9 +12,9 @@ from nicegui import ui
 
 from streaming.base.times import written
 from streaming.queries import labels
-from streaming.queries.columns import GROUP, QUEUE, Context
+from streaming.queries.columns import GROUP, MOVE, QUEUE, REBALANCE, Context
 from streaming.queries.health import HEALTH, SEVERITY
-from streaming.queries.labels import cause, move_kind, queue_name, trigger
+from streaming.queries.labels import cause, trigger
 from streaming.serve import links
 
 UNKNOWN = Markup('<span class="unknown">unknown</span>')
@@ -58,9 +58,9 @@ _TEMPLATES = Environment(
 )  # fmt: skip
 _TEMPLATES.filters |= {"clock": clock, "duration": duration, "count": count, "thin": thin}
 _TEMPLATES.globals |= {
-    "links": links, "queue_name": queue_name, "cause": cause, "trigger": trigger, "move_kind": move_kind,
+    "links": links, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
-    "Context": Context, "GROUP": GROUP, "QUEUE": QUEUE,
+    "Context": Context, "GROUP": GROUP, "MOVE": MOVE, "QUEUE": QUEUE, "REBALANCE": REBALANCE,
 }  # fmt: skip
 
 

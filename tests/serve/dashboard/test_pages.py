@@ -58,7 +58,7 @@ def test_a_groups_page_tells_owners_members_rebalances_and_incidents(open_page):
     expect(row(page, "Members", CLIENTS[2])).to_have_count(0)
     rebalance = row(page, "Rebalances", "connection closed")
     expect(rebalance.get_by_role("cell")).to_have_text(
-        ["2.3 s", "connection closed", "orders-3", "3 → 2", "2 / 1", "0", "0", "2.3 s", "7 (0 to 65)", "yes"]
+        ["2.3 s", "connection closed", "orders-3", "3 → 2", "2", "1", "0", "0", "2.3 s", "7 (0 to 65)", "yes"]
     )
     expect(row(page, "Incidents in this period", "ORDERED_QUEUE_STUCK")).to_contain_text("critical")
     expect(
