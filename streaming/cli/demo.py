@@ -14,8 +14,8 @@ from rich.markup import escape
 
 from streaming.base.settings import load_settings
 from streaming.base.times import written
-from streaming.cli.incident.grid import SHORT_ID
 from streaming.cli.output import screen
+from streaming.queries.columns import SHORT_ID
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel

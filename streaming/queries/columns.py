@@ -10,7 +10,17 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
-from streaming.queries.results import Group, Move, QueryResult, Queue, Rebalance
+from streaming.queries.results import (
+    Group,
+    Incident,
+    Member,
+    Move,
+    OwnerChange,
+    QueryResult,
+    Queue,
+    Rebalance,
+    Transition,
+)  # fmt: skip
 
 R = TypeVar("R", bound=QueryResult)
 
@@ -117,7 +127,7 @@ def _plain(kind: Kind, value: Any, context: Context) -> Value:
     return Value(labels.NOT_KNOWN if value is None else str(value))
 
 
-def _counted(value: int) -> Value:
+def counted(value: int) -> Value:
     """Show a number that should be 0."""
     return Value(labels.number(value), "attention" if value else "")
 
@@ -201,7 +211,7 @@ def _kind(group: Group, _: Context) -> str:
 
 
 def _unowned(group: Group, _: Context) -> Value:
-    return Value("n/a", "quiet") if group.unowned is None else _counted(group.unowned)
+    return Value("n/a", "quiet") if group.unowned is None else counted(group.unowned)
 
 
 def _lag_sum(group: Group, _: Context) -> Value:
@@ -224,7 +234,7 @@ GROUP = Table(
     Column(Group, "unowned", "count", _unowned),
     Column(Group, "lag", "count", _lag_sum),
     Column(Group, "lag_age_ms", "duration", spare=True),
-    Column(Group, "lag_unknown", "count", lambda g, _: _counted(g.lag_unknown), spare=True),
+    Column(Group, "lag_unknown", "count", lambda g, _: counted(g.lag_unknown), spare=True),
     Column(Group, "last_rebalance", "time", _last_rebalance, spare=True),
     Column(Group, "time", "time", spare=True),
     Column(Group, "incidents", "line", lambda g, _: labels.open_incidents(**g.incidents.model_dump())),
@@ -299,7 +309,7 @@ REBALANCE = Table(
     Column(Rebalance, "queues_moved", "count", _moved),
     Column(Rebalance, "queues_moved_min", "count", spare=True),
     Column(Rebalance, "queues_interrupted", "count", spare=True),
-    Column(Rebalance, "queues_unassigned", "count", lambda r, _: _counted(r.queues_unassigned)),
+    Column(Rebalance, "queues_unassigned", "count", lambda r, _: counted(r.queues_unassigned)),
     Column(Rebalance, "pause_ms_max", "duration", _longest_pause),
     Column(Rebalance, "pause_ms_p50", "duration", lambda r, _: _paused(r.pause_ms_p50, at_most=r.pause_is_at_most)),
     Column(Rebalance, "reconsumed", "count", _duplicates, spare=True, wide=True),
@@ -310,4 +320,65 @@ REBALANCE = Table(
     " duration pause_ms_max reconsumed converged rebalance_id",
     page="start_time duration trigger trigger_client members queues_moved queues_moved_min queues_interrupted"
     " queues_unassigned pause_ms_max reconsumed converged",
+)  # fmt: skip
+
+
+def _incident_duration(incident: Incident, _: Context) -> str:
+    ended = incident.resolved_at
+    return "open" if ended is None else labels.duration(ended - incident.opened_at)
+
+
+def _resolved(incident: Incident, context: Context) -> Value:
+    return Value("open") if incident.resolved_at is None else _plain("time", incident.resolved_at, context)
+
+
+def _other_client(incident: Incident, _: Context) -> str:
+    """Return the client, if it is not the subject itself."""
+    client = incident.main_client_id
+    return labels.NOT_KNOWN if client is None or client == incident.subject else client
+
+
+INCIDENT = Table(
+    Column(Incident, "incident_id", show=lambda i, _: Value(i.incident_id[:SHORT_ID], "quiet")),
+    Column(Incident, "severity", show=lambda i, _: Value(i.severity, i.severity), spare=True, wide=True),
+    Column(Incident, "opened_at", "time"),
+    Column(Incident, "resolved_at", "time", _resolved),
+    Column(Incident, "duration", "duration", _incident_duration, "Duration", ("opened_at", "resolved_at")),
+    Column(Incident, "cluster"),
+    Column(Incident, "group", show=lambda i, _: i.group or "(cluster)"),
+    Column(Incident, "title", "text", lambda i, _: Value(i.title, i.severity), "Incident", ("code", "main_cause")),
+    Column(Incident, "subject", "name", lambda i, _: i.subject or "the group", wide=True),
+    Column(Incident, "main_client_id", show=_other_client, spare=True),
+    Column(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
+    Column(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
+    grid="incident_id severity opened_at duration cluster group title subject main_client_id parent consequences",
+    page="title severity subject opened_at resolved_at duration",
+)
+
+
+def _transition_cause(step: Transition, _: Context) -> str:
+    parent = f"explained by {step.parent[:SHORT_ID]}" if step.parent is not None else ""
+    return ", ".join(filter(None, (step.sub_cause, parent)))
+
+
+TRANSITION = Table(
+    Column(Transition, "time", "time"),
+    Column(Transition, "transition"),
+    Column(Transition, "severity", show=lambda s, _: Value(s.severity, s.severity)),
+    Column(Transition, "sub_cause", "text", _transition_cause, "Cause", ("sub_cause", "parent")),
+    Column(Transition, "cause", heading="Event", spare=True),
+    grid="time transition severity sub_cause cause",
+)
+MEMBER = Table(
+    Column(Member, "client_id", "client"),
+    Column(Member, "queues", "count"),
+    Column(Member, "is_member", show=lambda m, _: Value("") if m.is_member else Value("not a member", "attention")),
+    grid="client_id queues is_member",
+)
+OWNER_CHANGE = Table(
+    _queue_of(OwnerChange),
+    Column(OwnerChange, "from_client", "client", lambda c, _: (
+        Value("did not exist", "quiet") if c.is_new and c.from_client is None else _client(c.from_client))),
+    Column(OwnerChange, "to_client", "client", lambda c, _: _client(c.to_client)),
+    grid="queue from_client to_client",
 )  # fmt: skip

@@ -148,9 +148,11 @@ class Queue(QueryResult):
 class Member(QueryResult):
     """A client and its number of queues, without retry queues."""
 
-    client_id: str
+    client_id: str = Field(title="Client")
     queues: int
-    is_member: bool = Field(description="False if it has queues but is no longer listed by any broker.")
+    is_member: bool = Field(
+        title="Membership", description="False if it has queues but is no longer listed by any broker."
+    )
 
 
 class Interval(QueryResult):
@@ -178,8 +180,8 @@ class OwnerChange(QueryResult):
     topic: str
     broker: str
     queue_id: int
-    from_client: str | None
-    to_client: str | None
+    from_client: str | None = Field(title="Earlier owner")
+    to_client: str | None = Field(title="Later owner")
     is_new: bool = Field(description="Whether the queue was not known yet at the earlier time.")
 
 
@@ -233,13 +235,13 @@ class Incident(QueryResult):
 
     cluster: str
     group: str
-    incident_id: str
+    incident_id: str = Field(title="Id")
     code: str
     sub_cause: str
     severity: Severity
     subject: str
-    opened_at: int
-    resolved_at: int | None
+    opened_at: int = Field(title="Opened")
+    resolved_at: int | None = Field(title="Resolved")
     changed_at: int
     transitions: int
     topic: str | None
@@ -248,15 +250,15 @@ class Incident(QueryResult):
     client_id: str | None
     explanation: str
     first_step: str
-    parent: str | None = Field(description="Id of the incident that explains it.")
+    parent: str | None = Field(title="Explained by", description="Id of the incident that explains it.")
     evidence: dict[str, object]
     cause: str = Field(
         description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."
     )
     main_cause: str = Field(description="The sub-cause that held longest; `sub_cause` is the latest one.")
-    main_client_id: str | None
+    main_client_id: str | None = Field(title="Client")
     main_explanation: str
-    consequences: int = Field(default=0, description="Number of incidents that it explains.")
+    consequences: int = Field(default=0, title="Explains", description="Number of incidents that it explains.")
 
     @property
     def title(self) -> str:

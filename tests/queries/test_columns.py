@@ -9,8 +9,9 @@ from rich.console import Console
 
 from streaming.cli.grid import Grid
 from streaming.queries import columns
-from streaming.queries.columns import GROUP, QUEUE, REBALANCE, Context, Table
+from streaming.queries.columns import GROUP, INCIDENT, QUEUE, REBALANCE, Context, Table
 from streaming.queries.groups import groups
+from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
@@ -60,6 +61,7 @@ def grid(described, rows) -> str:
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", {"columns": QUEUE.page, "nothing": ""}, set()),
     "rebalances": (REBALANCE, lambda m: rebalances(m, "g"), "group_rebalances", {}, set()),
+    "incidents": (INCIDENT, incidents, "group_past_incidents", {}, {"title", "duration"}),
     "groups": (GROUP, groups, "home_groups", {"at": None}, {"group", "incidents", "lag"}),
 }
 """A table, its rows, the page's template, and the columns whose cells are richer than their text there."""
@@ -68,7 +70,7 @@ ASKED = {
 @pytest.mark.parametrize(("table", "question", "template", "values", "richer"), ASKED.values(), ids=ASKED)
 def test_grid_and_page_show_the_same_titles_and_texts(model, table, question, template, values, richer):
     rows = question(model)
-    titles, *cells = html(template, **{template.partition("_")[2]: rows, "total": len(rows)} | values)
+    titles, *cells = html(template, **{template.rpartition("_")[2]: rows, "total": len(rows)} | values)
     assert titles == [column.title for column in table.page]
     printed = grid([column for column in table.page if column.name not in richer], rows).splitlines()
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from streaming.base.times import instant_ms, now_ms
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Grid
 from streaming.cli.options import (
     ClusterOption,
     FormatOption,
@@ -21,6 +21,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present
 from streaming.queries import labels
+from streaming.queries.columns import OWNER_CHANGE, Context
 from streaming.queries.results import OwnerChange
 
 
@@ -42,9 +43,10 @@ def diff(  # noqa: PLR0913  a command line
     begin, end = instant_ms(earlier, now), instant_ms(later, now) if later is not None else None
 
     def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
-        return _draw(
-            changes, f"{labels.moment(begin, now)} and {'now' if end is None else labels.moment(end, now)} UTC"
-        )
+        if changes:
+            return Grid.of(OWNER_CHANGE.grid, changes, Context(now))
+        until = "now" if end is None else labels.moment(end, now)
+        return Text(f"No owner changed between {labels.moment(begin, now)} and {until} UTC.")
 
     present(
         lambda model: ask(model, name, begin, end, cluster=cluster, topic=topic, retry=retry),
@@ -52,16 +54,3 @@ def diff(  # noqa: PLR0913  a command line
         OwnerChange,
         Output(output),
     )
-
-
-def _draw(changes: Sequence[OwnerChange], span: str) -> RenderableType:
-    if not changes:
-        return Text(f"No owner changed between {span}.")
-    table = Grid([Column("queue"), Column("earlier owner"), Column("later owner")])
-    for change in changes:
-        table.add(
-            labels.queue_name(change.topic, change.broker, change.queue_id),
-            change.from_client or (Cell("did not exist", "dim") if change.is_new else Cell("unassigned", "yellow")),
-            change.to_client or Cell("unassigned", "yellow"),
-        )
-    return table

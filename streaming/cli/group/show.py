@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from streaming.cli.grid import Cell, Column, Grid, visible
+from streaming.cli.grid import Cell, Grid, visible
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import (
     AtOption,
@@ -25,7 +25,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import health, present, section
 from streaming.queries import labels
-from streaming.queries.columns import REBALANCE, Context
+from streaming.queries.columns import MEMBER, REBALANCE, Context
 from streaming.queries.results import Coverage, Group, Member, Overview
 
 _SHARED = {
@@ -70,7 +70,7 @@ def _draw(overview: Overview, now: int) -> RenderableType:
         (group.group, "bold"), f" ({group.cluster})  ", _styled(health(group.health, group.health_reason))
     )
     parts: list[RenderableType] = [head, Text("\n".join(_summary(group, now))), *_coverage(group.coverage)]
-    parts += section(f"Members ({len(group.members)})", _members(group, overview.members))
+    parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
     if overview.incidents:
         parts += section("Open incidents", incident_grid(overview.incidents, now, with_group=False))
     if overview.rebalances:
@@ -117,18 +117,16 @@ def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
         )
 
 
-def _members(group: Group, members: Sequence[Member]) -> RenderableType:
+def _members(group: Group, members: Sequence[Member], now: int) -> RenderableType:
     if not members:
         return Text("none")
     if group.unowned is None:
         return Text("\n".join(visible(member.client_id) for member in members))
-    table = Grid([Column("client"), Column("queues", right=True), Column("")])
     shown = members
     if len(members) > _MEMBERS:
         ranked = sorted(members, key=lambda member: -member.queues)
         shown = [*ranked[: _MEMBERS // 2], *ranked[-_MEMBERS // 2 :]]
-    for member in shown:
-        table.add(member.client_id, f"{member.queues:,}", "" if member.is_member else Cell("not a member", "yellow"))
+    table = Grid.of(MEMBER.grid, shown, Context(now))
     if group.unowned:
         table.add(Cell("unassigned", "yellow"), Cell(f"{group.unowned:,}", "yellow"), "")
     if len(members) > _MEMBERS:

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from streaming.base.times import written
 from streaming.cli.grid import Column, Grid
-from streaming.cli.incident.grid import SHORT_ID, incident_grid
+from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
 from streaming.queries import labels
-from streaming.queries.columns import QUEUE, Context
+from streaming.queries.columns import QUEUE, SHORT_ID, TRANSITION, Context
 from streaming.queries.results import IncidentDetail
 
 _EVENT = 1_500
@@ -53,7 +53,7 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
         for item in evidence:
             table.add(*item)
         parts += section(f"Evidence at {labels.moment(detail.judged.time, now)}", table)
-    parts += section("Timeline", _timeline(detail, now))
+    parts += section("Timeline", Grid.of(TRANSITION.grid, detail.life, Context(now)))
     if detail.absorbed:
         parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not shown.group))
     parts += section("Triggering event", _event(detail))
@@ -81,22 +81,6 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
         yield f"currently: owner {owner}, lag {lag}{age}, waiting {waiting}, {queue.status}"
     if shown.parent is not None:
         yield f"explained by {shown.parent[:SHORT_ID]}: rebalance-watch incident show {shown.parent}"
-
-
-def _timeline(detail: IncidentDetail, now: int) -> Grid:
-    table = Grid(
-        [Column("time"), Column("transition"), Column("severity"), Column("cause"), Column("event", spare=True)]
-    )
-    for step in detail.life:
-        part = f"explained by {step.parent[:SHORT_ID]}" if step.parent is not None else ""
-        table.add(
-            labels.moment(step.time, now),
-            step.transition,
-            severity(step.severity),
-            ", ".join(filter(None, (step.sub_cause, part))),
-            step.cause,
-        )
-    return table
 
 
 def _event(detail: IncidentDetail) -> Text:

@@ -218,7 +218,8 @@ class GroupPage:
                    without_owner=shown.group.without_owner,
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
-        self._fill(self._members, "members", group_state.members(shown.group, shown.queues), **names)
+        self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
+                   columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
         self._fill(self._rebalances, "rebalances", past.rebalances, **names)
         self._fill(self._past, "incidents", past.incidents, **names)
 

@@ -3,30 +3,40 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from pydantic import Field
+
+from streaming.queries import labels
+from streaming.queries.columns import MEMBER, Column, Context, Value, counted
 from streaming.queries.health import HEALTH
 from streaming.queries.labels import queue_name
-from streaming.queries.results import Coverage, Group, Queue
+from streaming.queries.results import Coverage, Group, Member, Queue
 from streaming.serve.dashboard.page_data import History, State
 
 
-class Member(NamedTuple):
-    """A client and its queues."""
+class MemberLoad(Member):
+    """A client with its queues, and how they are."""
 
-    id: str
-    member: bool
-    """Whether it is a member; a client that owns queues may have left the group."""
-    queues: int
-    expected: int | None
-    """The number of queues that the strategy assigns to it; None if unknown."""
-    lag: int | None
-    """The sum of the known, fresh lags of its queues."""
-    troubled: int
-    """The number of its queues that are not OK."""
+    expected: int | None = Field(description="Number of queues that the strategy assigns to it; null if unknown.")
+    lag: int | None = Field(description="Sum of the known, fresh lags of its queues.")
+    troubled: int = Field(title="Not OK", description="Number of its queues that are not OK.")
 
 
-def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
+def _expected(member: MemberLoad, _: Context) -> Value:
+    differs = member.expected is not None and member.expected != member.queues
+    return Value(labels.number(member.expected), "attention" if differs else "")
+
+
+MEMBER_COLUMNS = (
+    MEMBER["client_id"],
+    MEMBER["queues"],
+    Column(MemberLoad, "expected", "count", _expected),
+    Column(MemberLoad, "lag", "count"),
+    Column(MemberLoad, "troubled", "count", lambda m, _: counted(m.troubled)),
+)
+
+
+def members(group: Group, queues: Iterable[Queue]) -> list[MemberLoad]:
     """List members and other owners of queues: non-members first, then by the number of queues that are not OK."""
     own: dict[str, list[Queue]] = defaultdict(list)
     expected: Counter[str] = Counter()
@@ -38,14 +48,15 @@ def members(group: Group, queues: Iterable[Queue]) -> list[Member]:
             predicted = True
             expected[queue.expected_owner] += 1
     found = [
-        Member(
-            client, client in group.members, len(own[client]), expected[client] if predicted else None,
-            _sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
-            sum(queue.status != "OK" for queue in own[client]),
+        MemberLoad(
+            client_id=client, is_member=client in group.members, queues=len(own[client]),
+            expected=expected[client] if predicted else None,
+            lag=_sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
+            troubled=sum(queue.status != "OK" for queue in own[client]),
         )
         for client in sorted({*group.members, *own})
     ]  # fmt: skip
-    return sorted(found, key=lambda m: (m.member, -m.troubled, -m.queues, m.id))
+    return sorted(found, key=lambda m: (m.is_member, -m.troubled, -m.queues, m.client_id))
 
 
 def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:

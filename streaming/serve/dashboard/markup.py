@@ -12,7 +12,7 @@ from nicegui import ui
 
 from streaming.base.times import written
 from streaming.queries import labels
-from streaming.queries.columns import GROUP, MOVE, QUEUE, REBALANCE, Context
+from streaming.queries.columns import GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE, Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, trigger
 from streaming.serve import links
@@ -60,7 +60,8 @@ _TEMPLATES.filters |= {"clock": clock, "duration": duration, "count": count, "th
 _TEMPLATES.globals |= {
     "links": links, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
-    "Context": Context, "GROUP": GROUP, "MOVE": MOVE, "QUEUE": QUEUE, "REBALANCE": REBALANCE,
+    "Context": Context, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER, "MOVE": MOVE,
+    "QUEUE": QUEUE, "REBALANCE": REBALANCE,
 }  # fmt: skip
 
 

@@ -178,7 +178,7 @@ def test_the_timeline_has_a_span_for_each_owner_and_for_nobody(model):
 def test_differences_changes_and_members_at_an_instant(model):
     now, then = (state(model, "orders-group", None, at) for at in (None, NOW - DIED - 1))
 
-    assert [m.id for m in group_state.members(now.group, now.queues)] == [CLIENTS[0], CLIENTS[1]]
+    assert [m.client_id for m in group_state.members(now.group, now.queues)] == [CLIENTS[0], CLIENTS[1]]
     assert [m.queues for m in group_state.members(then.group, then.queues)] == [2, 2, 2]
     times = group_state.changes(history(model, "orders-group", None, Window(NOW - HOUR, NOW)))
     assert group_state.before(times, NOW - DIED) == NOW - DIED - 2_300  # the rebalance's begin
