@@ -86,7 +86,7 @@ def main(
             Command(Path(folder), settings, "alert", "run") as alert,
             KafkaPublisher(kafka.bootstrap, "latency", PARTITIONS) as log,
         ):
-            job.start().wait_for("running over", 120)
+            job.start().wait_for("processing the log", 120)
             alert.start()
             begun: dict[int, float] = {}
             sent = send(log, rate, seconds + warm_up, lambda: begun.update(batches(root)))
