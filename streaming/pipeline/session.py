@@ -88,6 +88,8 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",
+        # Not Spark's INT96: that has no statistics, by which readers skip row groups.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Without it every commit to a small table runs a job of 50 tasks: twice the time of a batch.

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -89,6 +90,8 @@ def test_every_row_is_kept_as_event_or_as_rejected_however_the_log_is_cut(spark,
 
     assert rows(two_batches, "telemetry") == accepted
     assert rows(two_batches, "telemetry_rejected") == rejected
+    file = next((one_batch.runtime.tables / "telemetry").rglob("part-*.parquet"))
+    assert pq.ParquetFile(file).metadata.row_group(0).column(1).statistics.has_min_max, "times are read by these"
     verdicts = rows(two_batches, "quality_results")
     assert {row["batch_id"] for row in verdicts} == {0, 1}
     failed = {(row["batch_id"], row["expectation"]) for row in verdicts if not row["success"]}
