@@ -12,6 +12,7 @@ import pytest
 from streaming.base.errors import UserError
 from streaming.base.settings import conf_file
 from streaming.tables.reader import ReadModel
+from tests.support.tables import selected
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -114,20 +115,20 @@ class Running:
 
 
 def owners(tables, group) -> dict[tuple[str, int], str]:
-    rows = read(tables, "owners", group)
+    rows = read(tables, "current_owners", group)
     return {(row["broker"], row["queue_id"]): row["client_id"] for row in rows if row["topic"] == group.topic}
 
 
-def incidents(tables, group, queue, **which) -> list[dict[str, object]]:
+def incidents(tables, group, queue, *, only_open=False) -> list[dict[str, object]]:
     """Those of one queue: within so short a `stuck_after` a busy machine lets others stand, too."""
     wanted = queue.topic, queue.broker, queue.queue_id
-    found = read(tables, "incidents", group, **which)
+    found = read(tables, "open_incidents" if only_open else "incidents", group)
     return [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == wanted]
 
 
-def read(tables, question, group, **which) -> list[dict[str, object]]:
+def read(tables, view, group) -> list[dict[str, object]]:
     try:
         with ReadModel(tables) as model:
-            return getattr(model, question)(group.group, **which)
+            return selected(model, view, group.group)
     except UserError:  # the job has not made the tables yet
         return []
