@@ -44,7 +44,7 @@ from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.judgement import judge, judge_all
-from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
+from rebalance_model.observe.state import GroupState, HookView, Loss, Rounds, Sequence, Silence
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
@@ -88,9 +88,11 @@ def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event:
     """Process the start of a broker, as its hook reports first: its members and locks are lost."""
     view = state.views.get(event.broker)
     news = _news(state, event, seq=0)
-    if news != "RESTART" or view is None or view.hook is None or view.hook.source != source_of(event):
+    if news != "RESTART" or view is None or view.hook_source != source_of(event):
         return []
     step = GroupStep(state, policy, moment)
+    if view.hook is None:  # an answer of the restarted broker came before its hook's first event, and corrected it
+        view.hook = HookView(view.hook_source, event.time)
     hook.restart(step, event.broker, view, view.hook)
     return _concluded(step)
 
