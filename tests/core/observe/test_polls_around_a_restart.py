@@ -36,3 +36,14 @@ def test_a_returned_hook_counts_before_its_first_tick():
     assert trace.state.members == ("a", "b")
     assert set(trace.view().expected_back_until) == {"a"}
     assert not trace.state.silent
+
+
+def test_a_restart_is_seen_though_an_answer_came_before_the_hooks_start():
+    """The restarted broker, which knows nobody yet, answers first: its offsets are those that it has stored."""
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b").locks(2, "a", 0, 1).locks(2, "b", 2, 3).poll(10, BOTH)
+    trace.commits(12, "a", 0, 7)
+    trace.falls_silent(20, trace.view().source)
+    trace.poll(22.5, B_ALONE)
+    trace.boots(23)
+    assert trace.state.views["broker-a"].hook is not None
+    assert {queue.hook_view.commit_offset for queue in trace.state.queues.values() if queue.hook_view} == {-1}
