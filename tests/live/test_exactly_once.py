@@ -12,10 +12,8 @@ from contextlib import ExitStack, contextmanager
 from threading import Event
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
@@ -23,6 +21,7 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe import events
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.policy import Policy
+from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.log.kafka import create_topic
 from streaming.pipeline.operator import Row
@@ -30,6 +29,7 @@ from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
 from tests.support import hooked
 from tests.support.plain import as_json, tables_of
+from tests.support.tables import read_rows
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -265,7 +265,7 @@ def _now():
 
 
 def _rows(table):
-    return pa.table(DeltaTable(table).scan()).to_pylist()
+    return read_rows(table.parent, table.name)
 
 
 def seconds_to_row(table, since):
@@ -278,7 +278,7 @@ def seconds_to_row(table, since):
         actions = [msgspec.json.decode(line) for line in entry.read_bytes().splitlines()]
         [committed] = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
         for added in (action["add"]["path"] for action in actions if "add" in action):
-            times = pq.read_table(table / added, columns=["time"])["time"].to_pylist()
+            times = in_epoch_ms(pq.read_table(table / added, columns=["time"]))["time"].to_pylist()
             ages += [(committed - moment) / 1000 for moment in times if moment >= since]
     return sorted(ages)
 
