@@ -44,7 +44,7 @@ from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.judgement import judge, judge_all
-from rebalance_model.observe.state import GroupState, HookView, Loss, Rounds, Sequence, Silence
+from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
@@ -91,9 +91,7 @@ def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event:
     if news != "RESTART" or view is None or view.hook_source != source_of(event):
         return []
     step = GroupStep(state, policy, moment)
-    if view.hook is None:  # an answer of the restarted broker came before its hook's first event, and corrected it
-        view.hook = HookView(view.hook_source, event.time)
-    hook.restart(step, event.broker, view, view.hook)
+    hook.view_of(step, event, news)
     return _concluded(step)
 
 

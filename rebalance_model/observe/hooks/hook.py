@@ -17,6 +17,7 @@ from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERR
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    BrokerStatus,
     GetConsumerListByGroup,
     HeartBeat,
     HookEvent,
@@ -48,7 +49,7 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     if event.broker_id:
         _note_slave(step, event)
         return
-    view, hook = _view_of(step, event, news)
+    view, hook = view_of(step, event, news)
     _fold(step, view, hook, event)
     if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
@@ -65,7 +66,7 @@ def _note_slave(step: GroupStep, event: HookEvent) -> None:
                 commits.begin(step, MessageQueue(event.topic, event.broker, event.queue_id), queue.hook_view, step.now)
 
 
-def restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None:
+def _restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None:
     """Apply the restart of a broker, which has no members and locks then; clients return with their next heartbeat.
 
     The offsets are those stored last, up to 5 s old: unknown until the next commit.
@@ -130,7 +131,12 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
         _unregister(step, view, hook, event)
 
 
-def _view_of(step: GroupStep, event: HookEvent, news: News) -> tuple[BrokerView, HookView]:
+def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:
+    """Return the broker's view and its hook's, after what the event's number shows: a restart, a gap.
+
+    A view that polls have corrected away, as an answer of a restarted broker does that comes before its hook's first
+    event, is created again.
+    """
     state = step.state
     view = state.views.get(event.broker)
     if view is None:
@@ -143,7 +149,7 @@ def _view_of(step: GroupStep, event: HookEvent, news: News) -> tuple[BrokerView,
         for info in view.info.channel_info_table.values():
             info.last_update_timestamp = event.time  # listed by a poll: its age is unknown
     if news == "RESTART":
-        restart(step, event.broker, view, hook)
+        _restart(step, event.broker, view, hook)
     if news == "GAP":
         hook.lost_at = event.time
         step.brokers_to_judge[event.broker] = None
