@@ -4,9 +4,9 @@ Spark runs `foreachBatch` again for a batch that did not finish. So each append 
 table and checkpoint generation) and ``txnVersion`` (the batch), and one that the table has is skipped.
 
 There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
-tasks and takes 0.6 s a table, however few they are. The operator's effects are few, and in five tables: the driver
-takes them from Spark once, as Arrow, and delta-rs appends them in 0.02 s a table. Both write the same protocol, and
-each table is written by only one of them.
+tasks and takes 0.6 s a table, however few they are, and several times that on a busy machine. The operator's effects,
+in five tables, and the archive's quality results are few: the driver takes them from Spark once, as Arrow, and delta-rs
+appends them in 0.02 s a table. Both write the same protocol, and each table is written by only one of them.
 """
 
 from collections import defaultdict
