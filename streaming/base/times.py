@@ -58,7 +58,13 @@ def instant_ms(text: str, now: int) -> int:
 
 def written(time_ms: int) -> str:
     """Format a time (epoch milliseconds) as `instant_ms` reads it: ISO 8601 to the millisecond, UTC."""
-    return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso(_EPOCH + timedelta(milliseconds=time_ms))
+
+
+def iso(value: datetime) -> str:
+    """Format a timestamp as ISO 8601, with Z for UTC, to the millisecond or, where it has more digits, microsecond."""
+    digits = "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
+    return value.isoformat(timespec=digits).replace("+00:00", "Z")
 
 
 def _instant_ms(text: str, now: int) -> int | None:

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
+from streaming.base.times import iso
 from streaming.queries.results import SqlResult
 from streaming.tables.reader import ANSWER_ROWS, ANSWER_SECONDS, ReadModel
 
@@ -38,17 +39,11 @@ def _plain(value: object) -> object:
     return value if convert is None else convert(value)
 
 
-def _written(value: datetime) -> str:
-    """Format a timestamp as ISO 8601, with Z for UTC and no more digits than needed."""
-    digits = "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
-    return value.isoformat(timespec=digits).replace("+00:00", "Z")
-
-
 _CONVERT: dict[type, Callable[[Any], object]] = {
     Decimal: lambda value: int(value) if value == value.to_integral_value() else float(value),
     float: lambda value: value if isfinite(value) else None,
     bytes: bytes.hex,
-    datetime: _written,
+    datetime: iso,
     date: date.isoformat,
     time: time.isoformat,
     timedelta: str,

@@ -30,7 +30,7 @@ from rebalance_model.entities import INT64_MAX
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
-from streaming.base.times import DAY_MS, now_ms
+from streaming.base.times import DAY_MS, iso, now_ms
 from streaming.tables.files import File, files_of, folder_of, literal, select
 from streaming.tables.progress_rollup import SERIES
 
@@ -251,7 +251,7 @@ def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dic
     bounds = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
     query = f"SELECT count(*), {bounds} FROM read_parquet(?)"  # noqa: S608  the contract's names
     [(count, *found)] = database.execute(query, [str(path)]).fetchall()
-    found = [value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in found]
+    found = [iso(value.astimezone(UTC)) if isinstance(value, datetime) else value for value in found]
     return {
         "numRecords": count,
         "minValues": dict(zip(known, found[::3], strict=True)),

@@ -6,11 +6,11 @@ one fires. A firing alert has an end a few resends ahead, as in Prometheus: it e
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from streaming.base.times import written
 from streaming.serve.alerting.channels.channel import HttpClient
 from streaming.serve.alerting.config import AlertmanagerConfig
 from streaming.serve.alerting.render import Message
@@ -84,11 +84,7 @@ class Alertmanager:
         return {
             "labels": self._labels | {name: str(value) for name, value in labels.items() if value not in {None, ""}},
             "annotations": {name: str(value) for name, value in annotations.items() if value not in {None, ""}},
-            "startsAt": _time(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
-            "endsAt": _time(end),
+            "startsAt": written(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
+            "endsAt": written(end),
             "generatorURL": one["link"],
         }
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
