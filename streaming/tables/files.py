@@ -52,13 +52,16 @@ def folder_of(snapshot: DeltaTable) -> Path:
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     """Return the files of a snapshot."""
     # `pa.table` would first import pandas, to see whether it is given a data frame: half a second of a command line.
-    actions = in_epoch_ms(pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all())
+    actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
+    partition_columns = [f"partition.{name}" for name in PARTITIONED_BY.get(table, ())]
+    wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", *partition_columns)
+    actions = in_epoch_ms(actions.select([name for name in wanted if name in actions.column_names]))
     count = len(actions)
 
     def column(name: str) -> list[Any]:
         return actions.column(name).to_pylist() if name in actions.column_names else [None] * count
 
-    partitions = zip(*(map(str, column(f"partition.{name}")) for name in PARTITIONED_BY.get(table, ())), strict=True)
+    partitions = zip(*(map(str, column(name)) for name in partition_columns), strict=True)
     return [
         File(path, size, rows or 0, begins or 0, ends or 0, partition)
         for path, size, rows, begins, ends, partition in zip(
