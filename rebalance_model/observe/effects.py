@@ -42,7 +42,7 @@ class AssignmentChange(Effect, frozen=True, kw_only=True):
     evidence: str
     """What showed it: a stable code, see `observe.group.ownership`."""
     expected_owner: str | None
-    """Whom the declared strategy names at this instant; None where that is not known."""
+    """The owner by the declared strategy at this time; None: not known."""
     rebalance_id: str
 
 
@@ -53,61 +53,69 @@ class QueueMove(msgspec.Struct, frozen=True, kw_only=True):
     from_client: str | None
     to_client: str | None
     kind: MoveKind
-    """MOVED: another client has it at the end, or its first; INTERRUPTED: the same client took it again; UNASSIGNED:
-    nobody has it at the end."""
+    """MOVED: another client owns it at the end, or it has its first owner; INTERRUPTED: the same client took it again;
+    UNASSIGNED: it has no owner at the end."""
     pause_ms: int | None
-    """From the old owner's last sign before it lost the queue (it unlocked it, or else was last granted the lock,
-    pulled or committed) until its heir was granted the lock, or (concurrent) first pulled; milliseconds. None: nobody
-    has it at the end or had it before, or it is not known."""
+    """From the old owner's last activity before it lost the queue (its unlock, else its last granted lock, pull or
+    commit) until the new owner's first granted lock, or (concurrent) its first pull; milliseconds. None: the queue has
+    no owner at the end or had none before, or the time is not known."""
     pause_is_at_most: bool = False
-    """Whether it may have been shorter: answers show stamps, not every lock and pull (`group.rebalances`)."""
+    """Whether the pause may have been shorter: polls show the last time of each kind, not every lock and pull
+    (`group.rebalances`)."""
     reconsumed: int | None = None
     """Messages that were consumed again for this move: an estimate, see `group.reconsumed`; None: not known."""
     reconsumed_min: int | None = None
+    """The estimate's lower bound."""
     reconsumed_max: int | None = None
+    """The estimate's upper bound."""
 
 
 class RebalanceSettled(Effect, frozen=True, kw_only=True):
-    """One rebalance, told when it is over (table rebalances)."""
+    """One rebalance, written when it is over (table rebalances)."""
 
     rebalance_id: str
     start_time: Time
     end_time: Time
     trigger: str
-    """CLIENT_JOINED, CLIENT_UNREGISTERED (it said goodbye: UNREGISTER_CLIENT), CONNECTION_CLOSED (the broker's list
-    leaves it out, and it had heartbeated within 120 s: killed, or cut off), HEARTBEAT_EXPIRED (the broker dropped it
-    after 120 s without heartbeat: frozen, or unreachable), CLIENT_LEFT (it is not listed any more; polls do not show
-    how it went), CLIENT_RESTARTED,
-    STRATEGY_CHANGED (a client declares another one than before), CONNECTIONS_CHANGED (a client id on other channels,
-    on another number of them, or on some brokers only), SUBSCRIPTION_CHANGED (the broker's table got or lost a topic),
-    ROUTE_CHANGED, BROKER_LOST and BROKER_BACK (the route has none, or again, of the broker's queues), BROKER_RESTARTED
-    (it forgot members and locks), LOCK_RETRY (a lock that had been refused is granted), PULL_EXPIRED_REPAIR (a client
-    gives up a queue that it had not pulled for too long, and takes it anew), or UNEXPLAINED (queues moved, no cause was
-    seen)."""
+    """CLIENT_JOINED; CLIENT_UNREGISTERED (it sent UNREGISTER_CLIENT); CONNECTION_CLOSED (the broker no longer lists it,
+    within 120 s of its last heartbeat: killed, or disconnected); HEARTBEAT_EXPIRED (the broker dropped it after 120 s
+    without heartbeat: frozen, or unreachable); CLIENT_LEFT (it is no longer listed; polls do not show why);
+    CLIENT_RESTARTED; STRATEGY_CHANGED (a client declares another strategy than before); CONNECTIONS_CHANGED (a client
+    id on other channels, on another number of them, or on some brokers only); SUBSCRIPTION_CHANGED (a topic was added
+    to or removed from the broker's subscription table); ROUTE_CHANGED; BROKER_LOST and BROKER_BACK (the broker's queues
+    left the route, or returned to it); BROKER_RESTARTED (it lost its members and locks); LOCK_RETRY (a lock that had
+    been refused is granted); PULL_EXPIRED_REPAIR (a client drops a queue that it had not pulled for too long, and
+    acquires it again); or UNEXPLAINED (queues moved without a known cause)."""
     trigger_client: str | None
     causes: tuple[str, ...]
-    """Every cause within the episode, in order, as ``CODE subject``."""
+    """Every cause within the rebalance, in order, as ``CODE subject``."""
     members_before: tuple[str, ...]
     members_after: tuple[str, ...]
     queues_moved: int
-    """How many of the moves are MOVED; so for the next two: together they are all moves."""
+    """The number of moves of kind MOVED; the three counts together are all moves."""
     queues_interrupted: int = 0
+    """The number of moves of kind INTERRUPTED."""
     queues_unassigned: int = 0
+    """The number of moves of kind UNASSIGNED."""
     moves: tuple[QueueMove, ...]
     pause_ms_max: int | None
-    """The longest of the moves' pauses; those of queues that are left unassigned go on, and are not in it."""
+    """The longest pause of a move; pauses of unassigned queues have not ended, and do not count."""
     converged: bool | None
-    """Whether every queue has its owner, by the strategy, and it has begun; None where the strategy is not known."""
+    """Whether every queue has the owner that the strategy names, and each owner has begun to consume; None: the
+    strategy is not known."""
     queues_moved_min: int = 0
-    """The fewest queues that could have moved to get every client as many as it has now, see `group.rebalances`."""
+    """The minimum number of queues that must move for every client to have as many as it has now, see
+    `group.rebalances`."""
     pause_ms_p50: int | None = None
-    """The median of the moves' pauses; the lower one of two."""
+    """The median pause of the moves; of an even number the lower one."""
     pause_is_at_most: bool = False
     """Whether any of the moves' pauses may have been shorter."""
     reconsumed: int | None = None
-    """Messages that were consumed again: the sum over the moves, an estimate and its bounds; None: not known."""
+    """Messages that were consumed again: the sum over the moves, an estimate; None: not known."""
     reconsumed_min: int | None = None
+    """The estimate's lower bound."""
     reconsumed_max: int | None = None
+    """The estimate's upper bound."""
 
 
 class GroupSnapshot(Effect, frozen=True, kw_only=True):
@@ -124,15 +132,15 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     health: Health
     health_reason: str
     coverage: str
-    """What telemetry was there to judge by: JSON, see `observe.rules.coverage`."""
+    """Which telemetry was available to the rules: JSON, see `observe.rules.coverage`."""
     corrections: tuple[str, ...] = ()
-    """What polls corrected in the view rebuilt from events since the last row: see `observe.polls.corrections`."""
+    """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.corrections`)."""
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):
     """A queue's state when it changed materially, and every snapshot interval (table queue_state).
 
-    Quantities are no part of it: they have times of their own (`QueueProgress`). Ages are worked out when it is read.
+    It has no quantities: those have times of their own (`QueueProgress`). Ages are computed when it is read.
     """
 
     topic: str
@@ -142,12 +150,13 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     expected_owner: str | None
     locked: bool | None
     lock_at: Time | None
-    """When the owner last renewed its lock. Like the other stamps as known when the row was made: by a hook exactly, of
-    a client's answer at the latest then, of a client that is silent when it was first asked in vain."""
+    """When the owner last renewed its lock, as known when the row was written: exact from a hook; from a client's
+    answer the latest possible time; for a client that does not answer the time of its first unanswered request. The
+    same holds for the next two."""
     pull_at: Time | None
     """When the owner last pulled."""
     consume_at: Time | None
-    """When the owner's listener was last given a message, or returned."""
+    """When the owner's listener was last called, or last returned."""
     status: Health
     status_reason: str
 
@@ -156,14 +165,14 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """One transition of one incident (table anomalies)."""
 
     incident_id: str
-    """Hash of (cluster, group, code, subject, opened_at): a replay gives the same. Of a cluster's incident (its
-    ``group`` is empty) the last part is the stamp of what first shows it: every shard gives the same."""
+    """A hash of (cluster, group, code, subject, opened_at), the same in a replay. For an incident of the cluster (its
+    ``group`` is empty) the last part is the log's stamp of the event that first shows it, the same in every shard."""
     code: str
     sub_cause: str
     severity: Literal["info", "warning", "critical"]
     transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
-    """RECLASSIFIED is a change of sub-cause; it alerts nobody. ESCALATED is also that what absorbed it is over, and it
-    is not: from then on it has no parent. DEESCALATED is also that a parent was found that explains it."""
+    """RECLASSIFIED: the sub-cause changed; no alert is sent. ESCALATED: the severity rose, or the incident outlasted
+    its parent and has none from then on. DEESCALATED: the severity fell, or a parent was found that explains it."""
     subject: str
     opened_at: Time
     topic: str | None
@@ -171,70 +180,73 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     queue_id: int | None
     client_id: str | None
     evidence: str
-    """The numbers that the judgement rests on: JSON."""
+    """The numbers behind the decision: JSON."""
     explanation: str
     first_step: str
     parent: str | None
     main_cause: str = ""
-    """The sub-cause that has held longest: what an incident was about, when its last transition shows how it ended."""
+    """The sub-cause that has held longest; `sub_cause` of the last transition shows only how the incident ended."""
     main_client_id: str | None = None
     """The client at fault when the main cause was first seen."""
     main_explanation: str = ""
+    """The explanation at that time."""
     alert_after: Time | None = None
-    """Nobody is alerted before then: whether the broker is unreachable, which would explain it, is not decided yet."""
+    """No alert is sent before this time: until then a broker that is unreachable may turn out to explain the
+    incident."""
 
 
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What one answer, or a broker's hook, says of the queues of one group at one broker (table queue_progress).
+    """What one answer, or a broker's hook, reports of a group's queues on one broker (table queue_progress).
 
-    Columns from ``topic`` on are arrays of one length, an element a queue; an empty one is not said by this kind, a
-    null is not known. Unlike an `Effect` it is written when its event arrives, in no order with the group's rows.
+    Columns from ``topic`` on are arrays of the same length, one element per queue; an empty array is not reported by
+    this kind, a null is not known. Unlike an `Effect`, a row is written when its event arrives, in no order with the
+    group's other rows.
     """
 
     cluster: str
     group: str
     broker: str
     client_id: str | None = None
-    """Who answers (CONSUMER_RUNNING_INFO); None where the broker itself does."""
+    """The client that answered (CONSUMER_RUNNING_INFO); None: the broker did."""
     time: Time
-    """When the answer came, by the collector's clock; of a hook its event's time."""
+    """When the answer arrived, by the collector's clock; for a hook the event's time."""
     asked_at: Time | None
-    """When the question was sent; None: by a hook."""
+    """When the request was sent; None for a hook."""
     interval_ms: int
-    """Within what time the next row of this kind is due for each queue that is in it: the spacing of the last two
-    answers; for what is said only when it changes `progress.state.REPEATED_AFTER`, or more. Older than two of them is
-    stale."""
+    """The time within which the next row of this kind is due for each of its queues: the spacing of the last two
+    answers; for what is reported only when it changes, `progress.state.REPEATED_AFTER` or more. A row older than two
+    intervals is stale."""
     source: Literal["POLL", "HOOK"]
     kind: str
-    """The type of the answer; HOOK: what a hook saw since its last row."""
+    """The type of the answer, or HOOK: what a hook has seen since its last row."""
     topic: tuple[str, ...]
     queue_id: tuple[int, ...]
     broker_offset: tuple[int | None, ...] = ()
     commit_offset: tuple[int | None, ...] = ()
-    """None where no commit was ever seen, for which a broker answers 0."""
+    """The group's committed offset; None: never committed, for which a broker answers 0."""
     pull_offset: tuple[int | None, ...] = ()
     lag: tuple[int | None, ...] = ()
     """Messages that are not yet committed."""
     lag_is_at_least: tuple[bool, ...] = ()
-    """Whether there may be more: a hook saw what was pulled, not the newest offset. Empty: it is exact."""
+    """Whether the lag may be larger: a hook sees what is pulled, not the newest offset. Empty: the lag is exact."""
     in_flight: tuple[int | None, ...] = ()
     """Messages that were pulled and are not yet committed."""
     ready: tuple[int | None, ...] = ()
     """Messages that were not yet pulled."""
     waiting_ms: tuple[int | None, ...] = ()
-    """How long the next message to be consumed has waited; 0 where none waits."""
+    """How long the next message to be consumed has waited, milliseconds; 0: none waits."""
     waiting_is_at_most: tuple[bool, ...] = ()
-    """Whether it may be less: it is the age of the message before it. Empty: it is exact."""
+    """Whether the waiting time may be shorter: it is the age of the message before. Empty: it is exact."""
     cached_count: tuple[int | None, ...] = ()
     """Messages that the client has cached."""
     commit_at: tuple[Time | None, ...] = ()
-    """When the commit last changed, by the hook."""
+    """When the committed offset last changed; from a hook only."""
     lock_at: tuple[Time | None, ...] = ()
-    """When the lock was last renewed; of a client's answer at the latest then."""
+    """When the lock was last renewed; from a client's answer the latest possible time."""
     pull_at: tuple[Time | None, ...] = ()
-    """When it was last pulled; of a client's answer at the latest then."""
+    """When the queue was last pulled; from a client's answer the latest possible time."""
     consume_at: tuple[Time | None, ...] = ()
-    """When the client's listener was last given a message, or returned; at the latest then."""
+    """When the client's listener was last called, or last returned: the latest possible time."""
 
 
 AnyEffect = AssignmentChange | RebalanceSettled | GroupSnapshot | QueueSnapshot | IncidentTransition
@@ -250,4 +262,4 @@ TABLE_OF: dict[type[AnyRow], str] = {
     QueueSnapshot: "queue_state",
     IncidentTransition: "anomalies",
 }
-"""Where each row is kept, in the order in which the sink appends: evidence before what rests on it."""
+"""The table of each row, in the order in which the sink appends: evidence before what rests on it."""
