@@ -1,14 +1,15 @@
 """Queries of consumer groups and their state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
+from streaming.base.times import written
 from streaming.queries import labels
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
-from streaming.queries.health import rank_sql
+from streaming.queries.health import HEALTH, rank_sql
 from streaming.queries.incidents import incidents_of
-from streaming.queries.present import present
+from streaming.queries.present import known_ends
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
 from streaming.tables.reader import ReadModel, Row
@@ -105,11 +106,11 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
         NotFoundError: the cluster is unknown.
         UserError: the instant is before the begin of history.
     """
-    wanted = {"instant": instant_of(at), "now": present(model, at), "cluster": cluster, "group": None}
-    found = [_group(row) for row in model.rows(_GROUPS, wanted)]
+    wanted = {"instant": instant_of(at), "cluster": cluster, "group": None}
+    found = _read(model, wanted, at)
     if not found:
         explain_nothing(model, cluster, at)
-    return found
+    return sorted((shown for _, shown in found), key=lambda group: HEALTH[group.health].rank)
 
 
 def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | None = None) -> Overview:
@@ -119,8 +120,8 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
         UserError: see `find_group`.
     """
     of = find_group(model, name, cluster, at)
-    row = _row_of(model, of)
-    shown, owned = _group(row), dict(row["owned"] or ())
+    [(row, shown)] = _read(model, of._asdict(), of.at)
+    owned = dict(row["owned"] or ())
     clients = in_java_order([*shown.members, *(client for client in owned if client not in shown.members)])
     return Overview(
         group=shown,
@@ -137,7 +138,8 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
 
 def group_of(model: ReadModel, of: GroupAt) -> Group:
     """Return the state of a group."""
-    return _group(_row_of(model, of))
+    [(_, shown)] = _read(model, of._asdict(), of.at)
+    return shown
 
 
 def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
@@ -150,9 +152,19 @@ def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
     return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"])})
 
 
-def _row_of(model: ReadModel, of: GroupAt) -> Row:
-    [row] = model.rows(_GROUPS, {**of._asdict(), "now": present(model, of.at)})
-    return row
+def _read(model: ReadModel, wanted: Mapping[str, object], at: int | None) -> list[tuple[Row, Group]]:
+    """Return each row with the group that it shows: its health is UNKNOWN if the group was silent by the instant."""
+    known = known_ends(model)
+    if known is None:
+        return []
+    now = known.live if at is None else at
+    found = [(row, _group(row)) for row in model.rows(_GROUPS, {**wanted, "now": now})]
+    return [(row, _silent(shown) if known.is_silent(shown.time, now) else shown) for row, shown in found]
+
+
+def _silent(group: Group) -> Group:
+    reason = f"no telemetry since {written(group.time)}; last known health: {group.health}"
+    return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
 
 
 def _group(row: Row) -> Group:

@@ -31,9 +31,9 @@ class Ends(NamedTuple):
     snapshot_interval: int
     """The interval in which every group is written, in milliseconds."""
 
-    def is_silent(self, last: int) -> bool:
-        """Return whether something whose newest row has this time has stopped reporting."""
-        return self.live - last >= SILENT_AFTER * self.snapshot_interval
+    def is_silent(self, last: int, now: int) -> bool:
+        """Return whether something had stopped reporting by an instant, if its newest row until then has this time."""
+        return now - last >= SILENT_AFTER * self.snapshot_interval
 
     def has_turned(self) -> bool:
         """Return whether `silent` has changed by the passage of time."""

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from streaming.base.times import written
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of, groups
-from streaming.queries.health import HEALTH, SEVERITY
+from streaming.queries.health import SEVERITY
 from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of, unassigned
@@ -57,14 +56,6 @@ def worst_first(found: list[Incident]) -> list[Incident]:
     )
 
 
-def _as_known(group: Group, history: Ends, at: int | None) -> Group:
-    """Return the group with health UNKNOWN if it has stopped reporting while others continue."""
-    if at is not None or not history.is_silent(group.time):
-        return group
-    reason = f"no telemetry since {written(group.time)}; last known health: {group.health}"
-    return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
-
-
 def overview(model: ReadModel, at: int | None = None) -> Overview:
     """Read all groups and open incidents.
 
@@ -73,8 +64,7 @@ def overview(model: ReadModel, at: int | None = None) -> Overview:
     """
     ends = history_ends(model)
     found = [i for i in incidents(model, only_open=True, at=at) if i.parent is None]
-    known = [_as_known(group, ends, at) for group in groups(model, at)]
-    return Overview(ends, sorted(known, key=lambda group: HEALTH[group.health].rank), worst_first(found))
+    return Overview(ends, groups(model, at), worst_first(found))
 
 
 def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> State:
@@ -86,7 +76,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     of = find_group(model, name, cluster, at)
     found = incidents_of(model, of, only_open=True)
     ends = history_ends(model)
-    return State(ends, _as_known(group_of(model, of), ends, at), queues_of(model, of), worst_first(found))
+    return State(ends, group_of(model, of), queues_of(model, of), worst_first(found))
 
 
 def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:

@@ -13,7 +13,9 @@ from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import LOCK_AGE
+from streaming.queries.present import SILENT_AFTER
 from streaming.queries.results import Coverage, Incident
+from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
@@ -136,14 +138,13 @@ class Snapshot(NamedTuple):
 
 def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snapshot:
     """Read the values of a scrape."""
-    known = [
-        GroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"])}) for row in model.rows(_GROUPS)
-    ]
+    now = now_ms()
+    known = _groups(model, now)
     last = sources.look(model)
     last_time = max((*(one.time for one in last.values()), *(group.time for group in known)), default=0)
     ingested = max((one.ingest_time for one in last.values()), default=0)
     with duckdb.connect(":memory:") as here:
-        here.register("queues", model.sql(_QUEUES, {"now": now_ms()}))
+        here.register("queues", model.sql(_QUEUES, {"now": now}))
         topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
         unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
     return Snapshot(
@@ -157,6 +158,19 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         sources=last,
         last_time=last_time,
     )
+
+
+def _groups(model: ReadModel, now: int) -> list[GroupState]:
+    """Return the groups; the health of one that is silent by now is UNKNOWN."""
+    silent_after = SILENT_AFTER * snapshot_interval_ms(model)
+    return [
+        GroupState(
+            **row
+            | {"coverage": Coverage.model_validate_json(row["coverage"])}
+            | ({"health": "UNKNOWN"} if now - row["time"] >= silent_after else {})
+        )
+        for row in model.rows(_GROUPS)
+    ]
 
 
 def _days(now: int) -> dict[str, int]:

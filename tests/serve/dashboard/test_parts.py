@@ -186,16 +186,6 @@ def test_differences_changes_and_members_at_an_instant(model):
     assert group_state.after(times, NOW) is None
 
 
-def test_the_health_of_a_group_that_is_told_no_more_is_not_known(model):
-    found = {group.group: group for group in overview(model).groups}
-
-    assert found["orders-group"].health == "BAD"
-    assert found["gaps-group"].health == "UNKNOWN"
-    assert "no telemetry since" in found["gaps-group"].health_reason
-    then = {group.group: group.health for group in overview(model, NOW - 2 * HOUR).groups}
-    assert then == {"gaps-group": "OK"}
-
-
 def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(model):
     """Both queues are seen at -40 min, one again at -35; each is stale after 10 minutes and gone after 15."""
     points = lag(model, find_group(model, "gaps-group"), NOW - HOUR, NOW)

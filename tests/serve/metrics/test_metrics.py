@@ -8,6 +8,9 @@ from deltalake import DeltaTable
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rebalance_model.observe.policy import Policy
+from streaming.queries.health import METRIC
+from streaming.queries.present import SILENT_AFTER
 from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
@@ -82,6 +85,15 @@ def test_what_is_not_known_of_a_group_has_no_series(scraped, name, orders, quiet
     told = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
 
     assert told == [orders, quiet, broadcasting]
+
+
+def test_the_health_of_a_silent_group_is_unknown(tmp_path, scraper, noon):
+    example().write(tmp_path / "tables")
+    with noon.context() as later:
+        later.setattr(snapshot, "now_ms", lambda: NOON + SILENT_AFTER * Policy().snapshot_interval)
+        found = scraper(tmp_path).scrape()
+
+    assert of(found, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]
 
 
 @pytest.mark.parametrize(("sharing", "unassigned"), [("DIVIDED", 1), ("POPPED", None), ("PROXIED", None)])

@@ -1,0 +1,46 @@
+"""The state of groups, asked of tables."""
+
+import pytest
+
+from streaming.queries.groups import groups, overview
+from streaming.queries.present import history_ends
+from streaming.tables import ReadModel
+from tests.serve.dashboard.tables import MINUTE, Group
+from tests.support.tables import append, make_tables
+
+NOW = 1_795_300_000_000
+"""When all telemetry of the example ends."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A group that is reported for an hour, and one that is reported for the first half of it."""
+    folder = make_tables(tmp_path_factory.mktemp("tables"))
+    for name, ends in (("reported", NOW), ("silent", NOW - 30 * MINUTE)):
+        group = Group(name, "Orders", ("a@1",))
+        for time in range(NOW - 60 * MINUTE, ends + 1, 5 * MINUTE):
+            group.state(time)
+        append(folder, group.taken())
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def test_the_health_of_a_silent_group_is_unknown(model):
+    assert [(group.group, group.health) for group in groups(model)] == [("silent", "UNKNOWN"), ("reported", "OK")]
+
+    shown = overview(model, "silent").group
+    assert shown.health == "UNKNOWN"
+    assert shown.health_reason == "no telemetry since 2026-11-21T21:56:40.000Z; last known health: OK"
+
+
+@pytest.mark.parametrize(("minutes_ago", "health"), [(30, "OK"), (16, "OK"), (15, "UNKNOWN")])
+def test_a_group_is_silent_after_three_snapshot_intervals(model, minutes_ago, health):
+    at = NOW - minutes_ago * MINUTE
+
+    assert overview(model, "silent", at=at).group.health == health
+    assert {group.group: group.health for group in groups(model, at)} == {"reported": "OK", "silent": health}
+
+
+def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
+    assert history_ends(model).silent
+    assert overview(model, "reported").group.health == "OK"
