@@ -69,7 +69,7 @@ def test_growth_is_attributed_to_the_rate_that_deviates_more(pace: int, lag: lis
 
 def test_growing_lag_of_an_unassigned_and_of_a_moving_queue():
     trace = lags(Trace(), 0, RISING[:31], a=Member())
-    assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH NOBODY_OWNS")]
+    assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH UNASSIGNED")]
     trace = lags(Trace(policy=Policy(rebalance_settle_after=900_000)), 0, RISING[:6])
     lags(trace, 60, RISING[6:31], a=Member())
     assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH REBALANCE_PAUSE")]

@@ -52,10 +52,10 @@ def test_a_lock_that_alternates_between_two_members_is_contended():
     trace = ordered().unlocks(10, "a", 0).locks(11, "b", 0).unlocks(20, "b", 0).locks(21, "a", 0).unlocks(30, "a", 0)
     assert trace.incidents() == []
     trace.locks(31, "b", 0).heart_beat(31, "a", "b").locks(50, "a", 1).passes(62)
-    assert distinct_transitions(trace, "LOCK_CONTENDED") == [(31, "OPENED", "LOCK_CONTENDED TO_AND_FRO")]
+    assert distinct_transitions(trace, "LOCK_CONTENDED") == [(31, "OPENED", "LOCK_CONTENDED ALTERNATING")]
     assert evidence(trace, "LOCK_CONTENDED")[0]["taken_by"] == "a, b, a, b"
     trace.heart_beat(62, "a", "b").passes(121.002)
-    assert distinct_transitions(trace, "LOCK_CONTENDED")[1:] == [(121.001, "RESOLVED", "LOCK_CONTENDED TO_AND_FRO")]
+    assert distinct_transitions(trace, "LOCK_CONTENDED")[1:] == [(121.001, "RESOLVED", "LOCK_CONTENDED ALTERNATING")]
 
 
 def test_a_queue_that_moves_back_and_forth_in_a_rollout_is_not_contended():

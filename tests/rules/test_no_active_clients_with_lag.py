@@ -67,5 +67,5 @@ def test_growing_lag_is_a_child_of_its_cause():
     for n, lag in enumerate(RISING[:33]):
         trace.poll(20 + 10 * n, {}, {0: (100 + lag, 100)}, route=1)
     assert [(row.sub_cause, row.parent) for row in rows(trace, GROWTH)] == [
-        ("NOBODY_OWNS", rows(trace, NOBODY)[0].incident_id)
+        ("UNASSIGNED", rows(trace, NOBODY)[0].incident_id)
     ]

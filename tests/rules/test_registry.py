@@ -25,7 +25,7 @@ WRONG = {
         GroupRule("LOCK_CONTENDED", STORM.judge, STORM.evidence, {"holder": "count"}, {}, needs=("HOOKS",)),
     ],
     "LOCK_CONTENDED: absorbed_by names REBALANCE_STORM, which is no rule": [RULE],
-    "LOCK_CONTENDED: sub-cause 'TO_AND_FRO' must be both in sub_causes and in advice": [
+    "LOCK_CONTENDED: sub-cause 'ALTERNATING' must be both in sub_causes and in advice": [
         replace(RULE, advice=UNADVISED, absorbed_by=()),
     ],
     "LOCK_CONTENDED: sub-cause '' must be both in sub_causes and in advice": [

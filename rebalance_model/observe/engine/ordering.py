@@ -97,7 +97,7 @@ class Source(msgspec.Struct, array_like=True):
     """The gaps between its last ticks, at most two; milliseconds."""
     last: Sequence | None = None
     """The seq of its last tick: a copy of a tick does not show that the source is alive."""
-    heard: int = 0
+    tick_elapsed: int = 0
     """The stopwatch when its last tick came."""
     behind_since: int | None = None
     """The stopwatch when its ticks began to be too far behind; None: they are not."""
@@ -272,7 +272,7 @@ class Ordering:
 
     def _may_come_back(self, source: Source) -> bool:
         gone = source.ended or (source.late and not source.stays_behind)
-        return gone and source.tick >= 0 and self.state.elapsed - source.heard < COMES_BACK_WITHIN
+        return gone and source.tick >= 0 and self.state.elapsed - source.tick_elapsed < COMES_BACK_WITHIN
 
     def _waited_for(self, followed: Collection[str]) -> dict[str, Source]:
         return {
@@ -315,7 +315,7 @@ class Ordering:
         if step > 0:
             state.highest += step
             state.elapsed += 0 if at_once else min(step, self._step_max(source))
-        source.heard = state.elapsed
+        source.tick_elapsed = state.elapsed
         if source.unreachable_since is not None and time > source.unreachable_since:
             source.unreachable_since = None
         self._note_behind(source)
@@ -342,7 +342,7 @@ class Ordering:
         for name, source in state.sources.items():
             if source.late or source.ended or source.tick < 0:
                 continue
-            limit, silent_ms = self.limit_of(source), state.elapsed - source.heard
+            limit, silent_ms = self.limit_of(source), state.elapsed - source.tick_elapsed
             unreachable = source.unreachable_since is not None and silent_ms > UNREACHABLE_WAIT + source.lag
             if unreachable or silent_ms > limit:
                 self._stop_waiting(name, source, "SILENT")

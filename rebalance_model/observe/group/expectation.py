@@ -194,8 +194,9 @@ def _set_expected(step: GroupStep, mq: MessageQueue, client_id: str | None) -> N
     queue.expected = client_id
     step.state.expected_at = step.now
     unowned = queue.unowned
-    if unowned is not None and client_id not in (None, unowned.heir):  # another expected owner gets its own time
-        queue.unowned = Unowned(step.now, lag=unowned.lag, heir=client_id)
+    if unowned is not None and client_id not in (None, unowned.expected_owner):
+        # Another expected owner gets its own time.
+        queue.unowned = Unowned(step.now, lag=unowned.lag, expected_owner=client_id)
 
 
 def _plan(state: GroupState, info: ConsumerGroupInfo) -> dict[MessageQueue, str | None]:

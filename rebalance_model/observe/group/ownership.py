@@ -173,7 +173,7 @@ def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: 
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )
-    return Unowned(step.now, "SAID" if was_released else "", lag_of(queue), queue.expected)
+    return Unowned(step.now, "RELEASED" if was_released else "", lag_of(queue), queue.expected)
 
 
 def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

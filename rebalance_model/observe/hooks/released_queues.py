@@ -46,7 +46,7 @@ def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = step.state, step.state.queues[mq]
     released, view = queue.unowned, state.views.get(mq.broker)
-    if state.is_polled or view is None or released is None or released.how != "SAID":
+    if state.is_polled or view is None or released is None or released.how != "RELEASED":
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
         return False  # its next owner may be about to take it, or should be

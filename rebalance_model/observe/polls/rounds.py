@@ -21,8 +21,8 @@ def note(step: GroupStep, asked: int, asked_before: int) -> None:
     """
     rounds = step.state.rounds
     if asked_before <= rounds.after < asked:
-        rounds.heard += 1
-        if rounds.heard >= len(step.state.members) > 0:
+        rounds.asked_count += 1
+        if rounds.asked_count >= len(step.state.members) > 0:
             _end(step)
 
 
@@ -30,13 +30,13 @@ def _end(step: GroupStep) -> None:
     state = step.state
     rounds = state.rounds
     recount_round(state)
-    if rounds.heard < len(state.members):
+    if rounds.asked_count < len(state.members):
         return  # one of the counted clients is no member
     clients = [state.clients[member] for member in state.members]
     known_at = min(client.asked_at_answer for client in clients)
     rounds.known_at = known_at if known_at > rounds.after else 0
     rounds.after = max(client.asked for client in clients)
-    rounds.heard = 0
+    rounds.asked_count = 0
     if not broadcasts(state):
         _compare_answers(step)
 
@@ -48,7 +48,7 @@ def _compare_answers(step: GroupStep) -> None:
         if queue.owner is None:
             wrong = queue.in_route
             if wrong and queue.unowned is None:
-                queue.unowned = Unowned(step.now, lag=lag_of(queue), heir=queue.expected)
+                queue.unowned = Unowned(step.now, lag=lag_of(queue), expected_owner=queue.expected)
         else:
             wrong = queue.rival is not None or (queue.expected is not None and queue.expected != queue.owner)
         if wrong and not mq.is_retry:

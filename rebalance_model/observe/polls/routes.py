@@ -38,7 +38,7 @@ def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Rou
         queue = step.queue(mq)
         queue.in_route = True
         if known is not None and queue.owner is None and mq not in known.queues:
-            queue.unowned = Unowned(step.now, "NEW", heir=queue.expected)
+            queue.unowned = Unowned(step.now, "NEW", expected_owner=queue.expected)
 
 
 def _route_cause(

@@ -1,6 +1,6 @@
 """LAG_GROWTH: a queue's lag has grown over a full window without a decrease (Burrow's method, without a fixed limit).
 
-Judged at each answer of the broker; clear as soon as lag falls. The sub-cause names the reason: NOBODY_OWNS,
+Judged at each answer of the broker; clear as soon as lag falls. The sub-cause names the reason: UNASSIGNED,
 REBALANCE_PAUSE (the queue is being handed over), CONSUMED_SLOWER or PRODUCED_FASTER, whichever rate deviates more from
 the queue's usual rate.
 """
@@ -15,7 +15,7 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, Q
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
-SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "NOBODY_OWNS", "REBALANCE_PAUSE", "UNDETERMINED"]
+SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "UNASSIGNED", "REBALANCE_PAUSE", "UNDETERMINED"]
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
@@ -57,7 +57,7 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, queue: QueueState) -> SubCause
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
     if queue.owner is None and (is_divided(step.state) or not (step.state.members or consumed)):
-        return "NOBODY_OWNS"
+        return "UNASSIGNED"
     if consumed == 0:
         return "CONSUMED_SLOWER"
     if trend is None or trend.produced is None or trend.consumed is None:
@@ -102,7 +102,7 @@ RULE = QueueRule(
             what="Lag has grown throughout the window: less is consumed than usual.",
             first_step="Check the owner: a slow listener, a slow database behind it, flow control.",
         ),
-        "NOBODY_OWNS": Advice(
+        "UNASSIGNED": Advice(
             what="Lag has grown throughout the window: the queue has no owner.",
             first_step="Check the group's assignment: which member should have the queue, and why it does not.",
         ),

@@ -1,6 +1,6 @@
 """LOCK_CONTENDED: two living clients request the lock of one queue.
 
-REFUSED: a member keeps the lock, and another one requests it repeatedly. TO_AND_FRO: the lock goes from one client to
+REFUSED: a member keeps the lock, and another one requests it repeatedly. ALTERNATING: the lock goes from one client to
 the other and back, twice, while the members stay the same. (In a rollout a queue changes hands repeatedly as well, but
 the assignment is different each time.) At start-up two clients request each queue, and one of them is refused once or
 twice; a client that thaws sends six requests within milliseconds. Neither is contention.
@@ -33,7 +33,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     entry = hook.locks.get(mq)
     if entry is not None and view.lists(entry.client_id) and _is_refused(step, hook_view):
         return Holds("warning", "REFUSED", entry.client_id)
-    return Holds("warning", "TO_AND_FRO") if _alternates(step, hook_view) else CLEAR
+    return Holds("warning", "ALTERNATING") if _alternates(step, hook_view) else CLEAR
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
@@ -79,7 +79,7 @@ RULE = QueueRule(
     judge,
     evidence,
     units={"holder": "text", "asked_by": "text", "refusals": "count", "asking_ms": "ms", "taken_by": "text"},
-    sub_causes=("REFUSED", "TO_AND_FRO"),
+    sub_causes=("REFUSED", "ALTERNATING"),
     needs=("HOOKS",),
     clear_after=lambda policy: policy.lock_contended_window,
     absorbed_by=("REBALANCE_STORM",),
@@ -90,7 +90,7 @@ RULE = QueueRule(
                 "Compare the members that both clients see (client ids, subscriptions): one of them uses another list."
             ),
         ),
-        "TO_AND_FRO": Advice(
+        "ALTERNATING": Advice(
             what="Two members take the queue's lock from each other alternately.",
             first_step=(
                 "Compare both clients' strategy, client id and subscriptions: they disagree about the owner of the "

@@ -39,7 +39,11 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     hook = step.live_hook(step.state.views.get(mq.broker))
     entry = hook.locks.get(mq) if hook is not None else None
     if hook is None or entry is None or queue.hook_view is None:
-        return {"former_owner": queue.former_owner, "heir": queue.expected, "lock_free_at": queue.lock_free_at}
+        return {
+            "former_owner": queue.former_owner,
+            "expected_owner": queue.expected,
+            "lock_free_at": queue.lock_free_at,
+        }
     return {
         "holder": entry.client_id,
         "lock_age_ms": step.now - entry.last_update_timestamp,
@@ -98,7 +102,7 @@ RULE = QueueRule(
     evidence,
     units={
         "former_owner": "text",
-        "heir": "text",
+        "expected_owner": "text",
         "lock_free_at": "epoch_ms",
         "holder": "text",
         "lock_age_ms": "ms",

@@ -73,7 +73,7 @@ def _grace(policy: Policy, queue: QueueState) -> int:
     how = queue.unowned.how if queue.unowned is not None else ""
     if how == "NEW":
         return policy.unassigned_after_new
-    if how == "SAID" and queue.expected is not None:
+    if how == "RELEASED" and queue.expected is not None:
         return policy.unassigned_after_release
     return policy.unassigned_after
 

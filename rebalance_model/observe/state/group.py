@@ -14,7 +14,7 @@ from rebalance_model.observe.state.queue import QueueState, Route
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 
 class Rounds(msgspec.Struct, array_like=True):
@@ -22,7 +22,7 @@ class Rounds(msgspec.Struct, array_like=True):
 
     after: int = 0
     """A member has been asked in the present round if it was asked later than that."""
-    heard: int = 0
+    asked_count: int = 0
     """The number of members that have been asked, with an answer or without."""
     known_at: int = 0
     """In the last complete round every member answered, none asked before that time; 0: not every member did."""

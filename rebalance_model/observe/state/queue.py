@@ -16,11 +16,11 @@ class Unowned(msgspec.Struct, array_like=True, frozen=True):
 
     since: int
     """Epoch milliseconds."""
-    how: Literal["SAID", "NEW", ""] = ""
-    """SAID: its owner was seen to release it; NEW: the route did not have it before."""
+    how: Literal["RELEASED", "NEW", ""] = ""
+    """RELEASED: its owner was seen to release it; NEW: the route did not have it before."""
     lag: int | None = None
     """The lag at that time, messages."""
-    heir: str | None = None
+    expected_owner: str | None = None
     """The client that the strategy last assigned it to."""
 
 

@@ -134,7 +134,7 @@ def _survey(model: ReadModel, wanted: dict[str, object], policy: Policy) -> Surv
     speaking = [
         source.tick
         for source in state.sources.values()
-        if source.tick >= 0 and not source.ended and state.elapsed - source.heard <= ordering.limit_of(source)
+        if source.tick >= 0 and not source.ended and state.elapsed - source.tick_elapsed <= ordering.limit_of(source)
     ]
     return Survey(corrections, min(speaking, default=NEVER))
 
