@@ -1,8 +1,8 @@
-"""What the rules make of a recorded story: folded by hook, by polls and by both, against what each case must lead to.
+"""Compare the incidents of a recorded fault scenario (by hook, by polls, by both) with those that each case requires.
 
     python -m tests.live.fault_verdict FOLDER… [--readme]
 
-prints every incident and what is wrong, and the table of tests/README.md (``--readme`` writes it there).
+prints every incident, every deviation, and the table of tests/README.md (``--readme`` writes it there).
 """
 
 import os
@@ -26,7 +26,7 @@ from tests.support.folding import folded
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- faults: python -m tests.live.fault_verdict --readme -->", "<!-- /faults -->"
 _SAME = ("Same subscription", "Rebalance OK", "For more information", "See https:", "SubCommandException")
-"""What mqadmin consumerStatus says when it finds nothing, and what an error has around itself."""
+"""Lines that mqadmin consumerStatus prints for a healthy group, and the frame of its error messages."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Incident:
     severity: str
     sub_causes: tuple[str, ...]
     parent: str | None
-    """The code of what absorbed it when it opened."""
+    """The parent's code at the opening; None: no parent."""
     opened: int
     alerted: int | None
-    """When it stood without a parent first."""
+    """When it first had no parent."""
     resolved: int | None
 
 
 def read(folder):
-    """The run and its events."""
+    """Return the run and its events."""
     stamp = time.time_ns() // 1_000_000
     rows = recorded_rows(folder / "recording.jsonl", 1)
     log = [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
@@ -56,19 +56,19 @@ def read(folder):
 
 
 def answers(folder):
-    """What mqadmin said."""
+    """Return mqadmin's output, one answer per group and round."""
     lines = (folder / "mqadmin.jsonl").read_bytes().split(b"\n")[:-1]
     return [msgspec.json.decode(line, type=Answer) for line in lines]
 
 
 def incidents(log, source):
-    """Every incident that this telemetry leads to, in the order of their openings."""
-    told = {}
+    """Return every incident that this telemetry leads to, in the order of their openings."""
+    transitions = {}
     for effect in folded(event for event in log if source in (BOTH, event.source)):
         if isinstance(effect, IncidentTransition):
-            told.setdefault(effect.incident_id, []).append(effect)
-    codes = {name: steps[0].code for name, steps in told.items()}
-    return [_incident(steps, codes) for steps in told.values()]
+            transitions.setdefault(effect.incident_id, []).append(effect)
+    codes = {name: steps[0].code for name, steps in transitions.items()}
+    return [_incident(steps, codes) for steps in transitions.values()]
 
 
 def _incident(steps, codes):
@@ -90,25 +90,25 @@ def _incident(steps, codes):
 
 @dataclass(frozen=True)
 class Judged:
-    """One case, what each source told of it, and what is wrong with that."""
+    """One case, the incidents by each source, and the deviations from the required ones."""
 
     group: str
     case: object
     played: Played
-    told: dict
+    reported: dict
     wrong: list
 
 
 def judge(run, log):
-    """Every case of the run, and the incidents that belong to none."""
+    """Return every case of the run, and the incidents that belong to none."""
     story = STORIES[run.story]
     found = {source: incidents(log, source) for source in SOURCES}
     judged = []
     for played in run.played:
         case = story[played.group].cases[played.case]
-        told = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
+        reported = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
         former = story[played.group].cases[played.case - 1].may_after if played.case else frozenset()
-        judged.append(Judged(played.group, case, played, told, list(wrong(case, played, told, former))))
+        judged.append(Judged(played.group, case, played, reported, list(wrong(case, played, reported, former))))
     stray = {
         source: [one for one in found[source] if not _is_of_any(run, one) and not _is_reread(one)] for source in SOURCES
     }
@@ -116,7 +116,7 @@ def judge(run, log):
 
 
 def _within(run, played, one):
-    """Whether it opened from the fault on, and before what comes next in its group."""
+    """Return whether the incident opened after this fault and before the next one in its group."""
     if played.group != BROKER and f"{played.group}-group" != one.group:
         return False
     later = [
@@ -131,15 +131,15 @@ def _is_of_any(run, one):
     return one.opened > run.ended or any(_within(run, played, one) for played in run.played)
 
 
-def wrong(case, played, told, former=frozenset()):
-    """What should not be as it is, in sentences; ``former``: what the cure before this case may still lead to."""
-    groups = {one.group for source in SOURCES for one in told[source]}
+def wrong(case, played, reported, former=frozenset()):
+    """Yield each deviation as a sentence; ``former``: codes that the cure of the case before may still lead to."""
+    groups = {one.group for source in SOURCES for one in reported[source]}
     for source in SOURCES:
-        found = told[source]
+        found = reported[source]
         for due in case.due:
             if source in due.by and not any(_is_due(due, played, one) for one in found):
                 seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
-                yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; told: {seen}"
+                yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; reported: {seen}"
         named = {due.code for due in case.due} | case.may
         for one in found:
             absorbed = one.alerted is None and one.parent in named
@@ -147,7 +147,7 @@ def wrong(case, played, told, former=frozenset()):
             if not (one.code in named or late or absorbed or _is_reread(one)):
                 yield f"{source}: {show(one, played)} is a false alarm"
             if case.alone and one.client_id != played.client_id and not _is_reread(one):
-                yield f"{source}: {show(one, played)} is of {one.client_id}, and not of {played.client_id}"
+                yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
             if one.resolved is None and not (late and source == HOOK):
                 yield f"{source}: {show(one, played)} is not resolved"
         alerts = {
@@ -156,7 +156,7 @@ def wrong(case, played, told, former=frozenset()):
             if one.alerted is not None and one.code != "ORDERED_QUEUE_STUCK" and not _is_reread(one)
         }
         if case.alerts_max is not None and len(alerts) > case.alerts_max:
-            yield f"{source}: {len(alerts)} alerts, and no more than {case.alerts_max} are right"
+            yield f"{source}: {len(alerts)} alerts, more than {case.alerts_max}"
     assert played.group == BROKER or groups <= {f"{played.group}-group"}
 
 
@@ -171,7 +171,7 @@ def _is_due(due, played, one):
 
 
 def show(one, played):
-    """An incident in a line, in seconds after the fault."""
+    """Format an incident as one line; its time is in seconds after the fault."""
     ended = "open" if one.resolved is None else f"{(one.resolved - played.cured) / 1000:+.0f} s after the cure"
     inside = f" in {one.parent}{' until alerted' if one.alerted else ''}" if one.parent else ""
     name = f"{one.code} {'>'.join(one.sub_causes)}".strip()
@@ -180,12 +180,12 @@ def show(one, played):
 
 
 def report(judged, stray, run):
-    """Everything, in lines."""
+    """Yield the lines of the whole report."""
     for one in judged:
         cure = (one.played.cure - one.played.time) / 1000
         yield f"== {one.group}: {one.case.fault} {one.played.client_id}, cured after {cure:.0f} s"
         for source in SOURCES:
-            for incident in one.told[source]:
+            for incident in one.reported[source]:
                 yield f"   {source:4} {show(incident, one.played)}"
         for wrong in one.wrong:
             yield f"   !! {wrong}"
@@ -194,24 +194,26 @@ def report(judged, stray, run):
             yield f"!! {source}: {one.code} {one.sub_causes} {one.group} {one.subject} at {one.opened - run.began} ms"
 
 
-def table(judged, said):
-    """The README's rows: fault, incident, seconds by each source, what mqadmin said."""
+def table(judged, printed):
+    """Yield the README's rows: fault, incident, seconds by each source, mqadmin's output."""
     yield "| fault | incident | hook | poll | both | `mqadmin consumerStatus` meanwhile |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for one in judged:
-        asked = _said(one, said)
+        mqadmin = _mqadmin_output(one, printed)
         codes = [due.code for due in one.case.due]
-        told = [(source, incident) for source in SOURCES for incident in one.told[source] if not _is_reread(incident)]
-        codes += sorted({incident.code for _, incident in told if incident.alerted is not None}.difference(codes))
+        reported = [
+            (source, incident) for source in SOURCES for incident in one.reported[source] if not _is_reread(incident)
+        ]
+        codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
         opened = defaultdict(dict)
-        for source, incident in told:
+        for source, incident in reported:
             if incident.code in codes:
                 opened[incident.code].setdefault(source, incident)
-        for number, code in enumerate(codes or ["none, as it should be"]):
+        for number, code in enumerate(codes or ["none, as expected"]):
             cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
             group = "all groups" if one.group == BROKER else one.group
             first = f"{_NAMES[one.case.fault]} ({group})" if number == 0 else ""
-            yield f"| {first} | {_code(code, opened[code])} | {' | '.join(cells)} | {asked if number == 0 else ''} |"
+            yield f"| {first} | {_code(code, opened[code])} | {' | '.join(cells)} | {mqadmin if number == 0 else ''} |"
 
 
 _NAMES = {
@@ -223,15 +225,15 @@ _NAMES = {
     "hang": "the listener hangs",
     "poison": "the listener returns SUSPEND",
     "slow-pull": "a consumer pulls every 150 s",
-    "add-queues": "4 queues more, then 4 less",
+    "add-queues": "4 queues are added, then removed",
     "subscription": "two expressions in one group",
     "topic-set": "two topics in one group",
     "same-id": "equal client ids",
     "strategy": "two strategies",
     "mixed": "ordered and concurrent in one group",
     "broker-restart": "a broker restarts",
-    "broker-kill": "a broker is killed, and starts",
-    "broker-freeze": "a broker stands for 90 s (SIGSTOP)",
+    "broker-kill": "a broker is killed and started again",
+    "broker-freeze": "a broker is frozen for 90 s (SIGSTOP)",
     "one-by-one": "50 clients replaced one by one",
     "all-at-once": "50 clients replaced at once",
 }
@@ -245,36 +247,36 @@ def _code(code, opened):
 
 def _seconds(incident, played):
     if incident is None:
-        return "not told"
+        return "not reported"
     inside = f", part of `{incident.parent}`" if incident.alerted is None else ""
     return f"{(incident.opened - played.time) / 1000:.0f} s{inside}"
 
 
-def _said(one, said):
-    """What mqadmin said that it does not say of a healthy group, and when first."""
+def _mqadmin_output(one, printed):
+    """Return the lines that mqadmin does not print for a healthy group, with the seconds until each came first."""
     lasted = one.played.cure > one.played.done
     begin, end = (one.played.done, one.played.cure) if lasted else (one.played.time, one.played.end)
     mine = [
         answer
-        for answer in said
+        for answer in printed
         if one.group in (BROKER, answer.group.removesuffix("-group"))
         and begin <= answer.asked
         and answer.answered <= end
     ]
     if not mine:
-        return "not asked in time"
+        return "not run in time"
     first = {}
     for answer in mine:
         for line in answer.verdicts:
             if not any(same in line for same in _SAME):
                 first.setdefault(_plain(line), (answer.answered - one.played.time) / 1000)
     if not first:
-        return f"nothing, {len(mine)} times"
+        return f"nothing in {len(mine)} runs"
     return "; ".join(f"“{line}” ({seconds:.0f} s)" for line, seconds in first.items())
 
 
 def _plain(line):
-    """Without what differs from queue to queue and time to time."""
+    """Remove queues, addresses and numbers, so that equal findings are equal lines."""
     line = line.rpartition("DESC: ")[2]
     line = re.sub(r"MessageQueue \[.*?\]", "queue", line)
     line = re.sub(r"127\.0\.0\.1:\d+|<.*?>", "broker", line)
@@ -282,7 +284,7 @@ def _plain(line):
 
 
 def write_readme(runs):
-    """Put the table of these runs between its marks."""
+    """Write the table of these runs between its marks in the README."""
     lines = [BEGIN]
     for run, judged, said in runs:
         where = f"{os.cpu_count()} cores at load {run.load[2]:.0f}, {run.date}, recorded at {run.commit}"
@@ -293,7 +295,7 @@ def write_readme(runs):
 
 
 def main(arguments):
-    """Judge and print."""
+    """Compare, and print the report; return 1 if there is a deviation."""
     runs, failed = [], False
     for folder in (Path(one) for one in arguments if not one.startswith("--")):
         run, log = read(folder)

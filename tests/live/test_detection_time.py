@@ -187,7 +187,7 @@ def show(run, tables):
                 (freeze, first(told, source, code)) for (freeze, _), told in zip(run.frozen, tables, strict=True)
             ]
             found = [f"{_seconds(freeze, moment):.1f}" for freeze, moment in moments if moment is not None]
-            cells.append(", ".join(found) or "not told")
+            cells.append(", ".join(found) or "not reported")
         print(f"| {source} | {' | '.join(cells)} |")
     for freeze, thaw in run.frozen:
         renewed = max(run.renewals(freeze).values())

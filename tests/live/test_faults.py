@@ -39,10 +39,10 @@ def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick)
 def test_an_unnamed_incident_and_a_missing_one_are_found(quick):
     run, log = read(quick)
     hang = next(one for one in judge(run, log)[0] if one.case.fault == "hang")
-    nothing = list(wrong(replace(hang.case, due=()), hang.played, hang.told))
+    nothing = list(wrong(replace(hang.case, due=()), hang.played, hang.reported))
     assert nothing
     assert all("ORDERED_QUEUE_STUCK" in line and "false alarm" in line for line in nothing)
-    [another] = wrong(replace(hang.case, due=(*hang.case.due, due("PULL_EXPIRED", by=(POLL,)))), hang.played, hang.told)
+    [another] = wrong(replace(hang.case, due=(*hang.case.due, due("PULL_EXPIRED", by=(POLL,)))), hang.played, hang.reported)
     assert another.startswith("poll: PULL_EXPIRED")
     assert "is missing" in another
 
