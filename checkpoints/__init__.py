@@ -1,5 +1,5 @@
 """Recovery: the generation of the streaming checkpoints, swaps after a rebuild, and the quality suites.
 
 The package lies between two layers of `streaming`: it imports tables, log and base, and the pipeline and all readers
-import it. Import-linter holds that (pyproject.toml), so neither package imports the other in a circle.
+import it. Import-linter enforces this (pyproject.toml), so there is no import cycle.
 """

@@ -1,13 +1,14 @@
-"""The generation of the checkpoints: which tables they belong to, and with what they must be continued.
+"""The generation of the checkpoints: the tables that they belong to, and the settings with which they may continue.
 
 Delta skips an append whose (application id, version) it has. So a checkpoint that was reset would silently write
-nothing under its old id, and double every row under a new one. Therefore the checkpoints of a runtime root have one
-generation, every table carries it as a property and every append in its application id; a start where these do not
-match is refused with a `UserError`.
+nothing under its old id, and duplicate every row under a new one. Therefore the checkpoints of a runtime root have one
+generation; every table has it as a property, and every append has it in its application id. If these do not match, the
+start is refused with a `UserError`.
 
-`generation.json` beside the checkpoints also keeps what the state was made with. The source, the partition count and
-the number of state partitions never change; policy and code version may change between batches, not within one: a
-batch that was begun is finished under its own, or its rows would differ from those of a run without interruption.
+`generation.json` beside the checkpoints also records the settings that the state was made with. The source, the
+partition count and the number of state partitions never change; policy and code version may change between batches, not
+within one: a batch must be finished with those with which it was started, or its rows would differ from those of an
+uninterrupted run.
 """
 
 import secrets
@@ -40,8 +41,8 @@ from streaming.base.files import FileLock, is_locked
 
 _LOCK = ".lock"
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
-"""A commit a second makes 2.6 million of the log's files within Delta's own 30 days, and each append reads the
-list of them. No reader needs an older version: the past is in the rows."""
+"""With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
+reader needs an older version: the history is in the rows."""
 
 
 @contextmanager
@@ -71,14 +72,14 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
 
 
 def verify(checkpoints: Path, tables: Path) -> Manifest | None:
-    """Return what the checkpoints were made with; None if there are neither checkpoints nor tables. Changes nothing.
+    """Return the checkpoints' manifest; None if there are neither checkpoints nor tables. Changes nothing.
 
     Raises:
         UserError: checkpoints and tables do not belong together.
     """
     found, there = read_manifest(checkpoints), _tables_in(tables)
     if found is not None and found.swap is not None:
-        return found  # the next start completes it, and looks then
+        return found  # the next start completes it, and checks then
     if found is None:
         _check_nothing_is_there(checkpoints, there)
     else:
@@ -107,7 +108,7 @@ def is_claimed(checkpoints: Path) -> bool:
 
 
 def decide_swap(checkpoints: Path, swap: Swap) -> None:
-    """Record that tables get other rows; `complete_swap` must run before any batch."""
+    """Record that rows of tables will be replaced; `complete_swap` must run before any batch."""
     found = read_manifest(checkpoints)
     if found is None:
         raise UserError(f"There is no {checkpoints / MANIFEST}: start `rebalance-watch run` first.")
@@ -115,7 +116,7 @@ def decide_swap(checkpoints: Path, swap: Swap) -> None:
 
 
 def complete_swap(checkpoints: Path, tables: Path) -> None:
-    """Complete a swap that was decided but not finished, as after a crash."""
+    """Complete a swap that was decided but not finished, for example after a crash."""
     found = read_manifest(checkpoints)
     if found is None or found.swap is None:
         return
@@ -128,12 +129,12 @@ def complete_swap(checkpoints: Path, tables: Path) -> None:
 
 
 def last_batch(checkpoint: Path) -> int | None:
-    """Return the last batch that was begun; None before the first."""
+    """Return the last batch that was started; None before the first."""
     return max(_batches(checkpoint / "offsets"), default=None)
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
-    """Return the batch that was begun and not finished; None if there is none."""
+    """Return the batch that was started and not finished; None if there is none."""
     begun = last_batch(checkpoint)
     return begun if begun is not None and begun not in _batches(checkpoint / "commits") else None
 
@@ -157,7 +158,7 @@ def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) 
 
 
 def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
-    """Check that the tables are those that the checkpoints have written, up to the checkpoints' last batch."""
+    """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
     mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
     for query, tables in QUERY_TABLES.items():
         begun = last_batch(checkpoints / query)

@@ -1,7 +1,8 @@
-"""`generation.json`, which lies beside the checkpoints, and the names in tables and commits that derive from it.
+"""`generation.json`, a file beside the checkpoints, and the names in tables and commits that derive from it.
 
-It keeps what the state was made with (`Basis`), the rebuild from which the state continues, and a swap that was decided
-and may be unfinished (`Swap`). `checkpoints.generation` checks and writes it, `checkpoints.swap` carries it out.
+It records the settings that the state was made with (`Basis`), the rebuild from which the state continues, and a swap
+that was decided and may be unfinished (`Swap`). `checkpoints.generation` checks and writes it, `checkpoints.swap`
+carries out the swap.
 """
 
 import json
@@ -17,14 +18,14 @@ from streaming.base.files import replace_atomically
 
 PROPERTY = "rebalance_watch.generation"
 SWAP_MARK = "rebalance_watch.swap"
-"""Marks the commits of a swap in the tables' history: their rows are all that the table has from then on."""
+"""Marks the commits of a swap in the tables' history: such a commit replaces all rows of the table."""
 OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
     OPERATOR: tuple(DERIVED),
     ARCHIVE: ("telemetry", "telemetry_rejected", "quality_results"),
 }
-"""Which tables each query appends to. A query's checkpoint is the folder of its name. Alert tables have none."""
+"""The tables that each query appends to; alert tables have no query. A query's checkpoint is the folder of its name."""
 
 MANIFEST = "generation.json"
 POLICY = "policy.toml"
@@ -39,7 +40,7 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     code_version: str
     policy: Policy
     state_version: int = 1
-    """Of the operator's state; manifests before version 2 do not contain it."""
+    """The version of the operator's state; manifests before version 2 do not contain it."""
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -47,13 +48,13 @@ class Swap(msgspec.Struct, frozen=True):
 
     swap_id: str
     tables: tuple[str, ...]
-    """In this order; the others stay."""
+    """The tables to replace, in this order; the others stay."""
     rows: str
-    """Has a folder for each table, with its Parquet files."""
+    """The folder with one folder of Parquet files per table."""
     seed: str
-    """The id of the rebuild whose state the operator takes; empty: that of its checkpoint."""
+    """The id of the rebuild from whose state the operator continues; empty: the state in its checkpoint."""
     operator: str = ""
-    """A copy of the operator's checkpoint that takes its place; empty: it stays."""
+    """A copy of the operator's checkpoint that replaces it; empty: the checkpoint stays."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -62,19 +63,19 @@ class Manifest(msgspec.Struct, frozen=True):
     generation: str
     basis: Basis
     tables: tuple[str, ...] = tuple(TABLES)
-    """Which tables there were: one that a later release adds is made, not missed."""
+    """The tables that existed: a table that a later release adds is created and not reported as missing."""
     seed: str = ""
-    """The rebuild from whose state the operator continues; empty: its checkpoint's own."""
+    """The rebuild from whose state the operator continues; empty: the state in its checkpoint."""
     swapped: dict[str, str] = {}
-    """By table, the swap that last put other rows into it."""
+    """The last swap of each table, by the table's name."""
     swap: Swap | None = None
-    """What has been decided, and is not known to be done."""
+    """The swap that was decided and may be unfinished; None: there is none."""
 
 
 def app_id(query: str, table: str, generation: str, swap_id: str = "") -> str:
     """Return Delta's application id for a query's appends to a table.
 
-    A swap (`Manifest.swapped`) changes it, so that a batch that had been begun appends its rows again.
+    A swap (`Manifest.swapped`) changes it, so that an unfinished batch appends its rows again.
     """
     return f"{query}/{table}/{generation}" + (f"/{swap_id}" if swap_id else "")
 
@@ -101,7 +102,7 @@ def write_manifest(checkpoints: Path, manifest: Manifest) -> None:
 
 
 def _as_toml(policy: Policy) -> str:
-    """Return the policy as TOML; its numbers and strings have the same form in JSON and TOML."""
+    """Return the policy as TOML; numbers and strings are written alike in JSON and TOML."""
     thresholds = {name: value for name, value in msgspec.structs.asdict(policy).items() if name != "group"}
     tables = [("", thresholds), *(("[[group]]\n", override) for override in policy.group)]
     return "\n".join(

@@ -1,7 +1,8 @@
-"""How far a query has read the log, from its checkpoint.
+"""Read from a query's checkpoint how far it has read the log.
 
-Spark keeps what a batch reads up to in ``offsets/<batch>``, and that it finished in ``commits/<batch>``. Of Kafka that
-is the next offset of each partition; of files a number, and ``sources/0`` has the files of each number.
+Spark writes the end of a batch's input to ``offsets/<batch>``, and marks the batch as finished by ``commits/<batch>``.
+For Kafka the end is the next offset of each partition; for files a number, and ``sources/0`` has the files of each
+number.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 from streaming.log.files import offset_of, parse_path
 
 Position = dict[int, int]
-"""By partition: the offset after the last one that was read."""
+"""By partition: the offset after the last row that was read."""
 
 
 def position_of_query(checkpoint: Path) -> Position:

@@ -1,13 +1,13 @@
 """The quality gate: a Great Expectations checkpoint over each batch of the archive.
 
-The suite is data (`suites/telemetry.json`). It judges what no single row shows: shares, repeats, clocks, and that the
-archive did its own work. Rows that are wrong by themselves are rejected earlier, by the decoder. A failed check stops
-nothing: the caller keeps the batch, records the verdict and warns.
+The suite is data (`suites/telemetry.json`). It checks what no single row shows: shares, duplicates, clocks, and that
+the archive itself worked correctly. Rows that are invalid in themselves are rejected earlier, by the decoder. A failed
+check stops nothing: the caller keeps the batch, records the result and warns.
 
-It runs on a pandas frame of a few columns, not on Spark: 200,000 rows take 0.25 s and a million 0.9 s, less than the
-Spark jobs of as many expectations, and Great Expectations 1.24.1 declares no support for Spark 4.2. The import takes
-2-5 s, so it waits for the first batch. Nothing is sent anywhere and no file is written: the context is ephemeral and
-the analytics are off.
+It runs on a pandas frame of a few columns, not on Spark: 200,000 rows take 0.25 s and a million 0.9 s, less than one
+Spark job per expectation, and Great Expectations 1.24.1 declares no support for Spark 4.2. The import takes 2-5 s, so
+it is delayed until the first batch. Nothing is sent anywhere and no file is written: the context is ephemeral and the
+analytics are off.
 """
 
 import math
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SUITE = "telemetry"
 COLUMNS = ("type", "time", "source_id", "key", "seq", "partition", "offset", "ingest_time")
-"""The columns of `telemetry` that are judged."""
+"""The columns of `telemetry` that the suite needs."""
 TYPES = sorted(str(event.__struct_config__.tag) for event in get_args(AnyEvent))
 ACCEPTED_SHARE_MIN = 0.99
 
@@ -42,7 +42,7 @@ def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int, pa
         batch_id: the batch's number within the checkpoint.
         rejected: how many rows of the batch were rejected.
         time: the batch's latest ingest time.
-        partitions: how many partitions the log has.
+        partitions: the log's number of partitions.
     """
     frame = accepted.assign(delay_ms=accepted["ingest_time"] - accepted["time"])
     checkpoint, kept = _checkpoint()
@@ -65,7 +65,7 @@ def _checkpoint() -> tuple["Checkpoint", "ValidationResultsStore"]:
     """Return the checkpoint over the suite, made once per process, and its store of results, in memory."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read by the import
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of modules that it imports: nothing a user can mend
+        warnings.simplefilter("ignore", DeprecationWarning)  # of modules that it imports: no user can fix them
         import great_expectations as gx  # noqa: PLC0415  takes seconds
         from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415  as above
 

@@ -1,9 +1,9 @@
-"""Replace rows of tables, and the state that goes with them: after a rebuild, or to undo one.
+"""Replace rows of tables, and the state that belongs to them: after a rebuild, or to undo one.
 
-A swap is decided when it stands in ``generation.json``, and then carried out by the process that holds the checkpoints,
+A swap is decided when it is written to ``generation.json``. The process that holds the checkpoints then carries it out,
 now or at the next start: each step can be repeated. Each table gets one Delta commit, which removes all its files and
-adds the new ones. So a reader sees a table as it was or as it is, its folder and its id stay, and a long-lived reader
-continues.
+adds the new ones. So a reader sees the old or the new rows of a table, the table keeps its folder and its id, and a
+long-lived reader continues.
 """
 
 import json
@@ -29,7 +29,7 @@ _TRIES = 5
 
 
 def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
-    """Carry out a decided swap; steps that were done before are skipped.
+    """Carry out a decided swap; completed steps are skipped.
 
     Raises:
         UserError: another process keeps rewriting a table.
@@ -47,7 +47,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def copy_rows(tables: Path, target: Path, names: Iterable[str]) -> None:
-    """Keep the current rows of tables, as links to their files."""
+    """Keep the current rows of tables by links to their files."""
     shutil.rmtree(target, ignore_errors=True)
     for name in names:
         there = DeltaTable((tables / name).resolve())
@@ -87,7 +87,7 @@ def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
 
 
 def _added(folder: Path, table: str, rows: Path, swap_id: str) -> Iterator[AddAction]:
-    """Link the files into the table's folder, where no reader sees them before the commit."""
+    """Link the files into the table's folder; no reader sees them before the commit."""
     with duckdb.connect(":memory:") as database:
         for number, file in enumerate(sorted(rows.glob("**/*.parquet"))):
             parent = file.relative_to(rows).parent

@@ -1,7 +1,7 @@
 """Arrow schemas of the tables, for readers and writers without Spark, and conversion of times.
 
-A table holds timestamps in microseconds, UTC, as Delta does; the program holds epoch milliseconds. Both conversions are
-here: `table_of` on the way into a table, `in_epoch_ms` on the way out.
+A table has timestamps in microseconds, UTC, as Delta requires; the program uses epoch milliseconds. Both conversions
+are here: `table_of` for writing to a table, `in_epoch_ms` for reading from it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From a msgspec type to columns: the step that the Spark and the Arrow schemas share.
+"""Convert a msgspec type to columns: the step that the Spark and the Arrow schemas share.
 
 str and Literal become string, int long, `Time` timestamp, bool boolean, bytes binary, date date; ``X | None`` may be
 null; ``tuple[X, ...]`` becomes a list, whose elements may be null, and a Struct a struct. Any other type is an error

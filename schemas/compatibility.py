@@ -1,8 +1,8 @@
 """Check that a new schema accepts everything that an old one accepted, and still has every field.
 
-Compatible: a new optional field, a new event type or table, a wider range or choice. Incompatible: a field or type
-that is gone, a narrower one, a new field that is required. A keyword that this check doesn't know is an error, so
-that every change is judged.
+Compatible: a new optional field, a new event type or table, a wider range or choice. Incompatible: a removed field or
+type, a narrower one, a new required field. A keyword that this check doesn't know is an error, so that no change
+passes unchecked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Schema(
 
 
 def incompatibilities(old: Schema, new: Schema) -> list[str]:
-    """Return what the new schema no longer accepts or provides; empty if compatible."""
+    """Return a sentence for everything that the new schema no longer accepts or provides; empty if compatible."""
     return list(_Comparison(old.definitions, new.definitions).compare("$", old, new))
 
 
@@ -100,7 +100,7 @@ def _alternatives(schema: Schema, definitions: dict[str, Schema]) -> tuple[Schem
 
 
 def _kind(schema: Schema) -> str:
-    """Return what two schemas must share to be compared: the JSON type, and the tag of an event."""
+    """Return the key by which alternatives are matched: the JSON type, and the tag of an event."""
     tag = schema.properties.get("type")
     if tag is not None and tag.enum is not None:
         return f"the type {', '.join(tag.enum)}"

@@ -3,7 +3,7 @@
 `python -m schemas.json_schema` writes the documents beside this file. It refuses a change that breaks the committed
 ones, unless the break is intended (``--breaking``: tables must then be rebuilt, and sources changed first).
 
-The schemas give the range of each field; three rules that they can't express are checked by the decoder alone
+The schemas give the range of each field; three rules that they can't express are checked only by the decoder
 (`rebalance_model.observe.decoding`): an answer carries its payload or an `error`, never both; an event's time is at
 most 25 hours past the transport's stamp; a value has at most 1 MB.
 """
@@ -51,7 +51,7 @@ def tables_document() -> dict[str, object]:
 
 
 def _with_timestamps(part: object) -> None:
-    """Replace the program's times, epoch milliseconds, by what a table holds."""
+    """Replace the schema of the program's times, epoch milliseconds, by that of a table's timestamps."""
     if isinstance(part, dict):
         if part.get("format") == "epoch-ms":
             part |= {"type": "string", "format": "date-time"}
@@ -61,7 +61,7 @@ def _with_timestamps(part: object) -> None:
 
 
 def documents() -> dict[str, bytes]:
-    """Return every document by its file name, as it is committed."""
+    """Return the content of every document by its file name."""
     made = {"events.schema.json": events_document(), "tables.schema.json": tables_document()}
     return {
         name: msgspec.json.format(msgspec.json.encode(_dedented(document))) + b"\n" for name, document in made.items()
@@ -69,7 +69,7 @@ def documents() -> dict[str, bytes]:
 
 
 def _dedented(part: object) -> object:
-    """Return the descriptions without their docstrings' indentation, which only Python 3.13 removes by itself."""
+    """Return the descriptions without the indentation of docstrings, which only Python 3.13 removes by itself."""
     if isinstance(part, list):
         return [_dedented(item) for item in part]
     if not isinstance(part, dict):

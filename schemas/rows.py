@@ -1,7 +1,7 @@
 """Rows of the tables that the observer does not derive: the archive of the input, its quality results, and alerts.
 
-``ingest_time`` is the transport's own stamp of the row (Kafka's append time, a file's
-mtime), so that a second archive of the same log holds the same rows.
+``ingest_time`` is the transport's own timestamp of the row (Kafka's append time, a file's mtime), so that a second
+archive of the same log has the same rows.
 """
 
 import datetime as dt
@@ -14,16 +14,16 @@ from rebalance_model.observe.events import Source
 
 
 class QueueProgressRow(QueueProgress, frozen=True, kw_only=True):
-    """An observer's `QueueProgress` with the partition column of its table."""
+    """The observer's `QueueProgress` with the partition column of its table."""
 
     date: dt.date
     """The day of ``time``, UTC."""
 
 
 class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
-    """Rows of one kind within one or five minutes, summed up: each queue's last observation, and the extremes.
+    """Rows of one kind within one or five minutes, rolled up: each queue's last observation, and the extremes.
 
-    ``time`` is that of the newest observation, ``interval_ms`` at least the duration that is summed up.
+    ``time`` is that of the newest observation, ``interval_ms`` at least the duration of the period.
     """
 
     observed_at: tuple[Time | None, ...] = ()
@@ -38,7 +38,7 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted row of the log, unique by (partition, offset). A broadcast has one row in each partition."""
 
     date: dt.date
-    """The day of ``time``, UTC: the table is partitioned by it."""
+    """The day of ``time``, UTC."""
     type: str
     time: Time
     cluster: str
@@ -50,9 +50,9 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None
     """None for a broadcast."""
     key: str
-    """The event's own key, ``cluster/group`` or empty, also where the transport has no keys."""
+    """The event's own key, ``cluster/group`` or empty, even if the transport has no keys."""
     value: str
-    """The event as it came, byte for byte."""
+    """The event as received, byte for byte."""
     partition: int
     offset: int
     ingest_time: Time
@@ -69,7 +69,7 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A stable code, see `rebalance_model.observe.decoding`."""
     detail: str
     origin: str
-    """Where it came from: the topic, or the file."""
+    """Where it came from: the topic, or the file and line."""
     ingest_time: Time
 
 
@@ -82,14 +82,14 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     suite: str
     expectation: str
     column: str | None
-    """More than one are joined by a comma; None where the expectation is about the batch as a whole."""
+    """The column that was checked; several are joined by commas. None: the expectation is about the whole batch."""
     success: bool
     observed: str | None
-    """What was seen, as JSON: the value that was judged, or up to 20 of those that were not expected."""
+    """The observation, as JSON: the value that was checked, or up to 20 of the unexpected values."""
     unexpected_count: int | None
-    """None where the expectation is about the batch as a whole."""
+    """None: the expectation is about the whole batch."""
     row_count: int
-    """Rows that were judged."""
+    """The number of rows that were checked."""
     why: str
     """The consequence if this expectation fails."""
 
@@ -97,7 +97,7 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
 class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a notification about an incident on its way to a channel, or why none is sent.
 
-    The rows in the order of ``number`` are the whole state of the alert process: after a restart it continues from
+    The rows in the order of ``number`` are the complete state of the alert process: after a restart it continues from
     them.
     """
 
@@ -106,8 +106,9 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     time: Time
     """By the clock of the alert process."""
     step: Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
-    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due_at``. PACKED: it is
-    part of the named delivery, definitely. FAILED: the next attempt is at ``due_at``. SENT and GIVEN_UP are final."""
+    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due_at``. PACKED: the
+    notification is part of the named delivery and stays part of it. FAILED: the next attempt is at ``due_at``. SENT and
+    GIVEN_UP are final."""
     detail: str
     """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
     channel: str | None
@@ -116,12 +117,12 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """The idempotency key, ``incident_id:seq:channel``: the same in every attempt, also after a crash."""
     delivery: str | None
-    """The key of the message that contains it, alone or with others."""
+    """The key of the message that contains the notification, alone or with others."""
     attempt: int
     due_at: Time | None
     cluster: str
     group: str
-    """Empty where the alert is about the job or a source."""
+    """Empty if the alert is about the job or a source."""
     incident_id: str
     seq: int
     code: str
@@ -136,9 +137,9 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     time: Time
     control: Literal["SILENCE", "END", "ACK"]
     control_id: str
-    """The silence's id, or the incident's."""
+    """The id of the silence, or of the acknowledged incident."""
     cluster: str | None
-    """Of a silence, a name or glob; None: any."""
+    """The clusters of a silence, a name or glob; None: any."""
     group: str | None
     code: str | None
     until: Time | None

@@ -19,7 +19,7 @@ from schemas.rows import (
 DERIVED: dict[str, type[msgspec.Struct]] = {
     table: QueueProgressRow if row is QueueProgress else row for row, table in TABLE_OF.items()
 }
-"""The tables that the observer's effects are kept in, in the order in which a batch appends to them."""
+"""The tables of the observer's effects, in the order in which a batch appends to them."""
 
 ROWS: dict[str, type[msgspec.Struct]] = {
     **DERIVED,
@@ -38,7 +38,7 @@ TABLES: tuple[str, ...] = tuple(ROWS)
 PARTITIONED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("telemetry", "queue_progress", "queue_progress_minute", "queue_progress_5min"), ("date",)
 )
-"""Only a table that grows large is partitioned: each partition costs a file in every batch."""
+"""Only tables that grow large are partitioned: each partition costs a file in every batch."""
 
 _COLUMNS = {table: columns_of(row) for table, row in ROWS.items()}
 

@@ -20,7 +20,7 @@ class FileLock:
         """Lock a file, which is made if it is missing, or a folder.
 
         Args:
-            path: what is locked; the content of a file is left as it is.
+            path: the file or folder to lock; the content of a file is not changed.
             refusal: the sentence for a lock that another process holds; None: wait until it is free.
             patience_seconds: how long to try before that sentence.
             is_folder: whether the path is a folder; it is never made.
@@ -39,11 +39,11 @@ class FileLock:
 
     @property
     def closed(self) -> bool:
-        """Whether the lock has been given back."""
+        """Whether the lock has been released."""
         return self._descriptor < 0
 
     def close(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -66,7 +66,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the `FileLock` of a file; a file that is missing is free."""
+    """Return whether a process holds the `FileLock` of a file; a missing file is not locked."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -78,12 +78,12 @@ def is_locked(path: Path) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file so that a reader finds the old content or the new one, also after the writer was killed.
+    """Write a file atomically: a reader finds the old content or the new one, even if the writer is killed.
 
     Args:
         path: the file, which may be missing; its folder exists.
         content: all of its new content.
-        durable: whether that holds after a power failure, too (one fsync).
+        durable: whether this also holds after a power failure (one fsync).
     """
     temporary = temporary_name(path)
     with temporary.open("wb") as out:
@@ -95,7 +95,7 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
 
 
 def temporary_name(path: Path) -> Path:
-    """Return the name, in the same folder, under which a file is written until it is whole."""
+    """Return the name, in the same folder, under which a file is written until it is complete."""
     return path.with_name(f".{path.name.removeprefix('.')}.tmp")
 
 

@@ -1,6 +1,6 @@
 """The jars of Spark and of the lab's servers: resolved once by the Ivy inside pyspark, checked, then read from disk.
 
-Spark gets files, never coordinates: no session start resolves anything, so none fails or slows because of the network.
+Spark gets files, never coordinates: a session start resolves nothing, so the network can neither fail nor delay it.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from streaming.base.settings import conf_file
 
 JarSet = Literal["spark", "kafka", "rocketmq", "rocketmq4"]
 JAR_SETS: tuple[JarSet, ...] = ("spark", "kafka", "rocketmq")
-"""Those that the program uses; RocketMQ 4.9 is for a proof of the hook alone."""
+"""The sets that the program uses; RocketMQ 4.9 is needed only by a test of the hook."""
 
-# Written last, one jar's name a line: its presence means that all of them were checked.
+# Written last, with the name of one jar per line: its presence means that all jars were checked.
 _COMPLETE = "complete"
 _RESOLVE_SECONDS_MAX = 900  # RocketMQ's 135 jars took 2 minutes cold
 

@@ -1,4 +1,4 @@
-"""Find a Java that Spark, Kafka and RocketMQ all run on; fetch one if the machine has none."""
+"""Find a Java version that Spark, Kafka and RocketMQ all support; download one if the machine has none."""
 
 import os
 import re
@@ -12,9 +12,9 @@ import cjdk
 
 from streaming.base.errors import UserError
 
-VERSIONS = (17, 21)  # Spark 4.2 asks for 17 or newer; later ones than 21 are not tested by it
+VERSIONS = (17, 21)  # Spark 4.2 requires 17 or newer, and is not tested with versions after 21
 INSTALL = "install OpenJDK 17 (Debian: openjdk-17-jre-headless) or set JAVA_HOME to a Java 17 or 21"
-# Where cjdk keeps what it fetched; ours, so that it is found again without asking the network for cjdk's index.
+# The folder of cjdk's downloads; set here, so that a download is found again without fetching cjdk's index.
 _FETCHED = "~/.cache/rebalance-watch/java"
 _USUAL_FOLDERS = (
     ("/usr/lib/jvm", "*/bin/java"),

@@ -21,11 +21,11 @@ class _Section(BaseModel):
 
 
 class Runtime(_Section):
-    """The folders of all files that are made at run time."""
+    """The folders of all files that are created at run time."""
 
     root: Path
     jars: Path
-    """The jars, by the hash of what asks for them."""
+    """The folder of the jars."""
 
     @field_validator("root")
     @classmethod
@@ -97,7 +97,7 @@ class Acl(_Section):
 
 
 class LabGroup(_Section):
-    """A consumer group of the lab and its topic, which has so many queues on each broker."""
+    """A consumer group of the lab and its topic; `queues` is the number of queues on each broker."""
 
     group: str = Field(min_length=1)
     topic: str = Field(min_length=1)
@@ -107,7 +107,7 @@ class LabGroup(_Section):
 
 
 class Lab(_Section):
-    """The lab; a group's key begins the names of its consumers."""
+    """The lab; the key of a group is the prefix of its consumers' names."""
 
     brokers: int = Field(ge=1, le=8)
     hook: bool
@@ -123,7 +123,7 @@ class Web(_Section):
     port: int = Field(ge=0, le=65_535)
     url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
     token: str = Field(repr=False)
-    """Never printed; `token_file` names a file that holds it instead."""
+    """Never printed; `token_file` can name a file that contains it."""
     token_file: str
     sql_seconds: float = Field(gt=0)
     sql_rows: int = Field(ge=1)
@@ -136,7 +136,7 @@ class Web(_Section):
 
 
 class Tables(_Section):
-    """How long `maintain` keeps the days of the progress series."""
+    """How many days of the progress series `maintain` keeps."""
 
     progress_days: int = Field(ge=1)
     progress_minute_days: int = Field(ge=1)
@@ -156,7 +156,7 @@ class Metrics(_Section):
 
 
 class Alerts(_Section):
-    """The alerts; routes and channels are in a file of their own, see `streaming.serve.alerting.config`."""
+    """The alerts; routes and channels are in a separate file, see `streaming.serve.alerting.config`."""
 
     file: str
 
@@ -188,7 +188,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Rank arguments over environment over the user's file over the defaults."""
+        """Give arguments priority over the environment, the user's file and the defaults, in this order."""
         del dotenv_settings, file_secret_settings
         user_file = os.environ.get(CONFIG_VARIABLE)
         files = [Path(user_file)] if user_file else []

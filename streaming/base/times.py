@@ -15,7 +15,7 @@ _SPAN = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _AGO = re.compile(rf"(\d{{1,12}}|an?) ({'|'.join(_UNIT_NAMES)})s? ago", re.ASCII | re.IGNORECASE)
 _DAY = re.compile(r"(yesterday|today) (\d{1,2}:\d\d(?::\d\d)?)", re.ASCII | re.IGNORECASE)
 _SECONDS_FROM, _MILLISECONDS_FROM, _END = 100_000_000, 100_000_000_000, 253_402_300_800_000
-"""A number from 1973 on, to the year 5138, is seconds; a larger one, to the year 9999, milliseconds."""
+"""Numbers of the years 1973 to 5138 in seconds are seconds; larger ones, up to the year 9999, are milliseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -48,12 +48,12 @@ def instant_ms(text: str, now: int) -> int:
     Raises:
         UserError: the text is not a time.
     """
-    said = _instant_ms(text.strip(), now)
-    if said is None or not 0 <= said < _END:
+    time_ms = _instant_ms(text.strip(), now)
+    if time_ms is None or not 0 <= time_ms < _END:
         raise UserError(
             f"Invalid time {text!r}. Use 2026-11-21T15:00 (UTC), epoch milliseconds, or a time ago such as 2h."
         )
-    return said
+    return time_ms
 
 
 def written(time_ms: int) -> str:
@@ -62,7 +62,7 @@ def written(time_ms: int) -> str:
 
 
 def iso(value: datetime) -> str:
-    """Format a timestamp as ISO 8601, with Z for UTC, to the millisecond or, where it has more digits, microsecond."""
+    """Format a timestamp as ISO 8601, with Z for UTC, to the millisecond, or the microsecond if it has more digits."""
     digits = "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
     return value.isoformat(timespec=digits).replace("+00:00", "Z")
 
@@ -82,8 +82,8 @@ def _instant_ms(text: str, now: int) -> int | None:
         date = datetime.fromtimestamp(now / 1000, UTC).date() - timedelta(days=day[1].lower() == "yesterday")
         text = f"{date}T{day[2]:0>5}" if day[2].count(":") == 1 else f"{date}T{day[2]:0>8}"
     try:
-        said = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         return None
-    said = said if said.tzinfo else said.replace(tzinfo=UTC)
-    return (said - _EPOCH) // timedelta(milliseconds=1)
+    parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return (parsed - _EPOCH) // timedelta(milliseconds=1)

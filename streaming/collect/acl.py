@@ -13,7 +13,7 @@ def signed(fields: Mapping[str, str], acl: Acl) -> dict[str, str]:
 
     The signature is HMAC-SHA1 over the values of all other fields in the order of their names (AclUtils
     .combineRequestContent); the body would follow, but the collector's requests have none. Without an access key
-    nothing is added: the cluster has no ACL.
+    (a cluster without ACL) nothing is added.
     """
     if not acl.access_key:
         return dict(fields)

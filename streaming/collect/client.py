@@ -133,8 +133,8 @@ class _Connection:
                 length = remoting.frame_length(await reader.readexactly(4))
                 answer = remoting.decode(await reader.readexactly(length))
                 future = self._waiting.get(answer.opaque)
-                # A request of the server's (it pushes 40 and others to its clients) and an answer that came too late
-                # have nobody waiting.
+                # Nobody waits for a request of the server (it pushes 40 and others to its clients), or for an answer
+                # that came too late.
                 if answer.is_response and future is not None and not future.done():
                     future.set_result(answer)
         except asyncio.IncompleteReadError as error:

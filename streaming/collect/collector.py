@@ -1,4 +1,4 @@
-"""Run the poll collector: rounds and ticks, and the sink (the log or a recording) that takes their events."""
+"""Run the poll collector: rounds and ticks, and the sink (the log or a recording) for their events."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ Report = Callable[[Summary], None]
 async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, report: Report) -> None:
     """Poll until interrupted (SIGINT, SIGTERM), or for a number of rounds including their last answer.
 
-    All stamped events, a last tick included, have been passed to the sink before this returns.
+    All stamped events, including a last tick, have been passed to the sink before this returns.
 
     Raises:
         UserError: no name server answers at the start, or the sink accepts no more events.
@@ -48,7 +48,7 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
 
 
 async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
-    """Wait for the polling, which a signal cancels; a second one, while events are still sent, ends the process."""
+    """Wait for the polling, which a signal cancels; a second signal ends the process while it still sends events."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:

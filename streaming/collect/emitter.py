@@ -14,18 +14,18 @@ from streaming.log.rows import encode
 
 E = TypeVar("E", bound=Event)
 Sink = Callable[[list[Event]], None]
-"""Takes events in order, permanently; raises if it can't."""
+"""Accepts events in order and keeps them; raises if it can't."""
 
 
 class UnsendableError(ValueError):
-    """An answer makes no valid event: a value is out of its range, or the event exceeds the size of a log row."""
+    """An answer can't become a valid event: a value is out of its range, or the event exceeds the size of a log row."""
 
 
 class Emitter:
     """Makes valid events, stamped in the order in which they are sent.
 
-    Stamping and queueing is one step of one event loop, so nothing runs between the two: ``time`` never falls, ``seq``
-    has no holes, and a TICK follows every event that was stamped before it.
+    Stamping and queueing are one step of the event loop, so nothing runs between them: ``time`` never decreases,
+    ``seq`` has no gaps, and a TICK follows every event that was stamped before it.
     """
 
     def __init__(self, instance: str, clock: Callable[[], int] = now_ms) -> None:

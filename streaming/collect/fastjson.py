@@ -2,7 +2,7 @@
 
 Beyond standard JSON an object's keys may be objects (``{{"brokerName":"b","queueId":0,"topic":"T"}:1}``) or bare
 numbers (``{0:12}``), and a value that occurs twice may be a reference to its first place (``{"$ref":"$.a[0]"}``).
-Standard JSON is left to the C scanner of the standard library; only the objects that it can't read are walked here, so
+The C scanner of the standard library reads standard JSON; only the objects that it can't read are parsed here, so
 an answer with 4,096 queues takes some tens of milliseconds.
 """
 
@@ -12,7 +12,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 Json = Any
-"""What `parse` gives: str, int, float, bool, None, lists and dicts of them, and `Pairs`."""
+"""The result of `parse`: str, int, float, bool, None, lists and dicts of them, and `Pairs`."""
 DEPTH_MAX = 64
 """RocketMQ's own answers nest less than ten deep."""
 
@@ -34,7 +34,7 @@ def parse(body: bytes) -> Json:
     """Read a body.
 
     Raises:
-        FastjsonError: it is not JSON of the dialect, or a reference has no target.
+        FastjsonError: the body is not JSON of the dialect, or a reference has no target.
     """
     try:
         text = body.decode()
@@ -48,7 +48,7 @@ def parse(body: bytes) -> Json:
 
 
 def items(table: Json) -> Iterable[tuple[Json, Json]]:
-    """Return the (key, value) pairs of an object in either form; of null, none."""
+    """Return the (key, value) pairs of an object in either form; none for null."""
     if table is None:
         return ()
     if isinstance(table, dict):
@@ -70,7 +70,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Json, int]:
         try:
             return _STANDARD.raw_decode(text, at)
         except JSONDecodeError:
-            pass  # something within is not standard
+            pass  # a part of it is not standard
     return _object(text, at, depth) if opening == "{" else _array(text, at, depth)
 
 

@@ -1,16 +1,16 @@
 """The poll collector: at every interval one round of requests to every broker and every client.
 
-A round requests, in parallel within a bound: from the name server the masters; from each master its boot time (28) and
-its groups (201); from each master, for each group, the members (203), then the offsets (208), then how long the
-messages of each topic wait (303); from the name server the routes of the topics that these name; from every member its
-own state (307).
+A round sends these requests, with limited parallelism: to the name server for the masters; to each master for its boot
+time (28) and its groups (201); to each master, for each group, for the members (203), then the offsets (208), then the
+waiting times of each topic (303); to the name server for the routes of the topics in these answers; to every member for
+its own state (307).
 
-Each answer, and each request without one, becomes an event at once. It carries the times of the request and of the
-answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
-first route comes before the events that name the topic, and only for that an answer waits. Brokers don't wait for each
-other. A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer may come
-after the round's end, and until then the client gets no other request; clients that did not answer last time wait in a
-narrower queue of their own.
+Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
+the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
+first route comes before the events that name the topic, which is the only reason to delay an answer. Brokers don't wait
+for each other. A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer
+may come after the round's end, and until then the client gets no other request; clients that did not answer last time
+share a smaller number of concurrent requests.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class _Answer(NamedTuple):
 
 
 class _Group:
-    """The requests of one round about one group so far."""
+    """The requests about one group in this round so far."""
 
     def __init__(self, cluster: str, name: str) -> None:
         self.cluster = cluster
@@ -148,7 +148,7 @@ class Poller:
         return await self._end(current)
 
     def tick(self, *, end: bool = False) -> None:
-        """Emit in every cluster that all events stamped so far have been sent; ``end``: and that none will follow."""
+        """Emit a tick in every cluster: all events stamped so far have been sent; with ``end``, none will follow."""
         for cluster in sorted({broker.cluster for broker in self._brokers.values()}):
             self._emitter.emit(Tick, cluster=cluster, end=end)
 
@@ -178,7 +178,7 @@ class Poller:
             await asyncio.gather(*answered)
         members = [client for group in current.groups.values() for client in group.members]
         self._silent &= set(members)
-        summary, self._tally = self._tally, Summary()  # what answers late counts in the next round
+        summary, self._tally = self._tally, Summary()  # late answers count in the next round
         summary.groups = len(current.groups)
         summary.members = len(members)
         summary.pending = len(self._under_way)
@@ -218,7 +218,7 @@ class Poller:
     async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
         """Request members and offsets of a group from one broker, then waiting times by topic and the members' state.
 
-        The requests are sequential, so that no answer has to wait for another one to keep the order.
+        The requests are sequential: this keeps the order of their answers without delaying any.
         """
         emit = partial(self._emit_of, group, broker=broker.name)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
@@ -239,7 +239,7 @@ class Poller:
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker.name, topic=topic)
 
     async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
-        """Request the routes of these topics; wait for those that the group's events never had before."""
+        """Request the routes of these topics; wait for those that were never emitted for the group."""
         for topic in topics:
             if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
                 group.routes[topic] = current.tasks.create_task(self._ask_route(current, group, topic))
@@ -261,7 +261,7 @@ class Poller:
         group.members.add(client)
         if member in self._under_way:
             return
-        before = self._last_question.get(client)  # one client may be in several groups: one question at a time
+        before = self._last_question.get(client)  # one client may be in several groups: one request at a time
         task = asyncio.create_task(self._ask_client(group, broker, client, before))
         self._last_question[client] = self._under_way[member] = task
         current.clients.add(task)
@@ -284,7 +284,7 @@ class Poller:
             del self._last_question[member[2]]
 
     async def _ask(self, ask: Ask, current: _Round | None, gate: asyncio.Semaphore | None = None) -> _Answer:
-        """Send a request when it is its turn: within the round's deadline, or (no round) within a client's own."""
+        """Send a request when a slot is free: within the round's deadline or, without a round, within a client's own."""
         loop = asyncio.get_running_loop()
         gate = gate or self._gate
         try:
@@ -307,7 +307,7 @@ class Poller:
         return self._emit(kind, answer, cluster=group.cluster, group=group.name, **fields)
 
     def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
-        """Emit an answer's event, or its error if it is one or makes no event; return whether it was an answer."""
+        """Emit an answer as an event, or an error if there is none or it is invalid; return whether there was an answer."""
         emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
         error = answer.error
         if answer.payload is not None:

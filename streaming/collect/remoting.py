@@ -1,7 +1,7 @@
 """RocketMQ's frames: ``length | serialize type and header length | header | body``, big-endian.
 
 (org.apache.rocketmq.remoting.protocol.RemotingCommand and RocketMQSerializable.) A server answers in its own configured
-form, whatever the form of the request, so a reply is read by its own type byte.
+form, whatever the form of the request, so the type byte of the answer determines how it is read.
 """
 
 import struct

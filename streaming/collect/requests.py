@@ -8,8 +8,8 @@ from enum import IntEnum
 class ReadCode(IntEnum):
     """The request codes that the collector sends (org.apache.rocketmq.remoting.protocol.RequestCode).
 
-    Each is read-only. Some others only seem to be: probing a lock (41) takes it, a heartbeat (34) makes its sender
-    a member.
+    Each is read-only. Some others only seem to be read-only: probing a lock (41) takes it, and a heartbeat (34) makes
+    its sender a member.
     """
 
     GET_BROKER_RUNTIME_INFO = 28

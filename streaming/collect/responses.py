@@ -1,7 +1,7 @@
 """Convert the bodies of answers (org.apache.rocketmq.remoting.protocol) to the fields of events.
 
-The values are checked when the event is made of them (`emitter`). Lists that come in hash order are sorted, so that
-equal answers are equal bytes.
+The values are checked when the event is created (`emitter`). Lists in hash order are sorted, so that equal answers give
+equal bytes.
 """
 
 import re
@@ -20,7 +20,7 @@ PROPERTIES = (
     "consumeFromWhere",
     "pullInterval",  # above 120,000 the client's own queues pull-expire
     "pullBatchSize",
-    "pullThresholdForQueue",  # flow control: with so many cached messages no pull is sent
+    "pullThresholdForQueue",  # flow control: with this many cached messages no pull is sent
     "pullThresholdSizeForQueue",
     "pullThresholdForTopic",
     "consumeConcurrentlyMaxSpan",
@@ -78,7 +78,7 @@ class Broker(NamedTuple):
 
 
 def masters(body: bytes) -> list[Broker]:
-    """Return the masters of every cluster (ClusterInfo, 106); a broker without a master is left out."""
+    """Return the masters of every cluster (ClusterInfo, 106); a broker without a master is omitted."""
     return [
         Broker(data["cluster"], data["brokerName"], address)
         for _, data in items(parse(body)["brokerAddrTable"])
@@ -88,15 +88,15 @@ def masters(body: bytes) -> list[Broker]:
 
 
 def groups(body: bytes) -> set[str]:
-    """Return the consumer groups that a broker has, online or not (SubscriptionGroupWrapper, 201)."""
+    """Return the consumer groups of a broker, online or not (SubscriptionGroupWrapper, 201)."""
     return {name for name, _ in items(parse(body)["subscriptionGroupTable"])}
 
 
 def broker_status(body: bytes) -> Payload:
     """Return the broker's boot time and its clock, epoch milliseconds; whole seconds since the boot (KVTable, 28).
 
-    Both come from the message store (StoreStatsService.getRuntimeInfo), which gives its age as text. If the age can't
-    be read, ``now`` is 0: unknown.
+    Both come from the message store (StoreStatsService.getRuntimeInfo), which reports its age as text. If the age can't
+    be parsed, ``now`` is 0: unknown.
     """
     table = parse(body)["table"]
     boot_time = int(table["bootTimestamp"])
@@ -142,8 +142,8 @@ def consume_time_span(body: bytes) -> Payload:
     """Return how long the next message of each queue has waited, in milliseconds; 0 if none waits (303).
 
     The body is a QueryConsumeTimeSpanBody. A broker that no longer stores that message, or has no offset of the group,
-    subtracts -1 or 0 from its clock: a wait of some 50 years, which is left out. It is recognised without a clock: it
-    is longer than the newest message's time stamp.
+    subtracts -1 or 0 from its clock: a wait of some 50 years, which is omitted. It is recognised without a clock: such
+    a wait is greater than the timestamp of the newest message.
     """
     rows = [
         {"mq": _mq(row["messageQueue"]), "delay_time": row["delayTime"]}

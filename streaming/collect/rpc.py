@@ -16,7 +16,7 @@ COLLECTOR_FIELD = "rebalanceWatchCollector"
 ASKED_FIELD = "rebalanceWatchAsked"
 """Header fields that the hook reads, too (Kind.java)."""
 NAME_SERVER_SECONDS = 3.0
-"""A name server answers from its memory; one that takes longer (ClientConfig.mqClientApiTimeout) is not waited for."""
+"""A name server answers from memory, so the timeout is short (ClientConfig.mqClientApiTimeout)."""
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
 
 
@@ -85,7 +85,7 @@ class Rpc:
         return await self._ask(broker.address, request, responses.running_info, seconds)
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        """Return the answer of the first name server that gives one; all have the same data.
+        """Return the answer of the first name server that responds; all have the same data.
 
         The one that answered comes first in later calls.
         """

@@ -1,7 +1,7 @@
 """The spool shipper (`rebalance-watch collect spool`): send the spooled lines of many sources to the log.
 
-A round acknowledges what is safe, then sends a chunk of each source; only lines that the log has acknowledged are
-deleted. A crash anywhere between the two repeats lines, in order, and every reader recognises them by their ``seq``.
+A round deletes the lines that the log has acknowledged, then sends a chunk of each source. After a crash between the
+two, lines are sent again, in order, and every reader recognises them by their ``seq``.
 """
 
 import time
@@ -27,12 +27,12 @@ from streaming.log.rows import Publisher, rows_of_line
 
 POLL_SECONDS = 0.2
 BATCH_BYTES = 2**24
-"""16 MiB of lines at most wait for an acknowledgement (and a chunk of the source that came last)."""
+"""At most 16 MiB of lines (and one more chunk) wait for an acknowledgement."""
 REPORT_SECONDS = 10.0
 TURN_SECONDS = 0.5
-"""How long a poll's events may have to wait, at most, while spools are far behind."""
+"""How long events of polls may wait, at most, while spools are far behind."""
 RESEND_MS = 5_000
-"""A flush that waits for longer is given up: the rows stay on disk, and a signal is not kept waiting."""
+"""A flush that takes longer is aborted: the rows stay on disk, and a signal is handled in time."""
 _RETRY_SECONDS_MAX = 5.0
 
 log = structlog.get_logger()
@@ -49,7 +49,7 @@ class Outlet(Protocol):
 
 
 class LogOutlet:
-    """Sends lines to the log, whose publisher may have another writer beside this one."""
+    """Sends lines to the log; its publisher may be shared with another writer."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -66,7 +66,7 @@ class LogOutlet:
         self._unsafe_bytes += sum(map(len, lines)) + len(lines)
 
     def is_safe(self) -> bool:
-        """Return whether all is visible; a file log flushes when it rolls, early enough, so none is forced."""
+        """Return whether all lines are safe; a file log flushes often enough by itself, so no flush is forced."""
         if self._unsafe_bytes and self._publisher.flushes == self._flushes:
             age = time.monotonic() - self._unsafe_since
             if self._unsafe_bytes < BATCH_BYTES and age < self._publisher.flush_seconds:
@@ -95,7 +95,7 @@ class Shipper:
     """Ships every source below the folders, including later ones."""
 
     def __init__(self, folders: Sequence[Path], *, quiet_seconds: float = QUIET_SECONDS) -> None:
-        """Open the sources that exist; each continues where an earlier shipper ended.
+        """Open the sources that exist; each resumes where the last shipper stopped.
 
         Raises:
             UserError: a folder does not exist, or another process ships one of the sources.
@@ -176,7 +176,7 @@ class Shipper:
         return both
 
     def finish(self) -> None:
-        """Acknowledge the sent lines, which are safe since the outlet is closed, and log what is left."""
+        """Acknowledge the sent lines, which are safe because the outlet is closed, and log what remains."""
         self._settle()
         self._remove_what_is_done()
         self.report()
@@ -239,7 +239,7 @@ class Shipper:
 
     @contextmanager
     def _telling(self, folder: Path) -> Iterator[None]:
-        """Log a source that can't be read once, and retry it later; the other sources continue."""
+        """Log once that a source can't be read, and retry it later; the other sources continue."""
         try:
             yield
         except OSError as error:
@@ -249,10 +249,9 @@ class Shipper:
 
 
 def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool = False) -> None:
-    """Ship spools into the log until the event is set, or (``once``) what exists now.
+    """Ship spools to the log until the event is set or, with ``once``, only the lines that exist now.
 
-    While Kafka is unavailable this waits; nothing is lost meanwhile, as nothing is deleted that it has not
-    acknowledged.
+    While Kafka is unavailable this waits; nothing is lost, because only acknowledged lines are deleted.
 
     Raises:
         UserError: an error that waiting does not correct.
@@ -286,7 +285,7 @@ def _ship(shipper: Shipper, settings: Settings, stop: Flag, *, once: bool) -> No
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Return whether Kafka raised the error, which a retry may solve, and not the settings."""
+    """Return whether the error comes from Kafka, so that a retry may help, and not from the settings."""
     return isinstance(error, KafkaError) or (isinstance(error, UserError) and isinstance(error.__cause__, KafkaError))
 
 

@@ -1,9 +1,9 @@
-"""One incarnation of a source on disk: ``<source id>/<20-digit number>.jsonl``, one event a line.
+"""One incarnation of a source on disk: ``<source id>/<20-digit number>.jsonl``, one event per line.
 
-The writer (the broker's hook) appends to the newest file and creates the next one only after it has closed that: a file
-with a successor is complete. The reader deletes lines that are safely sent. It records its progress in ``.shipped``,
-written after the log's acknowledgement: a crash between the two sends lines again, which readers recognise by their
-``seq``, and never leaves one out.
+The writer (the broker's hook) appends to the newest file and creates the next one only after closing it: a file with a
+successor is complete. The reader deletes lines that are safely sent. It writes its progress to ``.shipped`` after the
+log's acknowledgement: after a crash between the two, lines are sent again, which readers recognise by their ``seq``,
+and none is skipped.
 """
 
 import os
@@ -21,11 +21,11 @@ from rebalance_model.observe.events import instance_of
 from streaming.base.files import FileLock, replace_atomically, temporary_name
 
 CHUNK_BYTES = 2**21
-"""2 MiB are read at once. A longer line goes in pieces of this size: each is over the largest event that a reader
-takes (1 MB) and is rejected as such, so that it is seen, and it needs no more memory."""
+"""2 MiB are read at once. A longer line is sent in pieces of this size: each exceeds the largest event that a reader
+accepts (1 MB) and is rejected as such. So the line is reported, and its length does not matter for memory."""
 QUIET_SECONDS = 10.0
-"""A writer ticks every second. One that has been silent for this long and has a successor is gone; without the silence
-a second broker, started by mistake, would declare the first one dead."""
+"""A writer ticks every second. A writer with a successor is considered gone only after it has been silent for this
+long: otherwise a second broker, started by mistake, would declare the first one dead."""
 
 _NAME = re.compile(r"(\d{20})\.jsonl", re.ASCII)
 _POSITION = ".shipped"
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """Everything before this byte of this file, and all files before it."""
+    """The lines before this byte of this file, and all earlier files."""
 
     file: Natural
     offset: Natural
@@ -44,12 +44,12 @@ _START = Position(0, 0)
 
 
 class Lag(NamedTuple):
-    """What is not safely sent yet."""
+    """The lines that are not safely sent yet."""
 
     bytes: int
     files: int
     age_seconds: float
-    """Since the last write to the oldest of these files; 0 where nothing is behind."""
+    """The time since the last write to the oldest of these files; 0 if there are none."""
 
 
 class Spool:
@@ -69,12 +69,12 @@ class Spool:
         self.instance, self.start = instance_of(unquote(folder.name))
         self._finished = False
         self._told: set[str] = set()
-        self._lock = FileLock(  # the folder itself: nothing is left in it that a removal would have to know
+        self._lock = FileLock(  # the folder itself: a lock file would have to be removed with it
             folder, f"Another process ships the spool {folder}: stop it, or give another folder.", is_folder=True
         )
         try:
             self._at = self._safe = self._stored()
-            self._delete_sent()  # a crash may have come between the position and this
+            self._delete_sent()  # a crash may have prevented this after the position was written
         except BaseException:
             self.close()
             raise
@@ -85,7 +85,7 @@ class Spool:
         return self._at or _START
 
     def see_whether_finished(self, newest_start: int, quiet_seconds: float) -> None:
-        """Mark the writer as gone if the instance restarted at ``newest_start`` and nothing is written here."""
+        """Mark the writer as gone if the instance restarted at ``newest_start`` and writes nothing here."""
         if not self._finished and self.start < newest_start:
             numbers = self._numbers()
             newest = self._path(numbers[-1]) if numbers else self.folder
@@ -95,14 +95,16 @@ class Spool:
     def take(self) -> list[bytes]:
         """Return the next lines without line ends, about `CHUNK_BYTES` of them; empty if there is nothing new.
 
-        The end of a complete file is taken as it is, torn or not: the log's reader rejects it where that is recorded.
+        The last line of a complete file is taken even if it is torn: the log's reader then rejects and records it.
 
         Raises:
             OSError: a file can't be read; lines before it have been taken by earlier calls.
         """
         lines: list[bytes] = []
         size = 0
-        following = self._following()  # listed before a file is read: what has a successor here can be read to its end
+        following = (
+            self._following()
+        )  # listed before a file is read: a file with a successor in this list can be read to its end
         for number in following:
             is_complete = self._finished or number < following[-1]
             while size < CHUNK_BYTES:
@@ -129,12 +131,12 @@ class Spool:
         self._at = self._safe
 
     def acknowledge(self) -> None:
-        """Mark all taken lines as safe: record the position, then delete the files before it."""
+        """Mark all taken lines as safe: write the position, then delete the files before it."""
         if self._at is None or self._at == self._safe:
             return
         try:
             self._store(self._at)
-        except OSError as error:  # a full disk, for instance: then deleting is what helps
+        except OSError as error:  # for example a full disk: then deleting helps
             self._tell("its position can't be kept: after a restart lines are sent again", error=error.strerror)
         self._safe = self._at
         self._delete_sent()
@@ -145,7 +147,7 @@ class Spool:
         return Position(numbers[-1], self._size(numbers[-1])) if numbers else self.at
 
     def lag(self) -> Lag:
-        """Return how far the safe position lies behind the end."""
+        """Return how far the safe position is behind the end."""
         safe = self._safe or _START
         unsent = {number: self._size(number) for number in self._from(safe)}
         if safe.file in unsent:
@@ -157,7 +159,7 @@ class Spool:
         return Lag(sum(behind.values()), len(behind), round(max(age, 0.0), 1))
 
     def remove_if_done(self) -> bool:
-        """Remove the folder of a writer that is gone, once all of it is safe."""
+        """Remove the folder of a writer that is gone, once all its lines are safe."""
         if not self._finished or self._at != self._safe or self._numbers():
             return False
         try:
@@ -186,7 +188,7 @@ class Spool:
         return self._path(number).stat().st_size
 
     def _read(self, at: Position, *, is_complete: bool) -> tuple[bytes, bool]:
-        """Return the complete lines from a position on, and whether only the beginning of a line follows them."""
+        """Return the complete lines from a position on, and whether an incomplete line follows them."""
         with self._path(at.file).open("rb", buffering=0) as file:
             file.seek(at.offset)
             chunk = file.read(CHUNK_BYTES)
@@ -198,7 +200,7 @@ class Spool:
         """Return the numbers of the files from the position on."""
         following = self._from(self._at)
         if following and following != list(range(self._at.file if self._at else following[0], following[-1] + 1)):
-            return self._from(self._at)  # a listing may miss a file that came during it, but not twice
+            return self._from(self._at)  # a listing may miss a file that is created meanwhile, but not twice
         return following
 
     def _begin(self, number: int) -> Position:
@@ -232,7 +234,7 @@ class Spool:
         return stored
 
     def _store(self, position: Position) -> None:
-        # Not durable: what a power failure makes of it is an older position or none, and lines are sent again.
+        # Not durable: after a power failure the position may be older or missing, and lines are sent again.
         replace_atomically(self.folder / _POSITION, msgspec.json.encode(position), durable=False)
 
     def _delete_sent(self) -> None:

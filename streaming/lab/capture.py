@@ -1,4 +1,4 @@
-"""Record the demo's capture: the lab, the collector, and every fault at its time.
+"""Record the demo's capture: the lab, the collector, and a schedule of all faults.
 
 `rebalance-watch lab record DIR` takes about 26 minutes, with both collectors. The faults follow each other with pauses
 in which the group recovers, so that each finding belongs to one of them.
@@ -38,8 +38,8 @@ STORY = (
     Step(190, "leave", "orders-1", cure=True),
     Step(250, "kill", "orders-2"),
     Step(340, "kill", "orders-2", cure=True),
-    Step(400, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the broker drops it
-    Step(560, "freeze", "orders-3", cure=True),  # its old channel haunts the group for as long again
+    Step(400, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the broker drops it
+    Step(560, "freeze", "orders-3", cure=True),  # its old channel stays in the group for as long again
     Step(730, "hang", "orders-1"),
     Step(830, "hang", "orders-1", cure=True),
     Step(880, "poison", "orders-2"),
@@ -57,7 +57,7 @@ def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None
     """Inject the faults and write ``capture.jsonl.gz`` and ``faults.jsonl`` to the folder.
 
     Raises:
-        UserError: a lab is up already, or the collector ended too early.
+        UserError: a lab is already running, or the collector ended too early.
     """
     if Lab.find(settings) is not None:
         raise UserError("A lab is up already: end it with `rebalance-watch lab down`, so that the story starts afresh.")

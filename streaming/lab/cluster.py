@@ -23,11 +23,11 @@ PRODUCER = "producer"
 _NAME_SERVER, _KAFKA = "namesrv", "kafka"
 _SERVER_JARS = ("rocketmq-broker-", "rocketmq-namesrv-", "rocketmq-controller-")
 _START_SECONDS_MAX = 150.0  # 8 s on a quiet machine; a broker took 68 s with 20 others waiting for 2 cores
-_LEAVE_SECONDS_MAX = 30.0  # a broker stops some twenty services one by one
+_LEAVE_SECONDS_MAX = 30.0  # a broker stops about twenty services one after the other
 
 
 class Cluster:
-    """The lab's processes. Every change is saved at once, so it is known even if the command is interrupted."""
+    """The lab's processes. Every change is saved at once, so that it is recorded even if the command is interrupted."""
 
     def __init__(self, home: Home, state: LabState, jars_root: Path) -> None:
         self.home = home
@@ -55,7 +55,7 @@ class Cluster:
         return member is not None and state(member.process) != "down"
 
     def start_servers(self, away: Container[str]) -> None:
-        """Start the servers that do not run, except those that a fault stopped; wait until all are usable."""
+        """Start the servers that are not running, except those that a fault stopped; wait until all are usable."""
         launched = not self.runs(_NAME_SERVER)
         if launched:
             self._launch_name_server()
@@ -84,7 +84,7 @@ class Cluster:
         )
         write_orders(path, orders)
         self._launch(PRODUCER, "producer", [sys.executable, "-m", "streaming.lab.producer", path])
-        self.await_report(PRODUCER, lambda said: said.topics == self.state.topics or None)
+        self.await_report(PRODUCER, lambda report: report.topics == self.state.topics or None)
 
     def start_broker(self, name: str) -> None:
         """Start a broker that is down, and wait until the name server lists its queues."""
@@ -115,10 +115,10 @@ class Cluster:
 
     def await_start(self, name: str) -> None:
         """Wait until a consumer is in its group."""
-        self.await_report(name, lambda said: said.event == "started" or None)
+        self.await_report(name, lambda report: report.event == "started" or None)
 
     def end(self, name: str, *, cleanly: bool) -> None:
-        """End a process and wait for its end: cleanly means to leave the group and unregister, else SIGKILL."""
+        """End a process and wait for its end: cleanly, so that it leaves the group and unregisters, or by SIGKILL."""
         end(self.state.members[name].process, grace_seconds=_LEAVE_SECONDS_MAX if cleanly else 0)
 
     def forget(self, name: str) -> None:
@@ -147,7 +147,7 @@ class Cluster:
         self._mark(PRODUCER)
         path = self.home.orders(PRODUCER)
         write_orders(path, msgspec.structs.replace(read_orders(path, ProducerOrders), topics=topics, brokers=brokers))
-        self.await_report(PRODUCER, lambda said: said.topics == topics or None)
+        self.await_report(PRODUCER, lambda report: report.topics == topics or None)
         self.state.topics = topics
         self.home.save(self.state)
 
@@ -157,22 +157,22 @@ class Cluster:
         """Wait until a client reports a wanted event after its start or its last orders.
 
         Raises:
-            UserError: it ended, or did not report the event in time.
+            UserError: the client ended, or did not report the event in time.
         """
 
-        def said() -> Report | None:
+        def wanted_report() -> Report | None:
             return next((one for one in reports(self.home.log(name), self._log_begins[name]) if wanted(one)), None)
 
-        return self._wait(name, said, seconds)
+        return self._wait(name, wanted_report, seconds)
 
     def owned(self, name: str) -> list[Queue]:
         """Return the queues that a consumer last reported as its own."""
         queues: list[Queue] = []
-        for said in reports(self.home.log(name)):
-            if said.event in ("started", "ended"):
+        for report in reports(self.home.log(name)):
+            if report.event in ("started", "ended"):
                 queues = []
-            elif said.event == "owns":
-                queues = said.queues
+            elif report.event == "owns":
+                queues = report.queues
         return queues
 
     def _launch_name_server(self) -> None:

@@ -16,8 +16,8 @@ from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, OrdersFile, Queu
 from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
 
-_CONSUME_THREADS = 16  # a hung queue keeps a thread: there must be one for each queue that a test hangs
-_STARTS_MAX = 3  # start() asks every broker of the topic, each to answer within 3 s; a busy or starting one does not
+_CONSUME_THREADS = 16  # a hung queue occupies a thread: there must be one for each queue that a test hangs
+_STARTS_MAX = 3  # start() requests data from every broker of the topic within 3 s each; a busy or starting one does not answer in time
 _SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own default)
 
 
@@ -30,7 +30,7 @@ class Behaviour:
         self._changed = Condition()
 
     def change(self, orders: ConsumerOrders) -> None:
-        """Apply new orders, at once also in a thread that hangs."""
+        """Apply new orders at once, even in a thread that hangs."""
         with self._changed:
             self._orders = orders
             if not orders.poison:
@@ -64,7 +64,7 @@ def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
 class OrderedListener:
-    """An ordered listener: a refused message blocks its queue, and RocketMQ offers it again and again."""
+    """An ordered listener: a refused message blocks its queue, and RocketMQ delivers it again and again."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -110,7 +110,7 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) 
     consumer.setClientIP("127.0.0.1")
     consumer.setInstanceName(orders.instance)
     consumer.setSocksProxyConfig(relay.socks_proxy_config)
-    events = ThreadPoolExecutor(1)  # one after the other, as RocketMQ's own thread for them has it
+    events = ThreadPoolExecutor(1)  # one after the other, as in RocketMQ's own thread for them
     relay.connected = lambda address: events.submit(_channel_active, consumer, address).add_done_callback(Future.result)
     strategy = jpype.JClass(f"org.apache.rocketmq.client.consumer.rebalance.{orders.strategy}")
     consumer.setAllocateMessageQueueStrategy(strategy())

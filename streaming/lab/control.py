@@ -1,8 +1,7 @@
 """The orders that the lab gives a client process, and the reports that it returns.
 
-Orders are one JSON file with the client's whole wanted state, which the client checks for changes a few times a second.
-A file persists: anyone can read it, and a client that is started again finds it. Reports are JSON lines in the client's
-log.
+Orders are one JSON file with the complete wanted state of the client, which checks it for changes a few times a second.
+A file persists: every process can read it, and a restarted client finds it. Reports are JSON lines in the client's log.
 """
 
 import sys
@@ -16,7 +15,7 @@ from streaming.base.files import replace_atomically
 from streaming.base.times import now_ms
 
 TAGS = ("new", "paid")
-"""The producer's messages have the one or the other."""
+"""The tags of the producer's messages."""
 
 LOOK_SECONDS = 0.2
 """How often a client checks its orders; seconds."""
@@ -42,18 +41,18 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     instance: str
     """The client id is 127.0.0.1@<instance>: two processes with the same are one client to the brokers."""
     expression: str = "*"
-    """Which tags of the topic it subscribes."""
+    """The tags of the topic that it subscribes."""
     strategy: str = "AllocateMessageQueueAveragely"
-    """The class, one of RocketMQ's own, by which it works out its queues."""
+    """The class of RocketMQ's allocation strategy that it uses."""
     pull_interval_ms: int = 0
     hang: bool = False
     """The listener blocks until this is false again."""
     poison: bool = False
     """The listener refuses the first message that it now gets, until this is false again."""
     queue_id: int | None = None
-    """Where it hangs or is poisoned; None: everywhere, or wherever the first message comes from."""
+    """The queue id to which hang and poison apply; None: hang on every queue, refuse the first message of any queue."""
     broker: str = ""
-    """Only on this broker's queues; empty: on every broker's."""
+    """The broker whose queues are affected; empty: the queues of every broker."""
     cut: bool = False
     """The network between it and every server is cut, until this is false again."""
 
@@ -65,9 +64,9 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     jars: list[str]
     name_server: str
     brokers: dict[str, str]
-    """Those that run: their addresses, by name."""
+    """The addresses of the running brokers, by name."""
     topics: dict[str, int]
-    """The queues that each shall have on every one of these brokers."""
+    """The wanted number of queues of each topic on each of these brokers."""
     messages_per_second: float
 
 
@@ -77,9 +76,9 @@ class Report(msgspec.Struct, omit_defaults=True):
     event: str
     time: int = 0
     queues: list[Queue] = []
-    """owns: all that it owns by its own ProcessQueue table. poisoned: the message's queue."""
+    """owns: all queues in its own ProcessQueue table. poisoned: the message's queue."""
     topics: dict[str, int] = {}
-    """topics: the number of read queues that each has on every broker, as the name server's route has it."""
+    """topics: the number of read queues of each topic on every broker, by the name server's route."""
     remark: str = ""
 
 
@@ -117,10 +116,10 @@ def read_orders(path: Path, kind: type[OrdersT]) -> OrdersT:
     return msgspec.json.decode(path.read_bytes(), type=kind)
 
 
-def report(said: Report) -> None:
+def report(event: Report) -> None:
     """Write a report to standard output, stamped with the current time (called by the client)."""
-    said.time = now_ms()
-    sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+    event.time = now_ms()
+    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
     sys.stdout.flush()
 
 
@@ -129,7 +128,7 @@ def reports(log: Path, offset: int = 0) -> Iterator[Report]:
     try:
         with log.open("rb") as file:
             file.seek(offset)
-            lines = file.read().split(b"\n")[:-1]  # what follows the last line feed is not yet a line
+            lines = file.read().split(b"\n")[:-1]  # the text after the last line feed is not yet a line
     except FileNotFoundError:
         return
     for line in lines:

@@ -1,4 +1,4 @@
-"""What faults do to real processes, and how their cures undo it."""
+"""The actions of faults on real processes, and of their cures."""
 
 import signal
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from streaming.lab.control import TAGS, ConsumerOrders, Queue
 from streaming.lab.processes import send
 from streaming.lab.state import ActiveFault
 
-SLOW_PULL_MS = 150_000  # over pullMaxIdleTime (120 s): between two pulls the client's own check calls the queue expired
+SLOW_PULL_MS = 150_000  # over pullMaxIdleTime (120 s): between two pulls the client's own check finds the queue expired
 NEW_QUEUES = 4
 OTHER_STRATEGY = "AllocateMessageQueueAveragelyByCircle"
 OTHER_EXPRESSION = TAGS[-1]
-_OBEY_SECONDS_MAX = 20.0  # a process looks for its orders five times a second, if it gets to run
+_OBEY_SECONDS_MAX = 20.0  # a process checks its orders five times a second, if it gets CPU time
 _MESSAGE_SECONDS_MAX = 20.0  # how long a client that owns queues may have to wait for its next message
 
 
@@ -27,7 +27,7 @@ class FaultTarget:
     """The target of a fault."""
 
     client: str
-    """A consumer's name, there or to come; a topic's or a broker's."""
+    """The name of a consumer (existing or new), a topic or a broker."""
     group: LabGroup
     queue_id: int | None = None
     broker: str = ""
@@ -166,7 +166,7 @@ def heal(cluster: Cluster, active: ActiveFault) -> None:
 def _network(cluster: Cluster, client: str, *, cut: bool) -> None:
     cluster.send_orders(replace(cluster.consumer(client), cut=cut))
     event = "cut" if cut else "healed"
-    cluster.await_report(client, lambda said: said.event == event or None, _OBEY_SECONDS_MAX)
+    cluster.await_report(client, lambda report: report.event == event or None, _OBEY_SECONDS_MAX)
 
 
 def hang(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
@@ -183,14 +183,14 @@ def poison(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
 def _misbehave(cluster: Cluster, aim: FaultTarget, event: str, orders: ConsumerOrders) -> Queue:
     cluster.send_orders(replace(orders, queue_id=aim.queue_id, broker=aim.broker))
     try:
-        said = cluster.await_report(aim.client, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
+        report = cluster.await_report(aim.client, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
     except UserError:
         _behave(cluster, aim.client)
         where = "that queue" if aim.queue_id is not None or aim.broker else "any queue"
         raise UserError(
-            f"{aim.client} got no message of {where} to misbehave with: see what it owns in `lab status`."
+            f"{aim.client} received no message of {where}, so the fault has no effect: see its queues in `lab status`."
         ) from None
-    return said.queues[0]
+    return report.queues[0]
 
 
 def behave(cluster: Cluster, active: ActiveFault) -> None:

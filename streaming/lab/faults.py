@@ -19,7 +19,7 @@ class Fault:
     inject: fault_actions.Inject
     cure: fault_actions.Cure
     takes_away: bool = False
-    """While it lasts the process is missing on purpose."""
+    """Whether the process is missing on purpose while the fault is active."""
 
 
 _BACK = (
@@ -210,4 +210,4 @@ FAULTS: dict[str, Fault] = {
 }
 
 CURES = {"thaw": "freeze"}
-"""Cures with a name of their own."""
+"""Cures with names of their own."""

@@ -16,7 +16,7 @@ JavaObject: TypeAlias = Any
 
 _HEAP = "-Xmx96m"
 JVM_FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
-"""Many small JVMs share few cores: no parallel collector, no optimising compiler threads."""
+"""Options for many small JVMs on few cores: no parallel garbage collector, no optimising compiler threads."""
 
 
 def start_jvm(jars: list[str], home: Path) -> Event:
@@ -26,7 +26,7 @@ def start_jvm(jars: list[str], home: Path) -> Event:
         jars: the class path.
         home: the folder for RocketMQ's own client log.
     """
-    # -Xrs leaves SIGTERM to Python: the JVM's own handler would end the process under the client's feet.
+    # -Xrs leaves SIGTERM to Python: the JVM's own handler would end the process before the client has shut down.
     jpype.startJVM(_HEAP, *JVM_FRUGAL, "-Xrs", f"-Duser.home={home}", classpath=jars, convertStrings=True)
     asked_to_end = Event()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
@@ -38,7 +38,7 @@ def run(work: Callable[[], None]) -> NoReturn:
     code = 0
     try:
         work()
-    except Exception:  # noqa: BLE001  whatever it was: a client without its main thread must not live on
+    except Exception:  # noqa: BLE001  after any error: a client must not continue without its main thread
         traceback.print_exc()
         code = 1
     sys.stdout.flush()

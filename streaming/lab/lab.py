@@ -34,11 +34,11 @@ class MemberStatus(msgspec.Struct, frozen=True):
     client_id: str
     fault: str
     owns: list[Queue]
-    """By its own last word: a frozen client can't take it back."""
+    """The queues in the client's last report; a frozen client reports nothing new."""
 
 
 class Lab:
-    """A running lab. Objects are cheap: all read the same `lab.json`."""
+    """A running lab. Instances are cheap: all read the same `lab.json`."""
 
     def __init__(self, settings: Settings) -> None:
         """Open the running lab.
@@ -140,7 +140,7 @@ class Lab:
                 group, a new one, or the last broker.
             broker: hang and poison: only on this broker's queues.
             queue_id: hang and poison: only on queues with this id.
-            count: add-queues: how many.
+            count: add-queues: the number of queues to add.
 
         Raises:
             UserError: the fault does not exist, has no possible target, or did not take effect.
@@ -174,7 +174,7 @@ class Lab:
             before = set(self._cluster.state.members)
             begun = now_ms()
             fault.cure(self._cluster, active)
-            left = before - set(self._cluster.state.members)  # and took with them whatever else was wrong with them
+            left = before - set(self._cluster.state.members)  # and with them their other faults
             self._cluster.state.faults = [
                 one for one in self._cluster.state.faults if one != active and one.client not in left
             ]
@@ -261,7 +261,7 @@ class Lab:
         return FaultTarget(name, group, queue_id, broker or "")
 
     def _broker(self, name: str | None) -> str:
-        """Return the name of the broker, or the last one's, if it runs and has no fault."""
+        """Return the name of the broker, by default the last one, if it runs and has no fault."""
         if name is not None:
             self._must_be_broker(name)
         faulty = {one.client for one in self._cluster.state.faults}
@@ -306,7 +306,7 @@ class Lab:
         return next((group for group in groups if group.ordered), groups[0])
 
     def _group_of(self, name: str) -> LabGroup:
-        """Return the group of a consumer, by the beginning of its name, or of a topic."""
+        """Return the group of a consumer, by the prefix of its name, or of a topic."""
         groups = self._settings.lab.groups
         if group := groups.get(name.partition("-")[0]):
             return group

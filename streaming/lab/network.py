@@ -25,16 +25,16 @@ import msgspec
 _LOOPBACK, _LOOPBACK_NET = "127.0.0.1", "127.0.0.0/8"
 _CHUNK = 65_536
 _ENDS_SECONDS = 1.0
-"""How long after the healing the ends of streams still wait. TCP starts slowly again, a segment and a round trip at a
-time, with the FIN last. With all in one instant a broker closes the channel while it is at work on what came over it,
-and a heartbeat among that makes the dead channel a member again."""
+"""How long the ends of streams are held after the healing. TCP restarts slowly, one segment per round trip, with the
+FIN last. If everything arrived in one instant, the broker would close the channel while it still processes the data,
+and a heartbeat in the data would make the dead channel a member again."""
 
 _VERSION, _NO_AUTHENTICATION, _NO_METHOD, _CONNECT, _IPV4, _DOMAIN = 5, 0, 0xFF, 1, 1, 3
 _SUCCEEDED, _NOT_ALLOWED, _UNREACHABLE, _REFUSED, _NO_SUCH_COMMAND, _NO_SUCH_ADDRESS_TYPE = 0, 2, 4, 5, 7, 8
 
 
 class _RefusalError(OSError):
-    """The client requests something that the relay doesn't support; its one argument is the SOCKS code for that."""
+    """The client requests something that the relay doesn't support; the only argument is the SOCKS reply code."""
 
 
 class Relay:
@@ -76,15 +76,15 @@ class Relay:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing passes."""
+        """Whether the network is cut."""
         return not self._passes.is_set()
 
     def cut(self) -> None:
-        """Let nothing pass in either direction after the return."""
+        """Cut the network: nothing passes in either direction after the return."""
         self._do(self._passes.clear)
 
     def heal(self) -> None:
-        """Let everything pass again, delayed data first; ends of streams follow a second later."""
+        """Heal the network: everything passes again, delayed data first; ends of streams follow a second later."""
         self._do(self._pass)
 
     def _do(self, change: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Relay:
                     connections.create_task(self._relay(client))
 
     async def _relay(self, client: socket.socket) -> None:
-        """Relay one connection to its end. An error on one side ends the other, and nothing else."""
+        """Relay one connection until it ends. An error on one side ends only the other side."""
         with client, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
             for end in (client, server):
                 end.settimeout(0)
@@ -125,7 +125,7 @@ class Relay:
                 pass
 
     async def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        """Relay one direction to the end of the stream. Data read during a cut is held until it is healed."""
+        """Relay one direction until the end of the stream. Data read during a cut is held until the network is healed."""
         try:
             while data := await self._loop.sock_recv(source, _CHUNK):
                 await self._passes.wait()

@@ -1,8 +1,8 @@
 """Processes that outlive the command that started them, identified safely.
 
-A pid alone is not enough: it is reused. So a process is recorded with its start time, and every signal goes through a
-pidfd that was opened before that time was compared: the signalled process is the compared one. This rests on Linux
-(/proc, pidfd).
+A pid alone is not enough, because pids are reused. So a process is recorded with its start time, and every signal goes
+through a pidfd that was opened before that time was compared: the signalled process is the compared one. This requires
+Linux (/proc, pidfd).
 """
 
 import os
@@ -23,7 +23,7 @@ State = Literal["running", "frozen", "down"]
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
-_END_SECONDS_MAX = 15.0  # after SIGKILL only a process stuck in the kernel is still there
+_END_SECONDS_MAX = 15.0  # after SIGKILL only a process stuck in the kernel still exists
 
 
 class ProcessId(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, st
     log.parent.mkdir(parents=True, exist_ok=True)
     arguments = [str(part) for part in command]
     try:
-        pid = os.posix_spawn(  # subprocess.Popen would complain, when forgotten, that its process still runs
+        pid = os.posix_spawn(  # subprocess.Popen would warn on its deletion that its process still runs
             arguments[0],
             arguments,
             {**os.environ, **(environment or {})},
@@ -63,7 +63,7 @@ def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, st
 def state(process: ProcessId) -> State:
     """Return whether exactly this process runs, is stopped by a signal, or is gone."""
     with suppress(ChildProcessError):
-        os.waitpid(process.pid, os.WNOHANG)  # if it is a child of ours, let go of its remains
+        os.waitpid(process.pid, os.WNOHANG)  # reap it if it is our child
     started, letter = _start(process.pid)
     if started != process.started or letter in "ZX":
         return "down"
@@ -116,7 +116,7 @@ def wait_until(ready: Callable[[], T | None], process: ProcessId, log: Path, sec
 def _start(pid: int) -> tuple[str, str]:
     """Return a process's start (boot, clock ticks) and the letter of its state; empty strings if it is gone."""
     try:
-        # The name in brackets may itself hold blanks and brackets: the fields begin after the last one.
+        # The name in brackets may itself contain blanks and brackets: the fields begin after the last bracket.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):

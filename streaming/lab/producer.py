@@ -15,7 +15,7 @@ from streaming.lab import jvm
 from streaming.lab.control import TAGS, OrdersFile, ProducerOrders, Report, report
 from streaming.lab.jvm import JavaObject
 
-_KEYS = 64  # order numbers go round; messages of one order go to one queue, in order
+_KEYS = 64  # order numbers repeat; messages of one order go to one queue, in order
 _ROUTE_SECONDS_MAX = 20.0
 
 
@@ -32,7 +32,7 @@ class Topics:
         """Create or change every topic, and wait until the name server returns the new route."""
         deadline = time.monotonic() + _ROUTE_SECONDS_MAX
         while time.monotonic() < deadline:
-            with suppress(jpype.JException):  # a broker is not quite there, or the name server has no route yet
+            with suppress(jpype.JException):  # a broker is still starting, or the name server has no route yet
                 self._configure(orders)
                 if all(self._is_routed(topic, queues, orders.brokers) for topic, queues in orders.topics.items()):
                     report(Report("topics", topics=orders.topics))

@@ -19,10 +19,10 @@ LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]
 ROCKETMQ_READY = "boot success"  # the line of NamesrvStartup and BrokerStartup
 
-# Below Linux's ephemeral range (32768…): an outgoing connection of anybody can't take a port between two starts.
+# Below Linux's ephemeral range (32768…), so that no outgoing connection can take a port between two starts.
 _PORTS = range(20_000, 32_000)
 
-# RocketMQ 5.4 on Java 17 reads fields of the JDK that modules hide.
+# RocketMQ 5.4 on Java 17 reads fields of the JDK that its modules hide.
 _ROCKETMQ_OPENS = (
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",

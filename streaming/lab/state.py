@@ -28,12 +28,12 @@ class ActiveFault(msgspec.Struct, frozen=True):
 
     kind: str
     client: str
-    """The consumer's name; for faults of a topic or a broker the name of that."""
+    """The name of the consumer, topic or broker."""
     client_id: str
     time: int
     queue: Queue | None = None
     former_queues: int = 0
-    """add-queues: what the cure goes back to."""
+    """add-queues: the number of queues that the cure restores."""
 
 
 class KafkaPorts(msgspec.Struct, frozen=True):
@@ -48,12 +48,12 @@ class LabState(msgspec.Struct):
 
     name_server_port: int
     brokers: dict[str, int]
-    """Their ports, by name."""
+    """The ports of the brokers, by name."""
     hook: bool = False
     """Whether brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
     topics: dict[str, int] = {}
-    """The queues that each has on every broker."""
+    """The number of queues of each topic on every broker."""
     members: dict[str, Member] = {}
     faults: list[ActiveFault] = []
 
@@ -62,9 +62,9 @@ class FaultRecord(msgspec.Struct, frozen=True):
     """One line of `faults.jsonl`: the effect on the cluster, and what a monitor should report."""
 
     time: int
-    """Epoch ms when it began."""
+    """Epoch milliseconds at which it began."""
     done: int
-    """Epoch ms when the cluster had it: a process started or gone, a message refused, a route changed."""
+    """Epoch milliseconds at which it took effect: a process started or ended, a message refused, a route changed."""
     kind: str
     cure: bool
     client: str

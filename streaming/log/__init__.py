@@ -1,1 +1,1 @@
-"""The telemetry log: one ordered sequence of rows for each partition, in Kafka or in files, the same in both."""
+"""The telemetry log: one ordered sequence of rows per partition, the same in Kafka and in files."""

@@ -1,9 +1,9 @@
 """The log as files: ``partition=N/<20-digit number>.jsonl[.gz]``, like one Kafka topic on disk.
 
-Spark's file source takes files in the order of their mtime, not of their names. So the writer sets every file's
-mtime, strictly rising over all partitions, and makes a file visible by a rename when it is complete: whatever Spark
-lists, the files of a partition come in the order of their numbers. A temporary name begins with a dot, which Spark,
-`parse_path` and `files_of` leave out.
+Spark's file source reads files in the order of their mtime, not of their names. So the writer sets every file's
+mtime, strictly increasing over all partitions, and makes a file visible by a rename when it is complete: whenever Spark
+lists them, the files of a partition are in the order of their numbers. A temporary name begins with a dot: Spark,
+`parse_path` and `files_of` ignore such files.
 """
 
 import gzip
@@ -20,8 +20,8 @@ from streaming.base.times import now_ms
 from streaming.log.rows import Row
 
 FILE_BYTES_MAX = 2**24
-"""16 MiB of rows, before compression: a reader takes a file whole. A line has at least one byte (its end), so a
-file's lines number less than 2**24 and the offset of a row fits beside its file's number."""
+"""16 MiB of rows, before compression, because a reader loads a whole file. A line has at least one byte (its end), so a
+file has less than 2**24 lines, and an offset has room for the number of the file and the line."""
 ROLL_SECONDS = 10.0
 """A file is completed after this time, however small, which bounds the delay of a row for readers; seconds."""
 
@@ -42,7 +42,7 @@ def parse_path(path: str) -> tuple[int, int]:
 
 
 def offset_of(number: int, line: int) -> int:
-    """Return the offset of a row from its file's number and its line (both from 0); rises within a partition."""
+    """Return the offset of a row from its file's number and its line (both from 0); it increases within a partition."""
     return number * FILE_BYTES_MAX + line
 
 
@@ -97,7 +97,7 @@ class FilePublisher:
         self._opened_at = 0.0
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Append rows; files that are full or old enough become visible."""
+        """Append rows; make files visible that are full or old enough."""
         try:
             for row in rows:
                 self._append(row)

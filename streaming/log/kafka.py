@@ -12,8 +12,8 @@ from streaming.base.errors import UserError
 from streaming.log.rows import Row
 
 ROW_BYTES_MAX = 2**24
-"""The largest record that the topic takes, as large as the largest row of a file: the job rejects what is over its
-own limit (1 MB) with a reason, and can do so only if it gets it."""
+"""The largest record that the topic accepts, as large as the largest row of a file: the job rejects rows over its own
+limit (1 MB) with a reason, which it can do only if it receives them."""
 _TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
 """How long a row may wait for Kafka's acknowledgement before the publisher fails with an error."""
@@ -31,17 +31,17 @@ class KafkaPublisher:
         """Connect, and check the topic's partition count.
 
         Args:
-            bootstrap_servers: where Kafka is.
-            topic: which must be there.
-            partitions: which it must have.
-            resend_after_ms: for a writer that flushes often, keeps what is not acknowledged, and sends it again
-                through a new publisher when a flush has waited this long. Then no row expires on its own while a
-                later one of its partition may still arrive: what Kafka has of a partition when `flush` gives up is a
-                beginning of what was written. Otherwise the earlier row, sent again after the later one, would look
-                like a duplicate.
+            bootstrap_servers: Kafka's addresses.
+            topic: the name of an existing topic.
+            partitions: the number of partitions that it must have.
+            resend_after_ms: for a writer that flushes often, keeps unacknowledged rows, and sends them again
+                through a new publisher when a flush has waited this long. No row may expire by itself while a
+                later one of its partition may still arrive: when `flush` gives up, Kafka must have a prefix of the
+                rows that were written to a partition. Otherwise the earlier row, sent again after the later one,
+                would look like a duplicate.
 
         Raises:
-            UserError: Kafka can't be reached, or the topic is not there or has another count.
+            UserError: Kafka can't be reached, or the topic does not exist or has another number of partitions.
         """
         self.partitions = partitions
         self.flushes = 0
@@ -153,8 +153,8 @@ def appends_with_its_own_time(bootstrap_servers: str, topic: str) -> bool:
 def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
     """Create the topic; return False if it exists with this partition count.
 
-    LogAppendTime makes the broker's clock the stamp of every row: that is the ingest time, and what an event's own
-    time is checked against.
+    With LogAppendTime the broker's clock stamps every row: this is the ingest time, and an event's own time is
+    checked against it.
 
     Raises:
         UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).

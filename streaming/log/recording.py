@@ -1,10 +1,10 @@
-"""A recording: events in the order in which they were emitted, one a line, each broadcast once.
+"""A recording: events in the order in which they were emitted, one per line, each broadcast once.
 
-It is the form of a capture (`rebalance-watch collect poll --to FILE`). Replayed into a log, each row gets the
+`rebalance-watch collect poll --to FILE` writes this format. When a recording is replayed into a log, each row gets the
 partition and key that the collector would have given it.
 
-A reader of the log waits for each source until it has sent a tick marked ``end``. A source that stops cleanly sends it;
-a recording is finite, so it ends with such a tick for every source that is still running, too (`ended`).
+A reader of the log waits for each source until it has sent a tick marked ``end``. A source that stops cleanly sends
+one; since a recording is finite, it ends with such a tick for every source that is still running, too (`ended`).
 """
 
 import gzip
@@ -28,7 +28,7 @@ END_MS = 1_000
 
 
 class _Header(msgspec.Struct, gc=False):
-    """The fields that all lines have in common, and those that identify an end."""
+    """The fields that all lines have in common, and those that identify a last tick."""
 
     type: str
     time: Natural
@@ -72,7 +72,7 @@ class Ends:
     def missing(self) -> list[Tick]:
         """Return a last tick for each source that lacks it, `END_MS` after its last event, ordered by time.
 
-        Of several incarnations of a source the newest one counts: it ends those before it.
+        If a source has several incarnations, only the newest one gets a tick: it ends those before it.
         """
         newest = {(cluster, instance_of(name)[0]): (cluster, name) for cluster, name in sorted(self._last, key=_start)}
         running = [self._last[key] for key in newest.values() if not self._last[key].end]
@@ -99,7 +99,7 @@ def _start(key: tuple[str, str]) -> int:
 
 
 def ended(log: Iterable[T]) -> Iterator[T]:
-    """Yield a finite log (events, or lines), and then a last tick for each source that lacks it."""
+    """Yield a finite log (events, or lines), then a last tick for each source that lacks one."""
     ends, are_lines = Ends(), False
     for one in log:
         are_lines = isinstance(one, bytes)
@@ -138,7 +138,7 @@ class Recorder:
         return self._out.closed
 
     def close(self) -> None:
-        """End its sources and make the recording visible; without an event, leave nothing and replace nothing."""
+        """End its sources and make the recording visible; if it has no event, write and replace no file."""
         if self._out.closed:
             return
         self.publish(self._ends.missing())
@@ -158,7 +158,7 @@ class Recorder:
 def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
     """Yield the rows of each line of a recording.
 
-    Lines end at a line feed alone; a line that is not an event is included (see `rows_of_line`).
+    Only a line feed ends a line; a line that is not an event is included (see `rows_of_line`).
 
     Raises:
         UserError: the file does not exist, or is compressed and torn.
@@ -168,10 +168,10 @@ def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
 
 
 def replayed_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
-    """Yield the rows of each line of a recording, and of the last ticks that it lacks (`ended`).
+    """Yield the rows of each line of a recording, and of the missing last ticks (`ended`).
 
     Raises:
-        UserError: as `recorded_rows`.
+        UserError: see `recorded_rows`.
     """
     for line in ended(_lines(path)):
         yield rows_of_line(line, partitions)
@@ -181,7 +181,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     number = 0
     try:
         with _open(path, "rb", compressed=path.suffix == ".gz") as file:
-            for number, line in enumerate(file, start=1):  # noqa: B007  the error below names how far it came
+            for number, line in enumerate(file, start=1):  # noqa: B007  the error below names the last line read
                 yield line.removesuffix(b"\n")
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):

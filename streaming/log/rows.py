@@ -24,7 +24,7 @@ class Row(NamedTuple):
 def partition_of(key: str, partitions: int) -> int:
     """Return the partition of a group's events: Kafka's murmur2 of the key, as the Java client's default partitioner.
 
-    It is always passed to Kafka explicitly, so that no producer's own choice can move a group.
+    It is always passed to Kafka explicitly, so that no producer's own partitioner can move a group.
     """
     return (int(murmur2(key.encode())) & 0x7FFF_FFFF) % partitions
 
@@ -61,17 +61,17 @@ class Publisher(Protocol):
     flush_seconds: float
     """How often to flush, for callers that must know when rows are safe; seconds."""
     flushes: int
-    """How many times everything written until then was made safe, by a call of `flush` or by itself."""
+    """How many times all rows written so far were made safe, by a call of `flush` or automatically."""
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Append rows; each partition keeps the order in which they are given.
+        """Append rows; each partition keeps their order.
 
         Raises:
             UserError: rows could not be delivered; nothing is lost silently.
         """
 
     def flush(self) -> None:
-        """Return when every row written so far is safe: acknowledged by Kafka, or visible as a file."""
+        """Block until every row written so far is safe: acknowledged by Kafka, or visible in a file."""
 
     def close(self) -> None:
         """Flush, and release the log."""

@@ -1,1 +1,1 @@
-"""The path from the log to the tables: the Spark job, its rebuild after a change, and the backtest of a policy."""
+"""The path from the log to the tables: the Spark job, the rebuild of its tables, and the backtest of a policy."""

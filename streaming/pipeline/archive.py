@@ -1,10 +1,10 @@
 """The archive query: keep every row of the log, in `telemetry` if it is an event, else in `telemetry_rejected`.
 
-It decodes with the operator's own decoder, so the two never differ in what an event is. In each batch accepted +
-rejected = read is checked before anything is written; a batch that fails the check is repeated.
+It uses the operator's own decoder, so both always agree on what an event is. For each batch it checks that accepted +
+rejected = read before anything is written; a batch that fails the check is repeated.
 
-Each batch is judged by the gate of `checkpoints.quality`. A failed check holds nothing back (the log may have lost the
-rows tomorrow): the result is kept in `quality_results` and logged as a warning.
+`checkpoints.quality` checks each batch. A failed check delays nothing (the log may have deleted the rows by tomorrow):
+the result is kept in `quality_results` and logged as a warning.
 """
 
 from functools import partial
@@ -36,18 +36,18 @@ _ARCHIVED = StructType(
         StructField("rejected", spark_schema("telemetry_rejected")),
     ]
 )
-"""Of a row of the log, one is set and the other null."""
-_LOOKED_AT = (
+"""For each row of the log, one of the two is set and the other is null."""
+_CHECKED = (
     "accepted IS NOT NULL AS accepted",
     "rejected IS NOT NULL AS rejected",
     "coalesce(accepted.ingest_time, rejected.ingest_time) AS ingest_time",
     *(f"accepted.{name}" for name in quality.COLUMNS if name != "ingest_time"),
 )
-"""What is counted and judged of a batch."""
+"""The columns that are needed to count a batch's rows and to check them."""
 
 
 class ArchiveError(RuntimeError):
-    """Rows were lost or doubled between the log and the tables."""
+    """Rows were lost or duplicated between the log and the tables."""
 
 
 def start_archive(spark: SparkSession, settings: Settings, generation: str, *, available_now: bool) -> StreamingQuery:
@@ -72,13 +72,13 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
     """Store one batch of the log, and the results of the quality gate.
 
     Raises:
-        ArchiveError: accepted and rejected rows are not all rows of the log; nothing was written.
+        ArchiveError: accepted and rejected rows do not add up to the rows of the log; nothing was written.
     """
     read = Observation()
     rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
     with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
-        # One job computes the batch and takes what is judged to the driver: a job costs 0.5 s on a busy machine.
-        looked_at = in_epoch_ms(both.selectExpr(*_LOOKED_AT).toArrow())
+        # One job computes the batch and fetches the rows for the gate: each job costs 0.5 s on a busy machine.
+        looked_at = in_epoch_ms(both.selectExpr(*_CHECKED).toArrow())
         counts = {side: pc.sum(looked_at[side]).as_py() or 0 for side in ("accepted", "rejected")}
         if sum(counts.values()) != read.get["rows"]:
             text = f"batch {batch_id}: {counts['accepted']} accepted + {counts['rejected']} rejected are not"

@@ -1,6 +1,6 @@
 """Convert rows of the log to rows of the archive's tables; runs in Spark's Python workers, so it imports no Spark.
 
-The operator's own decoder decides what an event is, so the archive and the observer never differ in it.
+It uses the operator's own decoder, so the archive and the observer always agree on what an event is.
 """
 
 import datetime as dt
@@ -28,7 +28,7 @@ _LAST_DAY = dt.date.max.toordinal()
 
 @dataclass(frozen=True)
 class Transport:
-    """What a row itself does not contain: its topic; None if it came from a file."""
+    """The topic, which a row itself does not contain; None if it came from a file."""
 
     topic: str | None
 
@@ -38,7 +38,7 @@ class Transport:
         return self.topic is not None
 
     def origin(self, partition: int, offset: int) -> str:
-        """Return where a row came from: the topic and position, or the file."""
+        """Return where a row came from: the topic, or the file and line."""
         if self.topic is not None:
             return f"topic {self.topic}"
         number, line = position_of(offset)
@@ -110,7 +110,7 @@ def _day(days: int) -> dt.date:
 
 
 def _structs(rows: Sequence[msgspec.Struct | None], declared: pa.StructType) -> pa.StructArray:
-    """Return rows as one struct column, made by columns: a dictionary for each row would take three times as long."""
+    """Return rows as one struct column, built column by column: a dictionary per row would take three times as long."""
     absent = (None,) * len(declared)
     tuples = [absent if row is None else msgspec.structs.astuple(row) for row in rows]
     columns = zip(*tuples, strict=True) if tuples else ((),) * len(declared)

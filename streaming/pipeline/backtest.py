@@ -5,7 +5,7 @@ tables are read and nothing is written. The reported incidents are in `anomalies
 whose times overlap are one incident; the comparison covers when it opened and resolved within the period, its worst
 severity and its last sub-cause.
 
-The observer begins without state, some time before the period (the warm-up): it can't know what began before that.
+The observer begins without state, some time before the period (the warm-up): what began earlier is unknown to it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,9 +51,9 @@ class IncidentPeriod(msgspec.Struct, frozen=True):
     resolved_at: int | None
     """None: open at the period's end."""
     severity: str
-    """The worst."""
+    """The worst severity."""
     sub_cause: str
-    """The last."""
+    """The last sub-cause."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Result(msgspec.Struct, frozen=True):
     since: int
     until: int
     rows: int
-    """Archived rows that were folded, the warm-up's included."""
+    """Archived rows that were folded, including those of the warm-up."""
     same: int
     """Incidents that are the same under both policies."""
     differences: tuple[Difference, ...]
@@ -116,7 +116,7 @@ def backtest(model: ReadModel, policy: Policy, span: Span) -> Result:
     """Fold the period's telemetry under the policy, and compare with the reported incidents.
 
     Raises:
-        UserError: nothing of the period is archived.
+        UserError: the archive has no rows of the period.
     """
     ranges = _ranges(model, span)
     would_be, rows = _folded(model, policy, span, ranges)
@@ -137,7 +137,7 @@ def last_time(model: ReadModel) -> int | None:
 
 
 _LEADING = "t.source <> 'hook' OR NOT EXISTS (SELECT 1 FROM telemetry o WHERE o.source <> 'hook')"
-"""Rows whose clock dates the rows of groups: the collectors' where there are any. A hook's may be hours off."""
+"""The rows that determine the range of time: those of collectors, if there are any. A hook's clock may be hours off."""
 
 _RANGES = f"""
 SELECT
@@ -149,7 +149,7 @@ FROM telemetry t
 WHERE {_LEADING}
 GROUP BY t.partition
 ORDER BY t.partition
-"""  # noqa: S608  nothing of a user's is in it
+"""  # noqa: S608  no text of a user is in it
 
 _ROWS = """
 SELECT t.value, t.ingest_time
@@ -168,7 +168,7 @@ ORDER BY a.cluster, a.group, a.time, a.seq
 
 
 def _ranges(model: ReadModel, span: Span) -> list[Row]:
-    """Return for each partition the offsets to fold, and when its archive begins."""
+    """Return for each partition the offsets to fold, and the time at which its archive begins."""
     found = model.rows(_RANGES, {"begin": span.since - span.warm_up, "until": span.until})
     ranges = [row for row in found if row["first"] is not None and row["last"] is not None]
     if not any(row["first"] <= row["last"] for row in ranges):
@@ -187,7 +187,7 @@ def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row])
                 rows += 1
                 try:
                     event = decode(value.encode(), key=None, stamp=stamp, keyed=False)
-                except RejectedError:  # archived by a release that took it
+                except RejectedError:  # archived by a release that accepted it
                     continue
                 periods.take_all(shard.push(event, stamp, len(value)))
             shard.timeline.flush()  # memory: a group is smaller as a blob

@@ -39,11 +39,11 @@ _OWN_SENTENCE = re.compile(
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
 _SLOW_START = "Python worker failed to connect back"
-"""Spark gives a new Python worker ten seconds, whatever the machine is busy with; no setting changes that."""
+"""Spark gives a new Python worker ten seconds, however busy the machine is; no setting changes that."""
 _STARTS_MAX = 3
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS_MAX = 60
-"""How long a batch may take to its end once the job is to stop; a later one is cut off, and the next start does it."""
+"""How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Batch:
     query: str
     number: int
     rows: int
-    """Read from the log."""
+    """Rows that were read from the log."""
     effects: int | None
-    """Concluded by the operator; the archive concludes nothing."""
+    """Rows that the operator derived; None for the archive."""
     milliseconds: int
 
 
 class Running:
-    """The job's queries: started at the beginning of a ``with``, stopped between two batches at its end."""
+    """The queries of the running job; see `running`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Running:
         self._starts = starts
         self._logs = logs
         self.is_interrupted = is_interrupted
-        """Whether the queries are to end, and the job is to be started again: a rebuild waits to be swapped in."""
+        """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
         self._queries: list[StreamingQuery] = []
 
@@ -93,14 +93,14 @@ class Running:
         Raises:
             UserError: a query failed.
         """
-        told = dict.fromkeys((query.name for query in self._queries), -1)
+        last = dict.fromkeys((query.name for query in self._queries), -1)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
-            running = any(query.isActive for query in self._queries)  # before the look, so that none is missed
+            running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
             for index, query in enumerate(self._queries):
-                for batch in _batches(query, after=told[query.name]):
+                for batch in _batches(query, after=last[query.name]):
                     yield batch
-                    told[query.name] = batch.number
+                    last[query.name] = batch.number
                 if (failure := query.exception()) is not None:
                     self._start_again(index, failure)
                     running = True
@@ -115,12 +115,12 @@ class Running:
 
 @contextmanager
 def running(settings: Settings, policy: Policy, *, available_now: bool = False) -> Iterator[Running]:
-    """Start both queries, after a swap if a rebuild is ready; at the end, stop each between two batches.
+    """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
     Args:
-        settings: where the log and the tables are.
+        settings: the settings of the log, the tables and the job.
         policy: the thresholds.
-        available_now: end once everything that is in the log now is in the tables.
+        available_now: end when all rows that are in the log now have been processed.
 
     Raises:
         UserError: the queries can't start.
@@ -178,7 +178,7 @@ def _take_over(settings: Settings, archive_to_end: Callable[[], None]) -> None:
 
 
 def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:
-    """Archive everything that is in the log."""
+    """Archive all rows that are in the log now."""
     start = partial(start_archive, spark, settings, generation, available_now=True)
     with alive(logs), Running([start], logs) as job:
         for _ in job.batches(threading.Event()):
@@ -186,10 +186,10 @@ def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, lo
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
-    """Process everything that is in the log now.
+    """Process all rows that are in the log now.
 
     Raises:
-        UserError: as `running` and `Running.batches`.
+        UserError: see `running` and `Running.batches`.
     """
     with running(settings, policy, available_now=True) as job:
         return list(job.batches(threading.Event()))

@@ -1,15 +1,15 @@
 """The stateful operator: Spark's transformWithState around `rebalance_model.observe.engine.shard`.
 
-The grouping key is the shard (the log's partition), not the consumer group: a key costs 1-2 ms a batch in any
-per-group form, a shard holds thousands of groups, and each touched group costs one get and one put. Keys are salted so
+The grouping key is the shard (the log's partition), not the consumer group: each key costs 1-2 ms per batch, and a
+shard has thousands of groups. Within a shard, each touched group costs one get and one put. Keys are chosen so
 that the shards spread evenly over the state partitions (plain ids split 5:3).
 
 Events that wait for their turn in the order of time are a separate list state, in chunks: a shard's blob stays small.
 
-Spark passes a key's rows once a batch, in several chunks and in no promised order, so they are all collected and sorted
-by offset. The last offset is part of the state: an earlier row would change the result, so it stops the job. With files
-that is a number that came after a later one, or an mtime that does not rise with the number. There is no domain logic
-here: decode, fold, encode.
+Spark passes a key's rows once per batch, in several chunks and in no guaranteed order, so they are all collected and
+sorted by offset. The last offset is part of the state: an earlier row would change the result, so it stops the job.
+With files, such a row has a file number that arrives after a higher one, or an mtime that does not increase with the
+number. There is no domain logic here: decode, fold, encode.
 """
 
 import logging
@@ -35,11 +35,11 @@ from streaming.pipeline.rebuild.seed import read_seed
 _LOG = logging.getLogger(__name__)
 """In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
 EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
-"""An effect on its way to the sink: its table, and itself as JSON."""
+"""An effect on its way to the sink: its table, and the effect as JSON."""
 
 
 class Row(NamedTuple):
-    """One row of a shard, as `streaming.pipeline.sources` gives it."""
+    """One row of a shard, as `streaming.pipeline.sources` returns it."""
 
     offset: int
     stamp: int
@@ -54,15 +54,15 @@ class Position(NamedTuple):
     stamp: int
 
 
-def effects_of(  # noqa: PLR0913  what a checkpoint is made with
+def effects_of(  # noqa: PLR0913  the inputs of a checkpoint
     log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool, seeds: Path | None = None
 ) -> DataFrame:
-    """Return the rows that the telemetry leads to, in `EFFECT_SCHEMA`.
+    """Return the effects of the telemetry as rows in `EFFECT_SCHEMA`.
 
     Args:
         log: rows as `streaming.pipeline.sources.read_log` returns them.
-        policy: the thresholds; a copy goes to the workers with the operator.
-        partitions: the log's number of shards; a row of a later shard stops the job.
+        policy: the thresholds; the workers get a copy with the operator.
+        partitions: the log's number of shards; a row of a higher shard stops the job.
         state_partitions: Spark's number of state partitions.
         keyed: whether the transport has keys (Kafka) or not (files).
         seeds: the states that the last rebuild made, see `streaming.pipeline.rebuild.seed`; None: no rebuild.
@@ -229,7 +229,7 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
 
 
 def warn_of_contradictions(shard: Shard) -> None:
-    """Log inconsistent group states, once per group and batch; their rows are written nevertheless."""
+    """Log inconsistent group states, once per group and batch; their rows are still written."""
     for sentence in shard.timeline.contradictions.values():
         _LOG.error(
             "The state of group %s. Rows of the group may be wrong from here on: report it with the group's archived "

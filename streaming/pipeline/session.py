@@ -1,7 +1,7 @@
 """The Spark session: every setting that the job needs, and why.
 
-Spark runs on this machine only (``local[cores]``), listens on the loopback alone and writes to a log file instead of
-the terminal. Its jars are files that `streaming.base.jars` has checked: no start resolves anything.
+Spark runs only on this machine (``local[cores]``), listens only on the loopback interface and writes to a log file
+instead of the terminal. Its jars are files that `streaming.base.jars` has checked: a start resolves nothing.
 """
 
 import logging
@@ -55,7 +55,7 @@ def alive(logs: Path) -> Iterator[None]:
     """Turn the unexpected end of Spark's JVM into a `UserError`.
 
     Raises:
-        UserError: its JVM does not answer any more.
+        UserError: the JVM no longer answers.
     """
     try:
         yield
@@ -92,13 +92,13 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # Without it every commit to a small table runs a job of 50 tasks: twice the time of a batch.
+        # By default every commit to a small table runs a job of 50 tasks, which doubles the time of a batch.
         "spark.databricks.delta.snapshotPartitions": "1",
         # The number of RocksDB stores; frozen by the first batch of a checkpoint.
         "spark.sql.shuffle.partitions": str(settings.job.state_partitions),
-        # Streaming state rules it out, and the other plans here are too small to gain from it.
+        # Stateful streaming does not support it, and the other plans here are too small to benefit.
         "spark.sql.adaptive.enabled": "false",
-        # transformWithState runs on RocksDB alone; a commit uploads the changes, the maintenance thread whole files.
+        # transformWithState requires RocksDB; a commit uploads the changes, the maintenance thread complete files.
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
@@ -113,9 +113,9 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
 def _ignored(number: signal.Signals) -> Iterator[None]:
     """Let a child process ignore a signal that a service manager sends to all processes, so that it can end its batch.
 
-    pyspark does the same for SIGINT. The JVM ends with this process, whose pipe it reads, however that ends.
+    pyspark does the same for SIGINT. The JVM ends with this process, however that ends, because it reads its pipe.
     """
-    if threading.current_thread() is not threading.main_thread():  # only there can a handler be set
+    if threading.current_thread() is not threading.main_thread():  # a handler can be set only there
         yield
         return
     former = signal.signal(number, signal.SIG_IGN)
@@ -128,14 +128,14 @@ def _ignored(number: signal.Signals) -> Iterator[None]:
 def _quiet_at_the_end() -> None:
     """Suppress the traces of pyspark's servers and py4j's log when the JVM ends unexpectedly."""
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # it has no other switch
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # there is no other way
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)  # it logs to the root, too
 
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Redirect the standard error of the JVM that starts now, and of its Python workers, to the log."""
+    """Redirect the standard error of the JVM that is about to start, and of its Python workers, to the log."""
     sys.stderr.flush()
     terminal = os.dup(2)
     try:

@@ -4,9 +4,9 @@ Spark runs `foreachBatch` again for a batch that did not finish. So each append 
 table and checkpoint generation) and ``txnVersion`` (the batch), and one that the table has is skipped.
 
 There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
-tasks and takes 0.6 s a table, however few they are, and several times that on a busy machine. The operator's effects,
-in five tables, and the archive's quality results are few: the driver takes them from Spark once, as Arrow, and delta-rs
-appends them in 0.02 s a table. Both write the same protocol, and each table is written by only one of them.
+tasks; this takes 0.6 s per table, however few rows there are, and several times that on a busy machine. The operator's
+effects, in five tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
+and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ from schemas.arrow import table_of
 from schemas.tables import PARTITIONED_BY, stored
 
 ROWS_PER_FILE = 250_000
-"""A batch's rows of one table go into one file up to so many: small files are what slows the readers."""
+"""Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class TableSink:
     query: str
     generation: str
     swapped: Mapping[str, str] = field(default_factory=dict)
-    """By table, the swap that last put other rows into it; see `app_id`."""
+    """The last swap of each table, by the table's name; see `app_id`."""
 
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
-        """Append a batch's rows of one table with Spark, unless that was done before.
+        """Append a batch's rows of one table with Spark, unless the table has them.
 
         Args:
-            rows: in the table's schema, from a batch that is `persisted` and counted: otherwise fewer partitions would
-                run its computation in fewer tasks.
+            rows: rows in the table's schema, from a batch that is `persisted` and counted: otherwise fewer partitions
+                would run its computation in fewer tasks.
             table: the table's name.
             batch_id: the batch's number within the checkpoint.
             count: the number of rows.
@@ -61,7 +61,7 @@ class TableSink:
         )
 
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
-        """Append a batch's rows of one table from this process, unless that was done before."""
+        """Append a batch's rows of one table from this process, unless the table has them."""
         there = DeltaTable(self.tables / table)
         application = self._application(table)
         written = there.transaction_version(application)
@@ -75,7 +75,7 @@ class TableSink:
 
 @contextmanager
 def persisted(batch: DataFrame) -> Iterator[DataFrame]:
-    """Cache a batch while it is used twice; the rest on disk, so that nothing is computed again."""
+    """Cache a batch that is used twice; what does not fit in memory is on disk, so that nothing is computed again."""
     batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield batch

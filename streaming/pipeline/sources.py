@@ -37,7 +37,7 @@ _ARROW_SCHEMA = pa.schema(
         ("stamp", pa.int64()),
     ]
 )
-_LINES_PER_BATCH = 10_000  # one Arrow batch to Spark: bounds the memory beside the file itself
+_LINES_PER_BATCH = 10_000  # one Arrow batch to Spark: limits the memory beyond the file itself
 _PIECE_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -46,7 +46,7 @@ def check_source(settings: Settings) -> None:
     """Check that the log exists, before anything is started.
 
     Raises:
-        UserError: it does not, or has another partition count than the settings.
+        UserError: it does not exist, or has another partition count than the settings.
     """
     source = settings.source
     if source.kind == "files":
@@ -103,7 +103,7 @@ def _read_files(spark: SparkSession, settings: Settings) -> DataFrame:
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", _FILE_NAMES)
         .option("maxFilesPerTrigger", settings.source.files_per_batch)
-        # A file is read however old it is: by default one that is a week older than the newest is left out.
+        # Read files of any age: by default Spark ignores those that are a week older than the newest.
         .option("maxFileAge", "36500d")
         .load(settings.log_path.as_uri())
     )

@@ -56,14 +56,14 @@ def moment(time_ms: int | None, now: int) -> str:
     """Format an instant, UTC, with its date if that is not today."""
     if time_ms is None:
         return NOT_KNOWN
-    said, today = datetime.fromtimestamp(time_ms / 1000, UTC), datetime.fromtimestamp(now / 1000, UTC)
-    if said.date() == today.date():
-        return said.strftime("%H:%M:%S")
-    return said.strftime("%m-%d %H:%M:%S" if said.year == today.year else "%Y-%m-%d %H:%M:%S")
+    time, today = datetime.fromtimestamp(time_ms / 1000, UTC), datetime.fromtimestamp(now / 1000, UTC)
+    if time.date() == today.date():
+        return time.strftime("%H:%M:%S")
+    return time.strftime("%m-%d %H:%M:%S" if time.year == today.year else "%Y-%m-%d %H:%M:%S")
 
 
 _SCALES = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
-"""Seconds of a unit, its name, and the same of the next smaller one."""
+"""The seconds and the name of a unit, then those of the next smaller one."""
 
 
 def duration(milliseconds: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Read and maintain the tables: with DuckDB for all questions of users, with Spark for users who have it."""
+"""Read and maintain the tables: with DuckDB for all queries of the program, with Spark for users who have it."""
 
 from streaming.tables.reader import ReadModel
 

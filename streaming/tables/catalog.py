@@ -3,8 +3,8 @@
 Each is one SELECT in a file, in the SQL that DuckDB and Spark share (`observations` generates two in each dialect).
 Every column is qualified by its table's alias, because `group`, `offset` and `time` are keywords in one of the two.
 
-"Now" is the end of time, so a view of the current state is the function of an instant. These functions look for each
-subject's last ``time`` first and then read that row alone: of ten million rows all but a few columns are never read.
+A view of the current state is the function of an instant, called with the end of time. These functions first find each
+subject's last ``time`` and then read only that row: of ten million rows most columns are never read.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _DEFINED = {
     "mean_time_between_rebalances": None,
     "telemetry_events": None,
 }
-"""Functions with their parameters, and views, in an order in which each may rest on those before it."""
+"""Functions with their parameters, and views, in an order in which each may use those before it."""
 
 VIEWS = (observations.VIEW, *(name for name, parameters in _DEFINED.items() if parameters is None))
 FUNCTIONS = {name: parameters for name, parameters in _DEFINED.items() if parameters is not None}
@@ -57,7 +57,7 @@ def definitions(words: observations.Words) -> Iterator[Definition]:
     """Yield all definitions, each after those that it uses.
 
     Args:
-        words: how the engine takes arrays apart.
+        words: the engine's SQL to unnest arrays.
     """
     yield Definition(observations.VIEW, None, words.view())
     for name, parameters in _DEFINED.items():

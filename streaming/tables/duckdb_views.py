@@ -15,9 +15,9 @@ from streaming.tables.table import TableView
 
 
 def register(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
-    """Define the current tables, views and functions in a database by their names.
+    """Define the current tables, views and functions in a database, under their names.
 
-    A database file makes them usable from every client of DuckDB: its shell, another language, a notebook.
+    From a database file every client of DuckDB can use them: its shell, another language, a notebook.
     """
     define(connection)
     for table in reversed(TABLES):

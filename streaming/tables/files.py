@@ -1,8 +1,8 @@
 """The Parquet files of a Delta table's snapshot, and the SELECT with which DuckDB reads them.
 
-DuckDB reads Parquet itself: it skips row groups by their statistics and reads the wanted columns only. It does not read
-the Delta log: which files make up a version, the values of the partition columns (they are not in the files), and that
-a file of an older release may lack a column.
+DuckDB reads Parquet itself: it skips row groups by their statistics and reads only the requested columns. It does not
+read the Delta log, which lists the files of a version and has the values of the partition columns (they are not in the
+files). It also does not know that a file of an older release may lack a column.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class File(NamedTuple):
     """One file of a snapshot."""
 
     path: str
-    """As the log has it: relative to the table, and URL-encoded."""
+    """As in the log: relative to the table, and URL-encoded."""
     size: int
     rows: int
     begins: int
@@ -51,7 +51,7 @@ def folder_of(snapshot: DeltaTable) -> Path:
 
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     """Return the files of a snapshot."""
-    # `pa.table` would first import pandas, to see whether it is given a data frame: half a second of a command line.
+    # `pa.table` would first import pandas, to check for a data frame: half a second of a command's run time.
     actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
     partition_columns = [f"partition.{name}" for name in PARTITIONED_BY.get(table, ())]
     wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", *partition_columns)
@@ -74,10 +74,10 @@ def files_of(table: str, snapshot: DeltaTable) -> list[File]:
 def select(table: str, folder: Path, files: Iterable[File]) -> str:
     """Return the SELECT of the rows of files, in the columns of the table's contract.
 
-    One scan reads them all: DuckDB takes 3 ms to look at each scan of a view, whenever it is asked. The values of the
-    partition columns are read off the paths, where Spark and delta-rs put them; a condition on one leaves files out.
-    They are cut out by position: DuckDB does that for each file of each scan when it plans, and to split the path at
-    its slashes made a third of a plan's time.
+    One scan reads them all, because planning each scan of a view takes DuckDB 3 ms in every query. The values of the
+    partition columns are extracted from the paths, where Spark and delta-rs put them; a condition on one skips files.
+    They are extracted by position: DuckDB does it for each file of each scan when it plans a query, and splitting the
+    path at its slashes took a third of the planning time.
     """
     of_path = PARTITIONED_BY.get(table, ())
     paths = ", ".join(literal(f"{folder}/{unquote(file.path)}") for file in files)
@@ -104,12 +104,12 @@ def literal(text: str) -> str:
 
 
 def delta_time(time_ms: int) -> str:
-    """Return an instant (epoch milliseconds) for a predicate of deltalake, whose SQL is DataFusion's."""
+    """Return an instant (epoch milliseconds) as SQL for a predicate of deltalake, which uses DataFusion."""
     return f"arrow_cast('{written(time_ms)}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def _day_in_path(folder: Path, column: str) -> str:
-    """Return the SQL for the value of the one partition column, a day: it is in the first folder, ``column=value``."""
+    """Return the SQL for the value of the only partition column, a day: it is in the first folder, ``column=value``."""
     return f"substring(filename, {len(f'{folder}/{column}=') + 1}, {_DAY_LENGTH})"
 
 

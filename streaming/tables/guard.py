@@ -1,8 +1,8 @@
-"""What users' own SQL may contain: one SELECT over the tables, views and functions of the read model.
+"""Check that a user's own SQL is one SELECT over the tables, views and functions of the read model.
 
-DuckDB's own parser takes the query apart, so nothing is guessed from its text. Relations and table functions must be
-known ones, so no file, path, network or catalog can be named. Scalar functions may be any that only compute: functions
-that change something, wait, or reveal the process and its settings are refused.
+DuckDB's own parser analyses the query, so nothing is guessed from its text. Only known relations and table functions
+are allowed, so a query can't name a file, path, network address or catalog. All scalar functions that only compute are
+allowed; functions that change something, wait, or reveal the process and its settings are refused.
 
 This is the first of two barriers. The second is the database's: external access is off for everything but the tables'
 own folder, and its configuration is locked.
@@ -23,9 +23,9 @@ _TABLE_FUNCTIONS = frozenset({*FUNCTIONS, "unnest", "range", "generate_series"})
 _OF_THE_PROCESS = frozenset(
     {"current_setting", "getenv", "getvariable", "in_search_path", "pg_conf_load_time", "pg_sleep"}
 )
-"""Functions that reveal settings and environment, or wait; beside those that DuckDB itself calls volatile."""
+"""Functions that reveal settings and environment, or wait, in addition to those that DuckDB marks as volatile."""
 _HARMLESS = frozenset({"random", "uuid", "gen_random_uuid", "error"})
-"""Volatile, for they give another value at each call, or none: they do nothing else."""
+"""Volatile functions that are allowed: they only return another value at each call, or fail the query."""
 
 Node = dict[str, Any]
 

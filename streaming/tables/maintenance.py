@@ -1,10 +1,9 @@
 """Keep the tables fast to read and limited in size, beside a job that appends to them.
 
-The job leaves a small file for every batch, in the order of time. A query is about one group, or about one moment. So
-small files are merged into larger ones, each of a period of time and sorted by group within, in small row groups: a
-reader skips all but a few of them by their statistics. Delta's Z-order would rewrite everything each time, and sees the
-first 16 bytes of a name only; and a table with a partition for each group would cost the job a file for each in every
-batch.
+The job writes a small file for every batch, in the order of time. A query is about one group, or about one moment. So
+small files are merged into larger ones, each of one period and sorted by group, in small row groups: a reader skips
+most of them by their statistics. Delta's Z-order would rewrite everything each time, and compares only the first 16
+bytes of a name; a table partitioned by group would cost the job one file per group in every batch.
 
 Merging changes no row (``dataChange`` is false), and touches only files that exist when it begins, so it never
 conflicts with an append. The replaced files stay on disk for a while, for readers of an older version.
@@ -35,12 +34,13 @@ from streaming.tables.files import File, files_of, folder_of, literal, select
 from streaming.tables.progress_rollup import SERIES
 
 FILE_ROWS = 250_000
-"""A file with as many is left alone: larger ones cost questions about one moment, smaller ones those about a group."""
+"""A file with this many rows is not merged: larger files slow queries about one moment, smaller ones those about a
+group."""
 SERIES_FILE_BYTES = 6_000_000
-"""So is a file of the series of so many bytes: arrays of thousands of queues are sorted in memory, where they are some
-100 times as large."""
+"""A file of the series with this many bytes is not merged either: arrays of thousands of queues are sorted in memory,
+where they are about 100 times as large."""
 ROW_GROUP_ROWS = 8_192
-"""Small, so that a group's rows are most of those that are read for it."""
+"""Small, so that a query about a group reads few rows of other groups."""
 MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
 _MEMORY = "1GB"
@@ -55,7 +55,7 @@ _ORDER = {
     "alert_deliveries": ("number",),
     "alert_controls": ("time",),
 }
-"""What the rows of a file are sorted by."""
+"""The columns by which the rows of a file are sorted."""
 
 _OUTLIVES = {
     "assignment_history": 'row_number() OVER (PARTITION BY cluster, "group", topic, broker, queue_id'
@@ -69,8 +69,8 @@ _OUTLIVES = {
     **dict.fromkeys(SERIES, "false"),
 }
 """The expired rows of each table that are kept: the owner of each queue then, and incidents that were still open.
-Tables that are not listed are kept whole: rejected rows, for a person to check, and alert deliveries, from which the
-alerts continue."""
+Tables that are not listed are never shortened: rejected rows are for a person to check, and after a restart the alerts
+continue from their deliveries."""
 _STATS = ("cluster", "group", "time", "seq", "partition", "offset")
 """Columns whose bounds the Delta log has for each file."""
 PRUNED = tuple(_OUTLIVES)
@@ -84,17 +84,17 @@ class Limits:
     rows_since: int | None = None
     """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
     replaced_ms: int = DAY_MS
-    """How long files that were replaced stay: longer than any reader needs one version of a table."""
+    """How long replaced files are kept: longer than any reader needs one version of a table."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was done to a table, or would be done in a dry run."""
+    """The changes made to a table, or those that a dry run would make."""
 
     table: str
     files_before: int
     files_after: int | None
-    """None where nothing was done."""
+    """None: no change."""
     merged: int
     """Files that were merged into others."""
     rows_dropped: int
@@ -162,7 +162,7 @@ class _Rewriter:
         if self._table not in _OUTLIVES:
             return 0
         files = files_of(self._table, self._there)
-        if self._table in PARTITIONED_BY:  # by day: whole partitions go, nothing is read
+        if self._table in PARTITIONED_BY:  # by day: whole partitions are removed, and no file is read
             first = str(datetime.fromtimestamp(since / 1000, UTC).date())
             old = [file for file in files if file.partition < (first,)]
             self._replace(old, [], data_change=True)

@@ -1,9 +1,9 @@
-"""The progress series with a row for each queue: the view `queue_observations` over rows of arrays.
+"""The progress series with one row per queue: the view `queue_observations` over rows of arrays.
 
-It spans the answers themselves and the rollups that `maintain` makes of them, a row a minute and one in five: of a day
-that has all three, a reader takes the finest by ``level``. Each engine has its own SQL for arrays, so the SELECT is
-generated here and not kept in a file; a new column of the contract is a new column of the view. Neither engine skips an
-array that a query does not use: a query of few columns unnests these alone (`in_duckdb`).
+It covers the answers themselves and the rollups that `maintain` makes of them, per minute and per five minutes: for a
+day that has all three, a reader selects the finest by ``level``. Each engine has its own SQL for arrays, so the SELECT
+is generated here and not kept in a file; a new column of the contract becomes a new column of the view. Neither engine
+skips an array that a query does not use, so a query of few columns unnests only these (`in_duckdb`).
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from schemas.tables import columns
 
 VIEW = "queue_observations"
 SEEN = "seen_at"
-"""The function of an instant that gives what was last seen of each queue's quantities."""
+"""The function of an instant that returns the last observed quantities of each queue."""
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
@@ -65,9 +65,9 @@ class Words(NamedTuple):
     def seen(self) -> str:
         """Return the SELECT of `SEEN`, with the parameter ``instant``.
 
-        It looks back 15 minutes, or three intervals of a row where that is more, up to 65 minutes. The parts are for
-        the reader's statistics: files and row groups without a long interval are never read for the last one;
-        ``row_time`` is the time in these statistics.
+        It looks back 15 minutes, or three intervals of a row if that is more, up to 65 minutes. It is split into parts
+        so that the reader's statistics apply: for the last part, files and row groups without a long interval are not
+        read; ``row_time`` is the time in these statistics.
         """
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
@@ -90,12 +90,12 @@ WHERE b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + IN
 
 
 IN_DUCKDB = Words("unnest(p.{0})", "")
-"""Shorter ones of arrays with different lengths give null."""
+"""If arrays differ in length, the missing elements are null."""
 IN_SPARK = Words("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
 
 
 def rank(alias: str) -> str:
-    """Return the SQL for the rank of an observation: it rises with the time, and with how fine the table is."""
+    """Return the SQL for the rank of an observation: it increases with the time and the resolution of the table."""
     return f"epoch_ms({alias}.time) * 4 + {alias}.level"
 
 

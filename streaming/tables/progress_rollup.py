@@ -1,7 +1,7 @@
-"""Sum up the progress series: one row a minute, and from those one in five, for each day that is over.
+"""Roll up the progress series of each finished day: one row per minute, and from these one per five minutes.
 
 The answers themselves are many (a day of 1,000 groups at 2 brokers: 17 million), so whole days of them are dropped
-after a while (settings: ``[tables]``). The rollup keeps for each period the last observation of every queue with its
+after some days (settings: ``[tables]``). The rollup keeps for each period the last observation of every queue with its
 time, and the minimum and maximum of lag and waiting time. It has the columns of the answers, so readers query one view
 for all three.
 """
@@ -23,7 +23,7 @@ SERIES = ("queue_progress", "queue_progress_minute", "queue_progress_5min")
 """The tables of the series, the finest first."""
 _SPANS_MS = {"queue_progress_minute": 60_000, "queue_progress_5min": 300_000}
 _LATE_MS = 3_600_000
-"""The delay after a day's end before it is summed up; later rows are only in the answers' own table."""
+"""The delay after a day's end before it is rolled up; later rows are only in the answers' own table."""
 _EXTREMES = {
     "lag_min": ("min", "lag"),
     "lag_max": ("max", "lag"),
@@ -38,7 +38,7 @@ _EACH = [
 
 @dataclass(frozen=True)
 class RolledUp:
-    """A day that was summed up."""
+    """A day that was rolled up."""
 
     table: str
     day: date
@@ -46,14 +46,14 @@ class RolledUp:
 
 
 def roll_up(tables: Path, now: int) -> list[RolledUp]:
-    """Sum up every finished day that was not summed up yet: each level from the one before it.
+    """Roll up every finished day that was not rolled up yet: each level from the one before it.
 
     Args:
         tables: the folder of all tables; the caller holds `maintained`.
         now: epoch milliseconds.
 
     Returns:
-        What was written, in order.
+        The days that were written, in order.
     """
     last = str(datetime.fromtimestamp((now - _LATE_MS) / 1000, UTC).date())
     done: list[RolledUp] = []
@@ -66,7 +66,7 @@ def roll_up(tables: Path, now: int) -> list[RolledUp]:
 
 
 def _day(tables: Path, source: DeltaTable, finer: str, coarser: str, day: str) -> RolledUp:
-    """Sum up one day in one commit, so that a reader sees all of it or nothing."""
+    """Roll up one day in one commit, so that a reader sees all of it or nothing."""
     files = [file for file in files_of(finer, source) if file.partition == (day,)]
     rows = select(finer, folder_of(source), files)
     with duckdb.connect(":memory:") as database:
@@ -77,7 +77,7 @@ def _day(tables: Path, source: DeltaTable, finer: str, coarser: str, day: str) -
 
 
 def _query(rows: str, table: str, span_ms: int) -> str:
-    """Return the SELECT that sums up: each queue's last row of a period, then a subject's queues as arrays."""
+    """Return the SELECT of the rollup: each queue's last row of a period, then a subject's queues as arrays."""
     rolled_up = table != SERIES[0]
     time = "unnest(p.observed_at)" if rolled_up else "p.time"
     extremes = {name: f"unnest(p.{name if rolled_up else of})" for name, (_, of) in _EXTREMES.items()}

@@ -1,7 +1,7 @@
 """Read the Delta tables without Spark: deltalake lists a table's files, DuckDB runs the SQL over them.
 
 A `ReadModel` may live as long as a dashboard does, and be used from many threads: each query has its own cursor, and
-`refresh` puts new snapshots of all tables in place at once.
+`refresh` replaces the snapshots of all tables at once.
 """
 
 import threading
@@ -26,9 +26,9 @@ from streaming.tables.guard import Guard
 from streaming.tables.table import SCHEMA, TableView
 
 _MEMORY = "1GB"
-"""What a query may hold; the rest of a sort or an aggregate is on disk meanwhile."""
+"""The memory limit of a query; larger sorts and aggregates spill to disk."""
 _CTRL_C = "Query interrupted"
-"""What DuckDB makes of a KeyboardInterrupt while a query runs."""
+"""DuckDB's message for a KeyboardInterrupt while a query runs."""
 _BATCH_ROWS = 10_000
 _STOP_SECONDS = 0.05
 ANSWER_SECONDS = 30.0
@@ -68,7 +68,7 @@ class ReadModel:
         self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()
         self._unseen: set[TableView] = set()
-        """The views with new rows that no query sees yet; of several refreshes, if one failed."""
+        """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
         self._keeps = False
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
@@ -78,7 +78,7 @@ class ReadModel:
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
-        # A query reads the tables: no other file, no extension from the network.
+        # A query may read the tables, but no other file, and no extension from the network.
         self._database.execute(f"SET allowed_directories = [{literal(str(tables))}]")
         self._database.execute("SET enable_external_access = false; SET lock_configuration = true")
         self._guard = Guard(self._database)
@@ -95,13 +95,13 @@ class ReadModel:
         self._spilled.cleanup()
 
     def refresh(self) -> bool:
-        """Load what has been appended since, for a long-lived model; safe beside running queries.
+        """Load newly appended rows, for a long-lived model; safe while queries run.
 
-        Costs milliseconds without new rows. A running query ends on the snapshot on which it began. From the first call
-        on, the rows of small files are kept in memory, see `table`.
+        Without new rows it takes milliseconds. A running query keeps the snapshot with which it began. From the first
+        call on, the rows of small files are kept in memory, see `table`.
 
         Returns:
-            Whether there is anything new.
+            Whether there are new rows.
         """
         with self._refreshing:
             for view in self._views:
@@ -132,7 +132,7 @@ class ReadModel:
             UserError: the query is not allowed (see `guard`), takes too long, or DuckDB reports an error.
         """
         self._guard.check(query)
-        # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not look for it.
+        # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not check for it.
         with self._cursor() as cursor, ThreadPoolExecutor(1) as asking:
             answer = asking.submit(_first, cursor, query, parameters, limit + 1)
             try:
@@ -173,7 +173,7 @@ class ReadModel:
     def span(self, table: str) -> tuple[int, int] | None:
         """Return the earliest and the latest ``time`` of a table's rows, epoch milliseconds; None if it is empty.
 
-        The Delta log has them for each file: no file is opened, of which a table may have hundreds. If it does not
+        The Delta log has them for each file, so none of the files, which may be hundreds, is opened. If it lacks them
         (statistics are optional), the rows are read.
         """
         [files] = [view.shown for view in self._views if view.name == table]

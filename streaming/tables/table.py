@@ -1,6 +1,6 @@
-"""One Delta table as a view in DuckDB: its files, and in memory the rows of its many small ones.
+"""One Delta table as a view in DuckDB: its large files, and the rows of its many small files in memory.
 
-To open a file costs a reader about 0.2 ms each time, and the job leaves one every second or two. So a long-lived model
+Opening a file takes a reader about 0.2 ms each time, and the job writes one every second or two. So a long-lived model
 reads a small file once, when it first sees it, and keeps its rows until `maintain` has merged it into a large one.
 """
 
@@ -13,9 +13,9 @@ from schemas.tables import DERIVED, columns
 from streaming.tables.files import File, files_of, folder_of, select
 
 SMALL_ROWS = 20_000
-"""Files with fewer rows are worth it."""
+"""Files with fewer rows are kept in memory."""
 KEPT_ROWS = 500_000
-"""So many rows of a table are kept at most: about 150 MB. When there are more, the newer half stays."""
+"""The maximum number of a table's rows in memory: about 150 MB. When there are more, the newer half is kept."""
 SCHEMA = "kept"
 
 
@@ -32,9 +32,9 @@ class TableView:
         self.shown: Sequence[File] = ()
         """The files of the snapshot that the view shows."""
         self._kept: dict[str, int] = {}
-        """How many rows in memory are of which file."""
+        """The number of rows in memory by file."""
         self._left_out: set[str] = set()
-        """The small files that were too many."""
+        """The small files beyond the limit."""
 
     def look(self) -> bool:
         """Return whether there is a newer version, for `show`; if that fails, the next call finds it again."""
@@ -66,7 +66,7 @@ class TableView:
         self._kept = {}
 
     def _keep(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Read the new small files; if files are gone, or there are too many rows, read all again."""
+        """Read the new small files; if files were removed, or there are too many rows, read all again."""
         small = {file.path: file for file in self._files if file.rows < SMALL_ROWS}
         fresh = [file for path, file in small.items() if path not in self._kept and path not in self._left_out]
         rows = sum(self._kept.values()) + sum(file.rows for file in fresh)

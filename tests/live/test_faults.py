@@ -42,7 +42,9 @@ def test_an_unnamed_incident_and_a_missing_one_are_found(quick):
     nothing = list(wrong(replace(hang.case, due=()), hang.played, hang.reported))
     assert nothing
     assert all("ORDERED_QUEUE_STUCK" in line and "false alarm" in line for line in nothing)
-    [another] = wrong(replace(hang.case, due=(*hang.case.due, due("PULL_EXPIRED", by=(POLL,)))), hang.played, hang.reported)
+    [another] = wrong(
+        replace(hang.case, due=(*hang.case.due, due("PULL_EXPIRED", by=(POLL,)))), hang.played, hang.reported
+    )
     assert another.startswith("poll: PULL_EXPIRED")
     assert "is missing" in another
 

@@ -1,7 +1,7 @@
 """Build the hook's jar with this machine's javac, against the jars of the broker in which it will run.
 
-The same source fits 4.9 and 5.x, and Java 8 byte code runs on either; the broker's own jars are only compiled against,
-and none of their classes is put into the jar.
+The same source compiles against 4.9 and 5.x, and Java 8 byte code runs on both; the broker's own jars are only needed
+to compile, and none of their classes is put into the jar.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ _JAVAC_SECONDS_MAX = 120
 
 
 def build(jars: Sequence[Path], target: Path) -> Path:
-    """Compile the hook and pack it; an existing jar of the same source and broker is left as it is.
+    """Compile the hook and pack it; an existing jar of the same source and broker is not built again.
 
     Args:
-        jars: those of the broker (its ``lib`` folder).
+        jars: the jars of the broker (its ``lib`` folder).
         target: the jar to write.
 
     Raises:
-        UserError: there is no javac, these are not a broker's jars, or the jar can't be written.
+        UserError: javac is missing, the jars are not a broker's, or the jar can't be written.
     """
     sources = sorted(_SOURCES.glob("*.java"))
     made_of = _fingerprint(sources, jars)
@@ -68,7 +68,7 @@ def _fingerprint(sources: Iterable[Path], jars: Iterable[Path]) -> str:
     for source in sources:
         sha.update(source.read_bytes())
     for jar in jars:
-        if jar.name.startswith("rocketmq-remoting-"):  # all that the source refers to
+        if jar.name.startswith("rocketmq-remoting-"):  # the only jars that the source needs
             sha.update(jar.name.encode())
     return sha.hexdigest()[:40]  # a line of a manifest has at most 72 bytes
 

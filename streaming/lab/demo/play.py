@@ -24,7 +24,7 @@ def play(settings: Settings, say: Callable[[str], None]) -> list[Batch]:
     """Replay the capture into an empty root and run the job until all of it is in the tables.
 
     Args:
-        settings: of `demo_settings`; the results of an earlier demo in that root are removed.
+        settings: from `demo_settings`; the results of an earlier demo in that root are removed.
         say: called with each step of the progress.
     """
     root = settings.runtime.root

@@ -1,10 +1,11 @@
 """Fold the archive of one partition through a shard, in the order of time: no source is late.
 
-Two passes over the rows. The first reads broadcasts alone, in the order of the log, through the job's own ordering: it
-determines each source's clock offset, which sources were still active at the end, and how far they had come. The second
-gives all rows to a shard, sorted by corrected time (DuckDB sorts, on disk if memory is short), so no source is behind
-another. Rows younger than the last tick of any active source are only put into the buffer, as if they had come at one
-instant: the job continues as if it had just received all of them, and waits for the slowest source as always.
+It makes two passes over the rows. The first reads only broadcasts, in the order of the log, through the job's own
+ordering: it determines each source's clock offset, which sources were still active at the end, and their last ticks.
+The second passes all rows to a shard, sorted by corrected time (DuckDB sorts, on disk if memory is short), so no source
+is behind another. Rows younger than the last tick of any active source are only put into the buffer, as if they had
+arrived at one instant: the job continues as if it had just received all of them, and waits for the slowest source as
+always.
 """
 
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Survey(NamedTuple):
     """What the broadcasts of a partition show about its sources."""
 
     corrections: dict[str, list[tuple[int, int]]]
-    """By source: from which offset on its times were corrected by how many milliseconds."""
+    """By source: pairs of an offset and the correction of its times from this offset on, in milliseconds."""
     complete_until: int
     """The earliest last tick of the active sources, epoch milliseconds."""
 
@@ -68,7 +69,7 @@ class Partition:
     """One partition's shard, folded up to an offset."""
 
     def __init__(self, number: int, policy: Policy, seed: Seed | None = None) -> None:
-        """Begin without state, or continue from a state."""
+        """Start without state, or continue from a state."""
         self.number = number
         self.until = seed.until if seed is not None else 0
         """The offsets below are folded."""

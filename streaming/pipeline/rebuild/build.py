@@ -1,4 +1,4 @@
-"""Make rows and states from the archive, beside the job, and request their swap."""
+"""Derive rows and states from the archive while the job runs, and request their swap."""
 
 import secrets
 from collections.abc import Callable
@@ -21,14 +21,14 @@ CAUGHT_UP_ROWS = 5_000
 _REPORT_ROWS = 2_000
 
 Report = Callable[[int, int], None]
-"""Called with the number of folded rows, and of all rows."""
+"""Called with the number of folded rows, and the number of all rows."""
 
 
 def build(checkpoints: Path, tables: Path, report: Report = lambda *_: None) -> Ready:
-    """Fold the archive into rows and states, until little is left.
+    """Fold the archive into rows and states, until few rows are left.
 
     Args:
-        checkpoints: those of the job, which continues.
+        checkpoints: the folder of the checkpoints of the job, which continues.
         tables: the current tables.
         report: called with the progress.
 

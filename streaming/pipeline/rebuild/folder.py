@@ -1,9 +1,9 @@
 """The files of a rebuild, under the checkpoints.
 
-rebuild/<id>/shards/<partition>.msgpack    states as of when it was announced
+rebuild/<id>/shards/<partition>.msgpack    states at the time of the announcement
 rebuild/<id>/rows/<table>/*.parquet        the rows
-rebuild/<id>/<id>/<partition>.msgpack      states as of the swap: what the operator takes
-rebuild/<id>/before/                       what was before the swap: for `undo`
+rebuild/<id>/<id>/<partition>.msgpack      states at the time of the swap, from which the operator continues
+rebuild/<id>/before/                       rows and manifest from before the swap, for `undo`
 rebuild/ready.json                         the rebuild that waits for its swap
 rebuild/failed.json                        why the last swap was not made
 """
@@ -26,9 +26,9 @@ class Ready(msgspec.Struct, frozen=True):
 
     rebuild_id: str
     until: Position
-    """Up to where the archive is folded, by partition."""
+    """The position up to which the archive is folded, by partition."""
     last_seq: list[tuple[str, str, int]]
-    """Cluster, group, and where its rows' ``seq`` begins."""
+    """Cluster, group, and the ``seq`` at which its rows begin."""
     policy: Policy
     state_version: int
 

@@ -1,4 +1,4 @@
-"""The rows of a rebuild, as Parquet files that lie beside the tables until the swap."""
+"""The rows of a rebuild, as Parquet files beside the tables until the swap."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from schemas.tables import PARTITIONED_BY
 from streaming.tables import ReadModel
 
 REBUILT = tuple(table for kind, table in TABLE_OF.items() if kind is not QueueProgress)
-"""The tables that a rebuild replaces, evidence first. `queue_progress` was written on arrival and is right as it is."""
+"""The tables that a rebuild replaces, evidence first. `queue_progress` does not depend on the order of events."""
 assert not set(REBUILT) & PARTITIONED_BY.keys()  # noqa: S101  else their files need a folder for each partition
 
 _FILE_ROWS = 100_000
@@ -32,8 +32,8 @@ class RowFiles:
         """Begin.
 
         Args:
-            folder: gets a folder for each table.
-            name: begins the files' names.
+            folder: the folder for one folder per table.
+            name: the prefix of the files' names.
             last_seq: the highest ``seq`` of each group in the tables that are replaced: new rows continue from there,
                 so that a reader that follows a group recognises new rows.
         """
@@ -43,7 +43,7 @@ class RowFiles:
         self.written = 0
 
     def add(self, effects: Iterable[AnyRow]) -> None:
-        """Add rows; those of `queue_progress` are left out."""
+        """Add rows; those of `queue_progress` are omitted."""
         for effect in effects:
             if isinstance(effect, QueueProgress):
                 continue
@@ -87,7 +87,7 @@ def last_seq_of(model: ReadModel) -> dict[GroupKey, int]:
 def keep_older(model: ReadModel, folder: Path) -> int:
     """Keep the rows from before the archive begins, which can't be rebuilt; return how many.
 
-    Incidents that were open then are resolved at the archive's beginning; those that still hold open again there.
+    Incidents that were open then are resolved at the archive's beginning; those whose condition still holds open again.
     """
     begins = model.rows("SELECT min(time) AS time FROM telemetry")[0]["time"]
     kept = 0

@@ -1,9 +1,9 @@
 """The state from which the operator continues after a rebuild: one MessagePack file for each shard.
 
-The operator's checkpoint stays, and with it the position in the log. A shard whose state was made by an earlier
-rebuild, or by none, takes the seed instead when its next rows come. Spark's own ``initialState`` works with a new
-checkpoint only, which would read the log from its beginning: files are listed again, and the rows that the position's
-batch had appended to `queue_progress` would be appended twice.
+The operator's checkpoint stays, and with it the position in the log. A shard whose state is not from this rebuild is
+replaced by its seed when its next rows arrive. Spark's own ``initialState`` works only with a new checkpoint, which
+would read the log from its beginning: files would be listed again, and the rows that the last batch had appended to
+`queue_progress` would be appended twice.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ class Seed(msgspec.Struct, frozen=True):
     """A shard's state."""
 
     until: int
-    """It has folded the offsets below."""
+    """The offsets below are folded."""
     saved: Saved
     groups: dict[str, bytes]
 
@@ -38,7 +38,7 @@ def read_seed(folder: Path, partition: int) -> Seed | None:
     """Return the state of one shard; None if the rebuild had no rows of it.
 
     Raises:
-        UserError: the seeds are gone.
+        UserError: the folder of the seeds is missing.
     """
     try:
         return _DECODER.decode(_file(folder, partition).read_bytes())
@@ -46,8 +46,8 @@ def read_seed(folder: Path, partition: int) -> Seed | None:
         if folder.is_dir():
             return None
         raise UserError(
-            f"The state that the rebuild made is gone ({folder}): restore it, or remove the checkpoints and the tables "
-            "and start anew."
+            f"The state of the last rebuild is missing ({folder}): restore it, or remove the checkpoints and the "
+            "tables and start again."
         ) from None
 
 

@@ -30,9 +30,9 @@ def take_over(checkpoints: Path, tables: Path, archive_to_end: Callable[[], None
     """Swap in the rebuild that is ready, if there is one; if that fails, drop it and keep the current rows.
 
     Args:
-        checkpoints: held by the caller; no query runs.
-        tables: the tables.
-        archive_to_end: runs the archive's query until the log ends.
+        checkpoints: the folder of the checkpoints, which the caller holds; no query runs.
+        tables: the folder of the tables.
+        archive_to_end: runs the archive's query to the end of the log.
     """
     folder = Folder(checkpoints)
     ready = folder.ready()
@@ -40,7 +40,7 @@ def take_over(checkpoints: Path, tables: Path, archive_to_end: Callable[[], None
         return
     try:
         _prepare(folder, ready, checkpoints, tables, archive_to_end)
-    except Exception as error:  # noqa: BLE001  after any error the job must continue as before
+    except Exception as error:  # noqa: BLE001  the job must continue as before after any error
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         _LOG.warning("the rebuild was not swapped in", why=why)
         folder.fail(ready.rebuild_id, why)
@@ -77,7 +77,7 @@ def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, arch
         raise UserError("The archive does not have all that the operator has read: see why its query fails.")
     rebuild_id, last_seq = ready.rebuild_id, {(cluster, group): seq for cluster, group, seq in ready.last_seq}
     for left in folder.rows(rebuild_id).glob("*/rest-*.parquet"):
-        left.unlink()  # of an attempt that was cut off
+        left.unlink()  # left by an interrupted attempt
     rows = RowFiles(folder.rows(rebuild_id), "rest", last_seq)
     with ReadModel(tables) as model:
         for number, offset in until.items():
