@@ -165,7 +165,7 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
         for name in tables:
             if name not in there:
                 if begun is not None and name in found.tables:
-                    raise UserError(f"The table {name} is gone, but the checkpoint has passed its rows: {mend}.")
+                    raise UserError(f"The table {name} is missing, but the checkpoint is past its rows: {mend}.")
                 continue
             if there[name].metadata().configuration.get(PROPERTY) != found.generation:
                 raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
@@ -175,7 +175,7 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
-                    f"earlier one, so new rows would silently be left out: {mend}."
+                    f"earlier one, so new rows would silently be skipped: {mend}."
                 )
 
 
@@ -189,7 +189,7 @@ def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
         before, now = getattr(kept, name), getattr(wanted, name)
         if before != now:
             raise UserError(
-                f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: set it back, or "
+                f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: restore it, or "
                 "rebuild under a new runtime.root."
             )
     batch = unfinished_batch(checkpoints / OPERATOR)
@@ -197,12 +197,12 @@ def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
         return
     if kept.policy != wanted.policy:
         raise UserError(
-            f"Batch {batch} was begun under another policy: finish it with `rebalance-watch run --available-now "
+            f"Batch {batch} was started under another policy: finish it with `rebalance-watch run --available-now "
             f"--policy {checkpoints / POLICY}`, then start with the new one."
         )
     if kept.code_version != wanted.code_version:
         raise UserError(
-            f"Batch {batch} was begun by version {kept.code_version}, this is {wanted.code_version}: finish it with "
+            f"Batch {batch} was started by version {kept.code_version}, this is {wanted.code_version}: finish it with "
             "`rebalance-watch run --available-now` of that version, then start this one."
         )
 

@@ -61,7 +61,7 @@ def check(conf: JarSet, folder: Path) -> None:
     if odd := sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)):
         raise UserError(
             f"The {conf} jars are not those of conf/jars.sha256 ({', '.join(odd[:3])}{', …' * (len(odd) > 3)}): "
-            f"delete {folder.parent} and start again; if that does not help, what the repository serves has changed."
+            f"delete {folder.parent} and start again; if that does not help, the files in the repository have changed."
         )
 
 

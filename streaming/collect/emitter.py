@@ -61,7 +61,7 @@ class Emitter:
             raise UnsendableError(str(error)) from None
         size = len(encode(event))
         if size > VALUE_BYTES_MAX:
-            msg = f"the answer makes an event of {size} bytes, the log takes {VALUE_BYTES_MAX}"
+            msg = f"the answer gives an event of {size} bytes; the log accepts {VALUE_BYTES_MAX}"
             raise UnsendableError(msg)
         self._time, self._seq[key] = stamp, seq
         self._queue.put_nowait(event)

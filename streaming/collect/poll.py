@@ -284,7 +284,7 @@ class Poller:
             del self._last_question[member[2]]
 
     async def _ask(self, ask: Ask, current: _Round | None, gate: asyncio.Semaphore | None = None) -> _Answer:
-        """Send a request when a slot is free: within the round's deadline or, without a round, within a client's own."""
+        """Send a request when a slot is free: by the round's deadline or, without a round, by a client's own."""
         loop = asyncio.get_running_loop()
         gate = gate or self._gate
         try:
@@ -307,7 +307,7 @@ class Poller:
         return self._emit(kind, answer, cluster=group.cluster, group=group.name, **fields)
 
     def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
-        """Emit an answer as an event, or an error if there is none or it is invalid; return whether there was an answer."""
+        """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
         emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
         error = answer.error
         if answer.payload is not None:

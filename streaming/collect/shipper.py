@@ -102,7 +102,7 @@ class Shipper:
         """
         for folder in folders:
             if not folder.is_dir():
-                raise UserError(f"The spool folder {folder} is not there: make it, or name the one that the hook has.")
+                raise UserError(f"The spool folder {folder} does not exist: create it, or specify the hook's folder.")
         self._folders = sorted({folder.resolve() for folder in folders})
         self._quiet_seconds = quiet_seconds
         self._spools: dict[Path, Spool] = {}

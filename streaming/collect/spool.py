@@ -102,9 +102,8 @@ class Spool:
         """
         lines: list[bytes] = []
         size = 0
-        following = (
-            self._following()
-        )  # listed before a file is read: a file with a successor in this list can be read to its end
+        # Listed before a file is read: a file with a successor in this list can be read to its end.
+        following = self._following()
         for number in following:
             is_complete = self._finished or number < following[-1]
             while size < CHUNK_BYTES:

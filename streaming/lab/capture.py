@@ -60,7 +60,9 @@ def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None
         UserError: a lab is already running, or the collector ended too early.
     """
     if Lab.find(settings) is not None:
-        raise UserError("A lab is up already: end it with `rebalance-watch lab down`, so that the story starts afresh.")
+        raise UserError(
+            "A lab is already running: stop it with `rebalance-watch lab down`; a recording needs a new one."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     lab = Lab.up(settings, kafka=False, say=say)
     try:

@@ -17,8 +17,8 @@ from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
 
 _CONSUME_THREADS = 16  # a hung queue occupies a thread: there must be one for each queue that a test hangs
-_STARTS_MAX = 3  # start() requests data from every broker of the topic within 3 s each; a busy or starting one does not answer in time
-_SUSPEND_MS = 1_000  # how soon RocketMQ offers a refused message again (its own default)
+_STARTS_MAX = 3  # start() fails if a broker of the topic does not answer within 3 s, because it is busy or starting
+_SUSPEND_MS = 1_000  # after this time RocketMQ delivers a refused message again (its own default)
 
 
 class Behaviour:

@@ -246,17 +246,17 @@ class Lab:
         if target == "topic":
             group = self._group_of(client) if client else self._first_group()
             if any(one.kind == kind and one.client == group.topic for one in self._cluster.state.faults):
-                raise UserError(f"{kind} is on {group.topic} already: cure it first (lab fault {kind} --cure).")
+                raise UserError(f"{kind} is already active on {group.topic}: cure it first (lab fault {kind} --cure).")
             return FaultTarget(group.topic, group, count=count)
         if target == "new consumer":
             name = client or self._new_name(kind)
             if name in self._cluster.state.members:
-                raise UserError(f"{name} is there already: give another name of a new consumer with --client.")
+                raise UserError(f"{name} already exists: set another name for the new consumer with --client.")
             return FaultTarget(name, self._group_of(name))
         name = client or self._healthy()
         group = self._group_of(name)
         if target == "ordered consumer" and not group.ordered:
-            raise UserError(f"{kind} needs an ordered consumer, and {group.group} is not ordered: name another.")
+            raise UserError(f"{kind} needs an ordered consumer, and {group.group} is not ordered: choose another.")
         self._must_be_healthy(name)
         return FaultTarget(name, group, queue_id, broker or "")
 
@@ -268,7 +268,7 @@ class Lab:
         well = [broker for broker in self._cluster.brokers() if broker not in faulty]
         if name not in well and (name is not None or not well):
             raise UserError(
-                f"{name or 'Every broker'} is down or frozen already: cure that first (`rebalance-watch lab status`)."
+                f"{name or 'Every broker'} is already down or frozen: cure that first (`rebalance-watch lab status`)."
             )
         return name or well[-1]
 
@@ -282,16 +282,16 @@ class Lab:
             faulty = any(one.client == name for one in self._cluster.state.faults)
             if member.group == group and not faulty and self._cluster.runs(name):
                 return name
-        raise UserError(f"No consumer of {group} is well: cure a fault first (see `rebalance-watch lab status`).")
+        raise UserError(f"No consumer of {group} is healthy: cure a fault first (see `rebalance-watch lab status`).")
 
     def _must_be_healthy(self, name: str) -> None:
         member = self._cluster.state.members.get(name)
         if member is None or member.role != "consumer":
-            raise UserError(f"There is no consumer {name}: see `rebalance-watch lab status` for those there are.")
+            raise UserError(f"There is no consumer {name}: `rebalance-watch lab status` lists them.")
         if not self._cluster.runs(name) or any(
             one.client == name and FAULTS[one.kind].target != "new consumer" for one in self._cluster.state.faults
         ):
-            raise UserError(f"{name} has a fault already, or is down: cure that first (`rebalance-watch lab status`).")
+            raise UserError(f"{name} already has a fault, or is down: cure that first (`rebalance-watch lab status`).")
 
     def _new_name(self, kind: str) -> str:
         key = next(key for key, group in self._settings.lab.groups.items() if group == self._first_group())
@@ -321,7 +321,7 @@ class Lab:
         if not found:
             raise UserError(f"There is no {kind} to cure{f' on {client}' if client else ''}: see `lab status`.")
         if len(found) > 1:
-            raise UserError(f"{kind} is on {', '.join(one.client for one in found)}: name one with --client.")
+            raise UserError(f"{kind} is active on {', '.join(one.client for one in found)}: select one with --client.")
         return found[0]
 
     def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:

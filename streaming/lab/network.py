@@ -125,7 +125,7 @@ class Relay:
                 pass
 
     async def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        """Relay one direction until the end of the stream. Data read during a cut is held until the network is healed."""
+        """Relay one direction until the end of the stream. Data read during a cut is held until the healing."""
         try:
             while data := await self._loop.sock_recv(source, _CHUNK):
                 await self._passes.wait()

@@ -40,7 +40,7 @@ def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, st
         UserError: this is not Linux, or the program can't be started.
     """
     if not sys.platform.startswith("linux"):
-        raise UserError("The lab needs Linux (its processes are held by /proc and pidfd): run it there.")
+        raise UserError("The lab needs Linux (it identifies processes by /proc and pidfd): run it there.")
     log.parent.mkdir(parents=True, exist_ok=True)
     arguments = [str(part) for part in command]
     try:
@@ -93,7 +93,7 @@ def end(process: ProcessId, *, grace_seconds: float = 0) -> None:
         if not (grace_seconds and _gone(handle, grace_seconds)):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             if not _gone(handle, _END_SECONDS_MAX):
-                raise UserError(f"Process {process.pid} does not end, even by SIGKILL: see `ps {process.pid}`.")
+                raise UserError(f"Process {process.pid} does not end, even after SIGKILL: see `ps {process.pid}`.")
     state(process)
 
 
@@ -106,7 +106,7 @@ def wait_until(ready: Callable[[], T | None], process: ProcessId, log: Path, sec
     deadline = time.monotonic() + seconds
     while (answer := ready()) is None:
         if state(process) == "down":
-            raise UserError(f"{log.stem} ended at its start: {log} contains the reason.")
+            raise UserError(f"{log.stem} ended during its start: {log} contains the reason.")
         if time.monotonic() > deadline:
             raise UserError(f"{log.stem} was not ready within {seconds:.0f} s: {log} may contain the reason.")
         time.sleep(_POLL_SECONDS)

@@ -83,7 +83,7 @@ def free_port(*, beside: Sequence[int] = (0,)) -> int:
     for port in SystemRandom().sample(_PORTS, 200):
         if all(port_is_free(port + distance) for distance in beside):
             return port
-    raise UserError("No free port was found between 20000 and 32000: end some servers and start again.")
+    raise UserError("No free port was found between 20000 and 32000: stop some servers and start again.")
 
 
 def port_is_free(port: int) -> bool:

@@ -132,7 +132,7 @@ class FilePublisher:
     def _append(self, row: Row) -> None:
         size = len(row.value) + 1
         if size > self._file_bytes_max:
-            raise UserError(f"A row of {size} bytes does not fit a log file ({self._file_bytes_max}): leave it out.")
+            raise UserError(f"A row of {size} bytes exceeds the size of a log file ({self._file_bytes_max}): omit it.")
         file = self._open.get(row.partition)
         if file is not None and file.size + size > self._file_bytes_max:
             self._finish(row.partition)
@@ -151,7 +151,7 @@ class FilePublisher:
         self._open.pop(partition).finish(self._mtime_ms)
 
     def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"The log {self._root} can't be written ({error.strerror}): mend that and start again.")
+        return UserError(f"The log {self._root} can't be written ({error.strerror}): correct that and start again.")
 
     def _shape(self, partitions: int) -> None:
         """Create the partitions' folders, which record the number of partitions."""

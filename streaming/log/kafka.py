@@ -54,7 +54,7 @@ class KafkaPublisher:
         there = partition_count(bootstrap_servers, topic)
         if there is None:
             raise UserError(
-                f"Kafka at {bootstrap_servers} has no topic {topic}: make it with `rebalance-watch topic create`."
+                f"Kafka at {bootstrap_servers} has no topic {topic}: create it with `rebalance-watch topic create`."
             )
         if there != partitions:
             raise UserError(_other_count(topic, there, partitions))
@@ -119,8 +119,8 @@ class KafkaPublisher:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise UserError(
-                f"Kafka at {self._servers} did not take a row of topic {self._topic} ({self._failure}): "
-                "see that the brokers are up, then start again."
+                f"Kafka at {self._servers} did not accept a row of topic {self._topic} ({self._failure}): "
+                "check that the brokers are running, then start again."
             ) from self._failure
 
 
@@ -173,7 +173,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replica
     with _admin(bootstrap_servers) as admin:
         (made,) = admin.create_topics(wanted, raise_errors=False)["topics"]
         if made["error_code"]:
-            raise UserError(f"Kafka at {bootstrap_servers} did not make the topic {topic}: {made['error_message']}")
+            raise UserError(f"Kafka at {bootstrap_servers} did not create the topic {topic}: {made['error_message']}")
         admin.wait_for_topics([topic])
     return True
 
@@ -188,7 +188,7 @@ def _admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
             admin.close()
     except KafkaError as error:
         raise UserError(
-            f"Kafka at {bootstrap_servers} can't be asked ({error}): start it, or correct source.bootstrap_servers."
+            f"Kafka at {bootstrap_servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
         ) from error
 
 

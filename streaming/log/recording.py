@@ -188,7 +188,9 @@ def _lines(path: Path) -> Iterator[bytes]:
             raise UserError(f"The recording {path} is damaged after line {number}: {error}.") from None
         raise UserError(f"The recording {path} can't be read: {error.strerror}.") from None
     except (EOFError, zlib.error):
-        raise UserError(f"The recording {path} is torn after line {number}: it was not written to its end.") from None
+        raise UserError(
+            f"The recording {path} is incomplete after line {number}: it was not written to its end."
+        ) from None
 
 
 def _open(path: Path, mode: str, *, compressed: bool) -> BinaryIO:

@@ -266,4 +266,4 @@ def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserErro
     lines = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     cause = (causes or lines)[-1] if "Traceback (most recent call last)" in text else lines[0]
-    return UserError(f"The {query} query failed: {cause} (all of it is in {logs}; a new start continues from there).")
+    return UserError(f"The {query} query failed: {cause} (details are in {logs}; a restart resumes from there).")

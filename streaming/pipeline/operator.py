@@ -211,8 +211,8 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
     """
     if last is not None and rows[0].offset <= last.offset:
         raise UserError(
-            f"Partition {partition} of the log gave offset {rows[0].offset} after {last.offset}, so its rows can't be "
-            "put in order: was a file added late or its mtime changed? Rebuild under a new runtime.root."
+            f"Partition {partition} of the log returned offset {rows[0].offset} after {last.offset}, so its rows are "
+            "not in order: was a file added late or its mtime changed? Start again under a new runtime.root."
         )
     if keyed:
         return
@@ -222,8 +222,8 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
         if before is not None and row.offset != before.offset + 1 and row.stamp <= before.stamp:
             raise UserError(
                 f"In partition {partition} of the log, file {position_of(row.offset)[0]} is not younger than file "
-                f"{position_of(before.offset)[0]} (mtimes {row.stamp} and {before.stamp} ms), so their order is not "
-                "sure: a copy of a log must keep the mtimes that its writer set (cp --preserve=timestamps)."
+                f"{position_of(before.offset)[0]} (mtimes {row.stamp} and {before.stamp} ms), so their order is "
+                "unknown: a copy of a log must keep the mtimes that its writer set (cp --preserve=timestamps)."
             )
         before = row
 

@@ -61,8 +61,8 @@ def alive(logs: Path) -> Iterator[None]:
         yield
     except (Py4JNetworkError, ConnectionError) as error:
         raise UserError(
-            f"Spark has ended: its JVM was killed or ran out of memory (job.driver_memory); {logs} has details. A new "
-            "start continues from the last finished batch."
+            f"Spark has ended: its JVM was killed or ran out of memory (job.driver_memory); {logs} has details. A "
+            "restart resumes after the last finished batch."
         ) from error
 
 

@@ -60,12 +60,12 @@ def check_source(settings: Settings) -> None:
     if there != source.partitions:
         raise UserError(
             f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
-            f"{source.partitions}: make it with `rebalance-watch topic create`, or set source.partitions."
+            f"{source.partitions}: create it with `rebalance-watch topic create`, or set source.partitions."
         )
     if not appends_with_its_own_time(source.bootstrap_servers, source.topic):
         raise UserError(
-            f"The topic {source.topic} stamps rows by the producer's clock, so no wrong clock would be seen: set its "
-            "message.timestamp.type to LogAppendTime, or make a new one with `rebalance-watch topic create`."
+            f"The topic {source.topic} stamps rows by the producer's clock, so a wrong clock would not be detected: set "
+            "its message.timestamp.type to LogAppendTime, or create a new one with `rebalance-watch topic create`."
         )
 
 

@@ -54,7 +54,7 @@ class Guard:
                     path = node["function"]["qualified_name"]["path"]
                     _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
                 case "SHOW_REF" if node["query"] is None and node["table_name"].strip('"') != "tables":
-                    raise UserError("Only SELECT, DESCRIBE and SHOW TABLES are answered.")
+                    raise UserError("Only SELECT, DESCRIBE and SHOW TABLES are allowed.")
             if node.get("class") in {"FUNCTION", "WINDOW"} and node["qualified_name"]["path"][-1] in self._functions():
                 raise UserError(f"The function {node['function_name']} can't be used here.")
 

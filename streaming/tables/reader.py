@@ -140,8 +140,8 @@ class ReadModel:
             except TimeoutError:
                 _stop(cursor, answer)
                 raise UserError(
-                    f"The query took more than {timeout_s:g} seconds and was stopped: ask for less, for one group or a "
-                    "shorter time."
+                    f"The query took more than {timeout_s:g} seconds and was stopped: limit it to one group or "
+                    "a shorter period."
                 ) from None
             except KeyboardInterrupt:
                 _stop(cursor, answer)
@@ -243,7 +243,7 @@ def _open(tables: Path, table: str) -> DeltaTable:
     except TableNotFoundError:
         if not any((tables / other).is_dir() for other in TABLES):
             raise UserError(
-                f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or name "
+                f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or set "
                 "another root with --root."
             ) from None
         raise UserError(

@@ -159,7 +159,7 @@ def test_rows_of_a_batch_that_was_not_finished_are_no_reset(tmp_path):
 )
 def test_what_is_for_ever_can_not_be_changed(tmp_path, changed, setting):
     start(tmp_path)
-    with pytest.raises(UserError, match=f"made with {setting}: set it back, or rebuild"):
+    with pytest.raises(UserError, match=f"made with {setting}: restore it, or rebuild"):
         start(tmp_path, **changed)
 
 

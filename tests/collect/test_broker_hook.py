@@ -119,7 +119,7 @@ def test_the_jar_is_java_8_and_a_second_build_leaves_it_alone(jar):
 
 
 def test_what_a_build_lacks_is_one_sentence(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="holds no rocketmq-remoting jar: name the broker's home"):
+    with pytest.raises(UserError, match="contains no rocketmq-remoting jar: specify the broker's home"):
         broker_jars(tmp_path)
     with pytest.raises(UserError, match="does not compile against these jars"):
         build([tmp_path / "no.jar"], tmp_path / "hook.jar")

@@ -270,7 +270,7 @@ def test_a_second_shipper_is_refused_with_a_sentence(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
-    with pytest.raises(UserError, match="is not there"):
+    with pytest.raises(UserError, match="does not exist"):
         Shipper([tmp_path / "none"])
 
 

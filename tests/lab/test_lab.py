@@ -93,7 +93,7 @@ def test_a_stranger_with_a_remembered_pid_is_left_alone(sleeper):
 def test_what_ends_at_its_start_is_said_at_once_with_its_log(tmp_path):
     log = tmp_path / "broker.log"
     process = processes.spawn([shutil.which("false")], log)
-    with pytest.raises(UserError, match=r"broker ended at its start: .*broker\.log contains the reason"):
+    with pytest.raises(UserError, match=r"broker ended during its start: .*broker\.log contains the reason"):
         processes.wait_until(lambda: None, process, log, seconds=10)
 
 
@@ -120,9 +120,9 @@ def test_down_ends_all_even_frozen_ones_but_no_stranger_and_is_idempotent(lab, s
 
 def test_a_fault_takes_the_first_healthy_consumer_of_the_ordered_group(lab):
     assert [lab.fault("freeze").client, lab.fault("freeze").client] == ["orders-1", "orders-2"]
-    with pytest.raises(UserError, match="No consumer of orders-group is well"):
+    with pytest.raises(UserError, match="No consumer of orders-group is healthy"):
         lab.fault("freeze")
-    with pytest.raises(UserError, match="orders-1 has a fault already"):
+    with pytest.raises(UserError, match="orders-1 already has a fault"):
         lab.fault("kill", client="orders-1")
     _until(lambda: {name for name, state in _states(lab).items() if state == "frozen"} == {"orders-1", "orders-2"})
 
@@ -131,10 +131,10 @@ def test_a_fault_of_a_broker_takes_the_last_that_runs_or_the_one_named(lab):
     killed = lab.fault("broker-kill")
     assert (killed.broker, killed.client, killed.group) == ("broker-b", "", "")
     assert killed.expect.startswith("broker-b is unreachable")
-    with pytest.raises(UserError, match="broker-b is down or frozen already"):
+    with pytest.raises(UserError, match="broker-b is already down or frozen"):
         lab.fault("broker-restart", client="broker-b")
     assert lab.fault("broker-restart").broker == "broker-a"
-    with pytest.raises(UserError, match="Every broker is down or frozen already"):
+    with pytest.raises(UserError, match="Every broker is already down or frozen"):
         lab.fault("broker-kill")
     assert {name for name, state in _states(lab).items() if state == "down"} == BROKERS.keys()
     assert {one.name: one.fault for one in lab.status() if one.fault} == {
@@ -146,7 +146,7 @@ def test_a_fault_of_a_broker_takes_the_last_that_runs_or_the_one_named(lab):
 def test_a_frozen_broker_is_left_alone_until_it_goes_on(lab):
     assert lab.fault("broker-freeze").broker == "broker-b"
     _until(lambda: _states(lab)["broker-b"] == "frozen")
-    with pytest.raises(UserError, match="broker-b is down or frozen already"):
+    with pytest.raises(UserError, match="broker-b is already down or frozen"):
         lab.fault("broker-kill", client="broker-b")
     assert lab.fault("broker-freeze").broker == "broker-a"
     lab.cure("broker-freeze", client="broker-b")
@@ -171,7 +171,7 @@ def test_what_a_fault_can_not_be_put_on_is_a_sentence(lab):
         ("freeze", "orders-9", "There is no consumer orders-9"),
         ("freeze", "namesrv", "namesrv belongs to no group"),
         ("poison", "audit-1", "poison needs an ordered consumer"),
-        ("join", "orders-1", "orders-1 is there already"),
+        ("join", "orders-1", "orders-1 already exists"),
         ("broker-kill", "orders-1", "There is no broker orders-1: choose one of broker-a, broker-b"),
         ("add-queues", None, "Topics need a broker and the producer"),
         ("topic-set", None, "topic-set needs a second topic"),

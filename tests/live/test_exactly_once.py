@@ -41,7 +41,7 @@ DIGITS, BASE = 3, 20
 """A lock's queues are the digits of its number: each lock is of other queues than any before it, and of few."""
 PAUSE_SECONDS = 0.2
 STEADY_SECONDS, KILLS = 60, 16
-START_AGAIN = ("Python worker failed to connect back", "can't be asked")
+START_AGAIN = ("Python worker failed to connect back", "does not respond")
 """With these sentences the job ends on a machine too busy to start a Python worker in ten seconds, and while Kafka is
 away. Then it is started again, as a service manager would."""
 STARTS_MAX = 10

@@ -65,7 +65,7 @@ def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(lab, settings, set
     server = lab.kafka_bootstrap
     for wrong, sentence in (
         ({"topic": TOPIC, "partitions": 5}, "has 3 partitions of the topic kafka-source, not 5"),
-        ({"topic": "not-there"}, "has no partitions of the topic not-there, not 8: make it with"),
+        ({"topic": "not-there"}, "has no partitions of the topic not-there, not 8: create it with"),
     ):
         with pytest.raises(UserError, match=sentence):
             check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=server, **wrong))

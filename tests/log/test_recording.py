@@ -97,7 +97,7 @@ def test_lines_that_are_no_events_go_as_they_are_to_partition_0(tmp_path):
 def test_a_torn_recording_says_how_far_it_goes(tmp_path):
     data = gzip.compress(b"".join(encode(msgspec.structs.replace(STATS, seq=seq)) + b"\n" for seq in range(5000)))
     (tmp_path / "r.jsonl.gz").write_bytes(data[:-20])
-    with pytest.raises(UserError, match=r"torn after line \d+"):
+    with pytest.raises(UserError, match=r"incomplete after line \d+"):
         list(recorded_rows(tmp_path / "r.jsonl.gz", 4))
 
 

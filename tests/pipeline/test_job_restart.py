@@ -90,7 +90,7 @@ def test_nothing_is_lost_or_doubled_by_ctrl_c_or_kill_9(settings_in, tmp_path):
     other = tmp_path / "other.toml"
     other.write_text(conf_file("policy.toml").read_text().replace("stuck_after = 60_000", "stuck_after = 50_000"))
     process = start(settings, "--available-now", "--policy", str(other))
-    assert "was begun under another policy: finish it with" in end(process).replace("\n", " ")
+    assert "was started under another policy: finish it with" in end(process).replace("\n", " ")
     assert process.returncode == 1
 
     process = start(settings, "--available-now")

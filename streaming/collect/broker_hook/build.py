@@ -47,7 +47,7 @@ def build(jars: Sequence[Path], target: Path) -> Path:
             _pack(Path(folder), made_of, new)
             new.replace(target)
     except OSError as error:
-        raise UserError(f"The hook can't be written to {target} ({error.strerror}): name another file.") from error
+        raise UserError(f"The hook can't be written to {target} ({error.strerror}): specify another file.") from error
     return target
 
 
@@ -59,7 +59,7 @@ def broker_jars(home: Path) -> list[Path]:
     """
     jars = sorted((home / "lib").glob("*.jar"))
     if not any(jar.name.startswith("rocketmq-remoting-") for jar in jars):
-        raise UserError(f"{home / 'lib'} holds no rocketmq-remoting jar: name the broker's home (ROCKETMQ_HOME).")
+        raise UserError(f"{home / 'lib'} contains no rocketmq-remoting jar: specify the broker's home (ROCKETMQ_HOME).")
     return jars
 
 

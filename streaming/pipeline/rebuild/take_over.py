@@ -58,7 +58,7 @@ def undo(checkpoints: Path, tables: Path) -> None:
     folder, manifest = Folder(checkpoints), require_manifest(checkpoints)
     before = folder.before(manifest.seed) if manifest.seed else None
     if before is None or not (before / MANIFEST).is_file():
-        raise UserError("There is nothing to undo: these tables are not those of a rebuild, or it was undone before.")
+        raise UserError("There is nothing to undo: the tables are not from a rebuild, or it is already undone.")
     was = folder.manifest_before(manifest.seed)
     relative = before.relative_to(checkpoints)
     swap = Swap(f"{manifest.seed}-undone", tuple(DERIVED), str(relative / "tables"), was.seed, str(relative / OPERATOR))
@@ -69,12 +69,12 @@ def undo(checkpoints: Path, tables: Path) -> None:
 def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, archive_to_end: Callable[[], None]) -> None:
     """Fold the remaining rows, keep the current ones, and decide the swap."""
     if ready.state_version != STATE_VERSION:
-        raise UserError("It was made by another release: rebuild again with this one.")
+        raise UserError("It was made by another release: run `rebalance-watch rebuild` again with this one.")
     until = position_of_query(checkpoints / OPERATOR)
     if _is_behind(checkpoints, until):
         archive_to_end()
     if _is_behind(checkpoints, until):
-        raise UserError("The archive does not have all that the operator has read: see why its query fails.")
+        raise UserError("The archive lacks rows that the operator has read: check why the archive query fails.")
     rebuild_id, last_seq = ready.rebuild_id, {(cluster, group): seq for cluster, group, seq in ready.last_seq}
     for left in folder.rows(rebuild_id).glob("*/rest-*.parquet"):
         left.unlink()  # left by an interrupted attempt
