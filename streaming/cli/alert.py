@@ -75,7 +75,7 @@ def run() -> None:
         )
 
         def stop(number: int, _frame: object) -> None:
-            signal.signal(number, signal.SIG_DFL)  # a second signal ends at once; the ledger loses nothing
+            signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once; the ledger loses nothing
             alerting.stop()
 
         signal.signal(signal.SIGINT, stop)

@@ -1,4 +1,4 @@
-"""Check that everything `run` and the lab need is present in a compatible version; for the rest say how to fix it.
+"""Check that all requirements of `run` and the lab are present in compatible versions; say how to fix the others.
 
 The checks fetch, start and change nothing.
 """
@@ -28,7 +28,7 @@ DISTRIBUTION = "rebalance-watch"
 
 # The jars are 0.1 GB; the rest is room for tables and state before Spark's spills and Delta's commits begin to fail.
 _DISK_BYTES_MIN = 2 << 30
-# What the Python workers, the operator's RocksDB and the rest of the machine take beside the JVM's heap.
+# The memory of the Python workers, the operator's RocksDB and the rest of the machine, beyond the JVM's heap.
 _MEMORY_BYTES_BESIDE = 1 << 30
 _ANSWER_SECONDS_MAX = 3.0
 
@@ -41,7 +41,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     found: str
     mend: str = ""
     needed: bool = True
-    """Whether `run` requires it; what only the lab requires is not needed."""
+    """Whether `run` requires it; False if only the lab does."""
 
 
 def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
@@ -200,7 +200,7 @@ def _bytes(size: str) -> int:
     """Convert a JVM size (2g, 512m) to bytes.
 
     Raises:
-        UserError: it is no such size.
+        UserError: the text is not a size.
     """
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
     if found is None:

@@ -98,9 +98,10 @@ def _log() -> Any:
 def _interruption() -> Event:
     """Return an event set by the first SIGINT or SIGTERM; the second signal ends the process at once.
 
-    The handler only lets Python write the signal's number into a pipe: waking the event inside of it would run in the
-    middle of whatever the main thread is doing, the event's own lock included. (Blocking the signals and waiting for
-    them is no way either: a library's thread that began before, and does not block them, would end the process.)
+    The handler only lets Python write the signal's number into a pipe: setting the event inside the handler would
+    interrupt whatever the main thread is doing, even while it holds the event's own lock. (Blocking the signals and
+    waiting for them does not work either: a library's thread that was started before and does not block them would end
+    the process.)
     """
     interruption = Event()
     reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""The demo's report: the faults, and the answers to the questions of the other commands in their tables."""
+"""The demo's report: the faults, and the results of other commands, in the same tables."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ def print_faults(fault_log: Path, console: Console) -> None:
 
 
 def print_report(model: ReadModel, console: Console) -> None:
-    """Print the content of the tables. The newest row stands for now: of its day, times are shown without the date."""
+    """Print the content of the tables. The newest row is taken as now: times of its day are shown without the date."""
     now = history_ends(model).last
     found = [(one, GroupAt(one.cluster, one.group, INT64_MAX)) for one in groups(model)]
     parts: list[RenderableType] = []
@@ -61,7 +61,7 @@ def _title(group: Group) -> str:
 
 
 def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:
-    """Yield the owners of the queue that had most."""
+    """Yield the owners of the queue with the most owners."""
     queues: dict[tuple[object, ...], list[Interval]] = defaultdict(list)
     for one in owned:
         queues[one.cluster, one.group, one.topic, one.broker, one.queue_id].append(one)

@@ -97,7 +97,7 @@ def run(scenario: "Scenario", seed: int, folder: Path, *, hook: bool) -> tuple[i
     path = folder / "events.jsonl.gz"
     end = round(scenario.minutes * 60)
     steps = [*range(_STEP_SECONDS, end, _STEP_SECONDS), end]
-    gc.disable()  # what a simulation makes lives on or goes at once: looking for garbage costs a third of the time
+    gc.disable()  # objects of a simulation live on or are freed at once: garbage collection costs a third of the time
     try:
         with Recorder(path) as recorder:
             cluster = Cluster(scenario, seed, record, hook=hook)

@@ -64,7 +64,7 @@ def check_source(settings: Settings) -> None:
         )
     if not appends_with_its_own_time(source.bootstrap_servers, source.topic):
         raise UserError(
-            f"The topic {source.topic} stamps rows by the producer's clock, so a wrong clock would not be detected: set "
+            f"The topic {source.topic} stamps rows by the producer's clock, so wrong clocks would not be detected: set "
             "its message.timestamp.type to LogAppendTime, or create a new one with `rebalance-watch topic create`."
         )
 

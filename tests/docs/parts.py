@@ -242,10 +242,10 @@ def views():
 
 
 _MADE = {
-    "queue_observations": "Quantities with a row a queue, over `queue_progress` and its sums.",
-    "seen_at": "What was last observed of each queue's quantities by an instant.",
+    "queue_observations": "The quantities of one queue, from `queue_progress` and its rollups.",
+    "seen_at": "The last observation of a queue's quantities by an instant, of each kind.",
 }
-"""Those that are made for each engine, and have no file (`streaming.tables.observations`)."""
+"""Views that are generated for each engine, and have no file (`streaming.tables.observations`)."""
 
 
 def _about(name):

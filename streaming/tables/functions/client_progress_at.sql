@@ -1,5 +1,5 @@
--- The last report of each client about each of its queues by an instant, as far back as `seen_at` looks. Its stamps are
--- at the latest then; stale where its answer is older than two intervals.
+-- The last report of a client about one of its queues by an instant, within the look-back of `seen_at`. Its times are
+-- the latest possible ones; the row is stale if the answer is older than two intervals.
 SELECT
     c.cluster, c.group, c.topic, c.broker, c.queue_id, c.client_id,
     c.cached_count,

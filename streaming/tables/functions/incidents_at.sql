@@ -1,5 +1,4 @@
--- Each incident once, as its last transition by an instant had left it; `resolved_at` is null while
--- it was open.
+-- An incident after its last transition by an instant; `resolved_at` is null if it was open.
 SELECT
     l.cluster, l.group, l.incident_id, l.code, l.sub_cause, l.severity, l.subject, l.opened_at,
     CASE WHEN l.transition = 'RESOLVED' THEN l.time END AS resolved_at,

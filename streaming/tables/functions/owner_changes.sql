@@ -1,4 +1,4 @@
--- Which queues had another owner at the later of two instants than at the earlier one; null is unassigned.
+-- A queue whose owner at the later of two instants differs from that at the earlier one; null is unassigned.
 SELECT
     coalesce(a.cluster, b.cluster) AS cluster,
     coalesce(a.group, b.group) AS group,

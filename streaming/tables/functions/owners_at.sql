@@ -1,4 +1,4 @@
--- Who owned each queue at an instant, and since when; `client_id` is null if it was unassigned.
+-- The owner of a queue at an instant, and since when; `client_id` is null if the queue was unassigned.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id,
     CASE WHEN l.action = 'ASSIGNED' THEN l.client_id END AS client_id,

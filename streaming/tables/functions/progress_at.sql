@@ -1,6 +1,7 @@
--- The last observed quantities of each queue by an instant: an answer of the last 15 minutes, or
--- of three of its intervals where that is more. A quantity is stale where its observation is older than two intervals;
--- without a row nothing of the queue is known. A lower bound counts where the exact lag is stale and older than it.
+-- The last observed quantities of a queue by an instant: from an answer of the last 15 minutes, or of the last three of
+-- its intervals if that is longer. A quantity is stale if its observation is older than two intervals; if there is no
+-- row, nothing is known of the queue. A lower bound of the lag is used if the exact lag is stale and older than the
+-- bound.
 SELECT
     q.cluster, q.group, q.topic, q.broker, q.queue_id,
     CASE WHEN q.is_bound THEN q.bound ELSE q.lag END AS lag,

@@ -1,5 +1,5 @@
--- The last state, reported by an instant, of each queue that its group then had: a group reports
--- all of them once an hour at the latest (policy: snapshot_interval), so nothing older than its last hour is looked at.
+-- The last state, reported by an instant, of a queue that its group had then. A group reports all its queues at least
+-- once an hour (policy: snapshot_interval), so only the hour before the group's last report is read.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_at,
     l.pull_at, l.consume_at, l.status, l.status_reason

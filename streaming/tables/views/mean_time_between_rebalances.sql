@@ -1,4 +1,4 @@
--- How often each group rebalances, from start to start; null for a group that did so once.
+-- The mean time of a group between the starts of its rebalances; null if there was only one.
 SELECT
     r.cluster, r.group,
     count(*) AS rebalances,

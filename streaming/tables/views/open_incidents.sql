@@ -1,2 +1,2 @@
--- The incidents that are open now.
+-- An incident that is open now.
 SELECT i.* FROM incidents i WHERE i.resolved_at IS NULL

@@ -1,5 +1,5 @@
--- Who owned each queue from when to when; `to_time` is null while it still does. A queue that changed hands is
--- released and assigned at the same instant; without an owner there is no interval.
+-- An interval during which a client owned a queue; `to_time` is null while it still does. A queue that changes owners
+-- is released and assigned at the same instant; while it has no owner there is no interval.
 SELECT
     c.cluster, c.group, c.topic, c.broker, c.queue_id, c.client_id,
     c.time AS from_time,

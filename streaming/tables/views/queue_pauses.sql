@@ -1,5 +1,5 @@
--- How long each queue that a rebalance moved or interrupted was not consumed; null where it is left unassigned, or where
--- that is not known. See QueueMove in schemas/tables.schema.json.
+-- The time for which a queue that a rebalance moved or interrupted was not consumed; null if the queue was left
+-- unassigned, or if the time is unknown. See QueueMove in schemas/tables.schema.json.
 SELECT
     m.cluster, m.group,
     m.move.queue.topic AS topic, m.move.queue.broker AS broker, m.move.queue.queue_id AS queue_id,

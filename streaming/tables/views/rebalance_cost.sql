@@ -1,6 +1,6 @@
--- What rebalances cost each group: how many, how many queues they moved (and the fewest that could have moved),
--- interrupted and left unassigned, how long queues were not consumed, and how many messages were consumed again: at
--- least, and (where that is known of every rebalance) at most.
+-- The cost of a group's rebalances: how many there were, how many queues they moved (and the minimum), interrupted and
+-- left unassigned, for how long queues were not consumed, and how many messages were consumed again: at least, and (if
+-- known for every rebalance) at most.
 SELECT
     r.cluster, r.group,
     r.rebalances, r.not_converged, r.queues_moved, r.queues_moved_min, r.queues_interrupted, r.queues_unassigned,

@@ -1,4 +1,4 @@
--- Each event once: the copies of a broadcast, one in each partition, and what a source sent twice are one event.
+-- One event: the copies of a broadcast, one in each partition, and events that a source sent twice appear only once.
 SELECT
     e.date, e.type, e.time, e.cluster, e.broker, e.broker_id, e.source, e.source_id, e.seq, e.group, e.key, e.value,
     e.partition, e.offset, e.ingest_time

@@ -30,7 +30,7 @@ final class Losses {
 
     private final Map<String, Loss> open = new LinkedHashMap<>();
     /** Reported in lines that are not on disk yet. */
-    private final List<Loss> told = new ArrayList<>();
+    private final List<Loss> reported = new ArrayList<>();
 
     void add(String reason, long from, long to, long count) {
         Loss loss = open.computeIfAbsent(reason, missing -> new Loss(reason, from, to));
@@ -42,21 +42,21 @@ final class Losses {
     /** Returns the losses to report now. */
     List<Loss> tell() {
         List<Loss> now = new ArrayList<>(open.values());
-        told.addAll(now);
+        reported.addAll(now);
         open.clear();
         return now;
     }
 
     /** Forgets the reported losses, whose lines are on disk. */
     void written() {
-        told.clear();
+        reported.clear();
     }
 
     /** Reports the losses again, because their lines are lost. */
     void notWritten() {
-        for (Loss loss : told) {
+        for (Loss loss : reported) {
             add(loss.reason, loss.from, loss.to, loss.count);
         }
-        told.clear();
+        reported.clear();
     }
 }

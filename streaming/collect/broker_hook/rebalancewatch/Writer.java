@@ -68,13 +68,13 @@ final class Writer implements Runnable {
     /** Runs one round; only one thread at a time. */
     private synchronized void round(boolean last) {
         CallQueue.Batch batch = queue.take();
-        boolean told = false;
+        boolean reported = false;
         try {
             telemetry.tell(batch);
-            told = true;
+            reported = true;
         } finally {
             queue.release(batch);
-            if (!told) {
+            if (!reported) {
                 telemetry.gap(Losses.WRITER_FAILED, batch.from(), batch.until, batch.calls.size() + batch.lost);
             }
         }
