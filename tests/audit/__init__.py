@@ -1,6 +1,6 @@
-"""The audit: what the tables answer, compared with a reading of the raw telemetry that shares no code with the core.
+"""The audit: compare the program's answers with an evaluation of the raw telemetry that shares no code with the core.
 
-Nothing here but `test_audit` and `job` imports the program: telemetry comes in as JSON lines, answers as JSON from its
-REST API, and rows from the Delta tables. The definitions are those of the design: quantities as a series, one timeline,
-and what a rebalance costs.
+Only `test_audit` and `job` import the program: the audit reads telemetry as JSON lines, answers as JSON from the REST
+API, and rows from the Delta tables. It uses the program's definitions of quantities (a series), of time (one timeline),
+and of the cost of a rebalance.
 """

@@ -1,8 +1,8 @@
-"""Compare what the tables of a runtime root answer with the recording that made them.
+"""Compare the answers from the tables of a runtime root with the recording from which the tables were made.
 
     python -m tests.audit TELEMETRY.jsonl[.gz] --root ROOT [--sources hook,poll] [--pairs 2000] [--seed 1]
 
-Exit code 1 when anything differs.
+The exit code is 1 if anything differs.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from tests.audit.telemetry import read
 
 
 def main() -> int:
-    """Ask, print what differs, and return the exit code."""
+    """Compare, print the differences, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.audit", description="Audit answers against raw telemetry.")
-    parser.add_argument("telemetry", type=Path, help="the recording that the tables were made of")
-    parser.add_argument("--root", type=Path, required=True, help="the runtime root with the tables")
-    parser.add_argument("--sources", default="hook,poll,sim", help="which kinds of source the job was given")
-    parser.add_argument("--pairs", type=int, default=2_000, help="how many pairs of instant and queue")
-    parser.add_argument("--seed", type=int, default=1, help="of the random pairs")
-    parser.add_argument("--examples", type=int, default=5, help="how many differences of each kind are printed")
+    parser.add_argument("telemetry", type=Path, help="recording from which the tables were made")
+    parser.add_argument("--root", type=Path, required=True, help="runtime root with the tables")
+    parser.add_argument("--sources", default="hook,poll,sim", help="kinds of sources that the job read")
+    parser.add_argument("--pairs", type=int, default=2_000, help="minimum number of pairs of instant and queue")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random pairs")
+    parser.add_argument("--examples", type=int, default=5, help="maximum number of differences printed of each kind")
     asked = parser.parse_args()
     began = time.monotonic()
     recorded = read(asked.telemetry)
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def report(result: Result, begun: int, examples: int) -> Iterator[str]:
-    """One line for each kind, and its first differences below it."""
+    """Yield one line for each kind, and its first differences below it."""
     for kind, found in result.by_kind().items():
         yield f"{kind}: {len(found)} of {result.compared[kind]} differ"
         yield from (f"    {_line(one, begun)}" for one in found[:examples])

@@ -1,4 +1,4 @@
-"""What the program answers, as the audit reads it: the one place that knows fields of its REST API and its tables."""
+"""Read the program's answers: the only module of the audit that knows fields of the REST API and of the tables."""
 
 import json
 import os
@@ -23,7 +23,7 @@ DERIVED = ("assignment_history", "rebalances", "group_state", "queue_state", "an
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of one queue at an instant; None: not known."""
+    """The answer about one queue at an instant; None: not known."""
 
     owner: str | None
     lag: int | None
@@ -31,9 +31,9 @@ class Shown:
     lag_time: int | None
     """When the lag was observed."""
     lag_stale: bool
-    """Whether it is marked as old."""
+    """Whether it is marked as stale."""
     wait: tuple[int, bool] | None
-    """How long the next message has waited, milliseconds, and whether it is at most so long."""
+    """The waiting time of the next message, milliseconds, and whether it is an upper bound."""
     wait_stale: bool
     lock_age_ms: int | None
 
@@ -43,7 +43,7 @@ class ShownMove(NamedTuple):
 
     queue: Queue
     former: str | None
-    heir: str | None
+    new_owner: str | None
     pause_ms: int | None
     read_again_min: int | None
     read_again_max: int | None
@@ -63,7 +63,7 @@ class ShownRebalance(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a derived table, as far as it says when and why."""
+    """The time, cause and key of a row of a derived table."""
 
     table: str
     time: int
@@ -75,18 +75,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Api:
-    """A server that answers."""
+    """A running server."""
 
     address: str
 
     def queues(self, place: Place, instant: int) -> dict[Queue, Shown]:
-        """Every queue of a group at an instant; none where its history begins later."""
+        """Return every queue of a group at an instant; none if its history begins later."""
         cluster, group = place
         found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant)
         return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
 
     def rebalances(self, place: Place, settled: dict[str, int]) -> list[ShownRebalance]:
-        """Every rebalance of a group; ``settled`` says when the row of each was written."""
+        """Return every rebalance of a group; ``settled`` has the time at which the row of each was written."""
         cluster, group = place
         path = f"groups/{quote(group, safe='')}/rebalances"
         found = self._ask(path, cluster=cluster, last=100_000)
@@ -97,9 +97,9 @@ class Api:
             with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=60) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            if error.code in (400, 404) and b"begins at" in (said := error.read()):
+            if error.code in (400, 404) and b"begins at" in (body := error.read()):
                 return None
-            raise AssertionError(f"{path}: {said.decode()}") from error
+            raise AssertionError(f"{path}: {body.decode()}") from error
 
 
 def _shown(one: dict[str, Any]) -> Shown:
@@ -140,8 +140,8 @@ def _move(move: dict[str, Any]) -> ShownMove:
 
 
 def rows(root: Path) -> list[Row]:
-    """Every row of the derived tables."""
-    from deltalake import DeltaTable  # noqa: PLC0415  a reader of files, none of ours
+    """Return every row of the derived tables."""
+    from deltalake import DeltaTable  # noqa: PLC0415  a library that reads files, not the program
 
     found = []
     for table in DERIVED:

@@ -1,7 +1,7 @@
-"""Who has each queue by polls alone: every member whose last answer holds it, not dropped.
+"""The owners of each queue by polls alone: every member whose last answer contains the queue, not dropped.
 
-Answers are pictures taken at different instants, so two may show one queue at once, or none may. What holds at an
-instant is a set of claims, and an owner is right who is one of them within one interval.
+Answers are snapshots taken at different instants, so two members, or none, may report a queue at one instant. At each
+instant a queue has a set of claims, and an owner is correct if it is in such a set within one interval.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tests.audit.telemetry import Event, Place, Queue, Series, queue_of
 
 NOT_ONLINE = "not online"
-"""What the broker says of a client that it does not know; another error says nothing of the client's queues."""
+"""The broker's error for a client that it does not know; other errors do not concern the client's queues."""
 
 
 @dataclass
@@ -20,13 +20,13 @@ class GroupClaims:
 
     queues: dict[Queue, Series[frozenset[str]]] = field(default_factory=lambda: defaultdict(Series))
     intervals: list[int] = field(default_factory=list)
-    """How long after the former one each answer of a client came, milliseconds."""
+    """The times between consecutive answers of a client, milliseconds."""
     _listed: dict[str, set[str]] = field(default_factory=dict)
     _held: dict[str, set[Queue]] = field(default_factory=dict)
     _last: dict[str, int] = field(default_factory=dict)
 
     def fold(self, event: Event) -> None:
-        """Take one answer."""
+        """Fold one answer."""
         error = event.get("error")
         if event.type == "CONSUMER_CONNECTION" and error is None:
             self._listed[event["broker"]] = {part["client_id"] for part in event["connections"]}

@@ -1,4 +1,4 @@
-"""The answers beside the audit's own reading: every difference, by kind, with the numbers of both sides."""
+"""Compare the answers with the audit's own evaluation: every difference, by kind, with the values of both sides."""
 
 import random
 from collections import Counter, defaultdict
@@ -16,21 +16,21 @@ from tests.audit.quantities import Quantities, quantities
 from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value, queue_of
 
 SETTLING_MS = 60_000
-"""So long from its beginning a recording says less than it shows: what was before is not in it."""
+"""This long after its beginning a recording is not compared: what happened before it is unknown."""
 NEAR_CHANGE_MS = 30_000
-"""Half of the instants lie so close to a change of an owner, where answers go wrong."""
+"""Half of the instants are at most this far from a change of an owner, where errors are likely."""
 STALE_INTERVALS = 2
 INTERVAL_JITTER_MS = 1_000
 LOOK_BACK_MS = 900_000
-"""Beyond that, or three intervals, what was observed says nothing of now."""
+"""An observation that is older than this, and than three intervals, is ignored."""
 HOOK_ROW_MS = 10_000
-"""What a hook sees of locks is written so often."""
+"""The interval in which locks that a hook saw are written."""
 SHOWN_WITHIN_MS = 10_000
-"""A queue is shown so long after anything was first seen of it."""
+"""The maximum time between the first event about a queue and its appearance in the answers."""
 
 
 class Difference(NamedTuple):
-    """One thing that is answered otherwise than the raw telemetry says."""
+    """One answer that differs from the raw telemetry."""
 
     kind: str
     time: int
@@ -39,12 +39,12 @@ class Difference(NamedTuple):
     answered: object
     raw: object
     proof: str = ""
-    """The raw event that says it."""
+    """The raw event that proves the difference."""
 
 
 @dataclass
 class Result:
-    """What was compared, and what differs."""
+    """The number of comparisons by kind, and the differences."""
 
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Result:
             self.differences.append(difference)
 
     def by_kind(self) -> dict[str, list[Difference]]:
-        """The differences of each kind that was compared."""
+        """Return the differences of each kind that was compared."""
         kinds: dict[str, list[Difference]] = {kind: [] for kind in sorted(self.compared)}
         for difference in self.differences:
             kinds[difference.kind].append(difference)
@@ -65,44 +65,44 @@ class Result:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the raw telemetry says."""
+    """The evaluation of the raw telemetry."""
 
     events: list[Event]
     quantities: Quantities
     owners: dict[Place, GroupOwners]
-    """By the hooks, and by answers beside them; empty where no hook speaks."""
+    """The owners by hooks, combined with answers to polls; empty if there are no events of hooks."""
     claims: dict[Place, GroupClaims]
     first_seen: dict[Place, dict[Queue, int]]
     truth: dict[Place, GroupOwners]
-    """By the hooks of the recording, also where the job was given polls alone."""
+    """The owners by the hooks of the recording, even if the job read only polls."""
     polls: bool
     interval: int
-    """How far apart two answers of one client are, milliseconds."""
+    """The median time between two answers of one client, milliseconds."""
     answer_time: int
-    """How long an answer took at most."""
+    """The longest time that an answer took, milliseconds."""
 
     @property
     def slack(self) -> int:
-        """How far polls may be off: one interval and the time that an answer takes, milliseconds."""
+        """The tolerance for polls: one interval and the time that an answer takes, milliseconds."""
         return self.interval + self.answer_time
 
     @property
     def hooks(self) -> bool:
-        """Whether a broker's hook speaks."""
+        """Whether there are events of a broker's hook."""
         return bool(self.owners)
 
     def places(self) -> set[Place]:
-        """Every group."""
+        """Return every group."""
         return set(self.owners) | set(self.claims)
 
     def queues(self, place: Place, instant: int) -> list[Queue]:
-        """The queues of a group of which anything was seen by an instant, retry topics left out."""
+        """Return the queues of a group that appeared in an event by an instant, without retry topics."""
         seen = self.first_seen[place].items()
         return sorted(queue for queue, time in seen if time <= instant and not is_retry(queue))
 
 
 def first_seen(events: Iterable[Event]) -> dict[Place, dict[Queue, int]]:
-    """When each queue of each group was first in an event."""
+    """Return the time of the first event about each queue of each group."""
     found: dict[Place, dict[Queue, int]] = defaultdict(dict)
     for event in events:
         parts = [part.get("mq", part) for name in _PARTS for part in event.get(name) or ()]
@@ -115,18 +115,18 @@ _PARTS = ("queues", "granted")
 
 
 def named(queue: Queue) -> str:
-    """A queue as people read it."""
+    """Return the name of a queue for the report."""
     topic, broker, number = queue
     return f"{topic} {broker}:{number}"
 
 
 def is_retry(queue: Queue) -> bool:
-    """Whether it holds messages to be consumed again."""
+    """Return whether the queue belongs to a retry topic."""
     return queue[0].startswith("%RETRY%")
 
 
 def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
-    """Work everything out that a job which is given these kinds of source can know."""
+    """Evaluate the telemetry that a job which reads these kinds of sources has."""
     given = frozenset(sources)
     events = [event for event in recorded if event.source in given]
     hooked = any(event.source == "hook" and event.type != "TICK" for event in events)
@@ -150,14 +150,14 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
     """Compare random pairs of instant and queue, every rebalance, and every row's time.
 
     Args:
-        recorded: everything that the recording has.
-        sources: the kinds of source of it that the job was given.
+        recorded: all events of the recording.
+        sources: the kinds of sources that the job read.
         root: the runtime root with the job's tables.
-        pairs: how many pairs at least.
-        seed: of the random pairs.
+        pairs: the minimum number of pairs.
+        seed: the seed of the random pairs.
     """
-    reading, result, told = read_all(recorded, sources), Result(), rows(root)
-    settled = {row.rebalance_id: row.time for row in told if row.table == "rebalances"}
+    reading, result, derived = read_all(recorded, sources), Result(), rows(root)
+    settled = {row.rebalance_id: row.time for row in derived if row.table == "rebalances"}
     with serving(root) as api:
         for instant, place in samples(reading, random.Random(seed)):
             shown = api.queues(place, instant)
@@ -168,12 +168,12 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
         for place in sorted(reading.truth):
             rebalances = api.rebalances(place, settled)
             (_compare_rebalances if reading.hooks else _compare_polled_moves)(result, reading, place, rebalances)
-    _compare_rows(result, reading, told)
+    _compare_rows(result, reading, derived)
     return result
 
 
 def samples(reading: Reading, chance: random.Random) -> Iterator[tuple[int, Place]]:
-    """Random instants, each with a group, without end."""
+    """Yield random instants, each with a group, without end."""
     first, last = reading.events[0].time + SETTLING_MS, reading.events[-1].time
     places = sorted(reading.places())
     changes = sorted(
@@ -243,13 +243,13 @@ def _compare_quantities(
 def _last(
     series: dict[tuple[Place, Queue], Series[Value]], reading: Reading, place: Place, queue: Queue, instant: int
 ) -> Observed[Value] | None:
-    """The last observation, if it is not so old that it is not known any more."""
+    """Return the last observation by an instant; None if there is none, or it is too old to be used."""
     found = series[place, queue].at(instant) if (place, queue) in series else None
     return found if found is not None and instant - found.time <= max(LOOK_BACK_MS, 3 * reading.interval) else None
 
 
 def _is_stale(old: int | None, reading: Reading) -> bool | None:
-    """Whether an observation is older than two intervals; None where the jitter of the intervals leaves that open."""
+    """Return whether an observation is older than two intervals; None if that is unclear because intervals vary."""
     limit = STALE_INTERVALS * reading.interval
     return None if old is None or abs(old - limit) <= INTERVAL_JITTER_MS else old > limit
 
@@ -257,10 +257,10 @@ def _is_stale(old: int | None, reading: Reading) -> bool | None:
 def _compare_lock(
     result: Result, reading: Reading, place: Place, queue: Queue, instant: int, owner: str, shown: Shown
 ) -> None:
-    """Its age is that of the last grant, or of one before it as long as that is not in a row of the hook.
+    """Compare the lock's age with the age of the last grant, or of earlier ones until a row of the hook must have it.
 
-    Where polls speak, too, it may be up to an interval less: a client's own stamp is known to be no later than that.
-    What the owner believes of a lock that its broker has forgotten is not compared.
+    If there are polls, the age may be up to an interval less: a client's own timestamp is only an upper bound. A lock
+    that the broker has lost in a restart is not compared.
     """
     group = reading.owners[place]
     if group.has_forgotten(queue, owner, instant):
@@ -273,7 +273,7 @@ def _compare_lock(
 
 
 def _grants(group: GroupOwners, queue: Queue, owner: str, instant: int) -> set[int]:
-    """When the owner was granted the lock, from the last grant that a row of the hook must have on."""
+    """Return the times of the owner's grants, back to the last one that a row of the hook must have."""
     found, at = set[int](), instant
     while (stamp := group.queues[queue].by_client[owner].last_grant(at)) is not None:
         found.add(stamp)
@@ -288,7 +288,7 @@ def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue,
     slack = reading.slack
     sets = series.within(instant - slack, instant + slack) if series is not None else []
     if series is None or series.at(instant - slack) is None:
-        sets = [frozenset(), *sets]  # nothing had shown it yet
+        sets = [frozenset(), *sets]  # no answer had contained it yet
     fits = any(shown.owner in one if shown.owner is not None else not one for one in sets)
     subject, raw = named(queue), [sorted(one) for one in sets]
     result.check(fits, Difference("owner by polls", instant, place, subject, shown.owner, raw))
@@ -298,7 +298,7 @@ def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue,
 
 
 def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalances: Iterable[ShownRebalance]) -> None:
-    """Each hand-over belongs to one move of one rebalance, which tells its pause and what was read again."""
+    """Check that each hand-over belongs to a move of one rebalance, with its pause and the messages consumed again."""
     group, begins = reading.owners[place], reading.events[0].time + SETTLING_MS
     raw = [one for one in hand_overs(group) if one.taken > begins and not is_retry(one.queue)]
     covered: set[HandOver] = set()
@@ -309,11 +309,11 @@ def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalanc
         covered.update(within)
         _compare_rebalance(result, reading, place, rebalance, within)
         for move in rebalance.moves:
-            if move.former is not None and move.heir is not None and not is_retry(move.queue):
+            if move.former is not None and move.new_owner is not None and not is_retry(move.queue):
                 chain = [one for one in within if one.queue == move.queue]
                 _compare_move(result, place, rebalance, move, chain)
     for one in raw:
-        answered, hand_over = None, f"{one.former} to {one.heir}, {one.pause_ms} ms"
+        answered, hand_over = None, f"{one.former} to {one.new_owner}, {one.pause_ms} ms"
         missed = Difference("hand-over in a rebalance", one.taken, place, named(one.queue), answered, hand_over)
         result.check(one in covered, missed)
 
@@ -323,8 +323,8 @@ def _compare_rebalance(
 ) -> None:
     group = reading.owners[place]
     former = {one.queue: one.former for one in reversed(within)}
-    heirs = {one.queue: one.heir for one in within if _owner(group, one.queue, rebalance.settled) is not None}
-    moved = sum(former[queue] != heir for queue, heir in heirs.items())
+    new_owners = {one.queue: one.new_owner for one in within if _owner(group, one.queue, rebalance.settled) is not None}
+    moved = sum(former[queue] != new_owner for queue, new_owner in new_owners.items())
     moved += sum(_is_first(group, queue, rebalance) for queue in reading.queues(place, rebalance.settled))
     start, subject = rebalance.start, f"rebalance {rebalance.rebalance_id[:8]}"
     count = Difference("queues moved", start, place, subject, rebalance.queues_moved, moved)
@@ -337,7 +337,7 @@ def _compare_rebalance(
 
 
 def _is_first(group: GroupOwners, queue: Queue, rebalance: ShownRebalance) -> bool:
-    """Whether a queue that nobody had had got its first owner in a rebalance."""
+    """Return whether a queue that never had an owner got its first one in a rebalance."""
     first = next((change.time for change in group.queues[queue].changes if change.client is not None), None)
     return first is not None and rebalance.start <= first <= rebalance.end
 
@@ -350,37 +350,37 @@ def _owner(group: GroupOwners, queue: Queue, instant: int) -> str | None:
 def _compare_move(
     result: Result, place: Place, rebalance: ShownRebalance, move: ShownMove, chain: list[HandOver]
 ) -> None:
-    subject = f"{named(move.queue)} {move.former} to {move.heir} ({rebalance.rebalance_id[:8]})"
-    raw = [(one.former, one.heir) for one in chain]
-    fits = bool(chain) and (chain[0].former, chain[-1].heir) == (move.former, move.heir)
-    result.check(fits, Difference("move", rebalance.start, place, subject, (move.former, move.heir), raw))
+    subject = f"{named(move.queue)} {move.former} to {move.new_owner} ({rebalance.rebalance_id[:8]})"
+    raw = [(one.former, one.new_owner) for one in chain]
+    fits = bool(chain) and (chain[0].former, chain[-1].new_owner) == (move.former, move.new_owner)
+    result.check(fits, Difference("move", rebalance.start, place, subject, (move.former, move.new_owner), raw))
     if not fits:
         return
     taken, pauses = chain[-1].taken, [one.pause_ms for one in chain]
     if len(chain) > 1 and chain[0].stopped is not None and chain[-1].resumed is not None:
         pauses.append(chain[-1].resumed - chain[0].stopped)
-    kind = "pause" if len(chain) == 1 else "pause, several hands"
+    kind = "pause" if len(chain) == 1 else "pause, several hand-overs"
     result.check(move.pause_ms in pauses, Difference(kind, taken, place, subject, move.pause_ms, pauses))
     if len(chain) == 1:
-        again, told = chain[0].read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
-        result.check(_within(told, again), Difference("read again", taken, place, subject, told, again))
+        again, shown = chain[0].read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
+        result.check(_within(shown, again), Difference("read again", taken, place, subject, shown, again))
 
 
-def _within(told: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
-    """The lower bound is exact; the upper one may know less than the pulls, or of what the last pull brought."""
-    least, most = told
+def _within(shown: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
+    """Return whether bounds fit: the lower one exactly, the upper one up to the batch of the last pull."""
+    least, most = shown
     if raw is None:
         return most is None
     return least == raw[0] and most is not None and raw[0] <= most <= raw[1] + PULL_BATCH_MAX
 
 
 def _compare_polled_moves(result: Result, reading: Reading, place: Place, rebalances: Iterable[ShownRebalance]) -> None:
-    """What polls make of a hand-over lies within one interval and the answer's time of what the hooks saw."""
+    """Compare moves by polls with the hand-overs by hooks; times may differ by one interval and an answer's time."""
     slack, begins = reading.slack, reading.events[0].time + SETTLING_MS
     raw = hand_overs(reading.truth[place])
     for rebalance in rebalances:
         for move in rebalance.moves:
-            if None in (move.former, move.heir) or move.former == move.heir or is_retry(move.queue):
+            if None in (move.former, move.new_owner) or move.former == move.new_owner or is_retry(move.queue):
                 continue
             near = [one for one in raw if one.queue == move.queue]
             near = [one for one in near if rebalance.start - slack <= one.taken <= rebalance.end + slack]
@@ -391,29 +391,29 @@ def _compare_polled_moves(result: Result, reading: Reading, place: Place, rebala
 def _compare_polled_move(
     result: Result, slack: int, place: Place, rebalance: ShownRebalance, move: ShownMove, near: list[HandOver]
 ) -> None:
-    subject = f"{named(move.queue)} {move.former} to {move.heir} ({rebalance.rebalance_id[:8]})"
-    raw = [(one.former, one.heir) for one in near]
-    fits = move.former in {former for former, _ in raw} and move.heir in {heir for _, heir in raw}
+    subject = f"{named(move.queue)} {move.former} to {move.new_owner} ({rebalance.rebalance_id[:8]})"
+    raw = [(one.former, one.new_owner) for one in near]
+    fits = move.former in {former for former, _ in raw} and move.new_owner in {new_owner for _, new_owner in raw}
     start = rebalance.start
-    result.check(fits, Difference("move by polls", start, place, subject, (move.former, move.heir), raw))
-    if raw != [(move.former, move.heir)]:
+    result.check(fits, Difference("move by polls", start, place, subject, (move.former, move.new_owner), raw))
+    if raw != [(move.former, move.new_owner)]:
         return
     [one] = near
     close = move.pause_ms is not None and one.pause_ms is not None and abs(move.pause_ms - one.pause_ms) <= slack
     result.check(close, Difference("pause by polls", one.taken, place, subject, move.pause_ms, one.pause_ms))
-    again, told = one.read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
-    if again is not None and told[0] is not None and told[1] is not None:
-        bounded = told[0] <= again[1] + PULL_BATCH_MAX and again[0] <= told[1]
-        result.check(bounded, Difference("read again by polls", one.taken, place, subject, told, again))
+    again, shown = one.read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
+    if again is not None and shown[0] is not None and shown[1] is not None:
+        bounded = shown[0] <= again[1] + PULL_BATCH_MAX and again[0] <= shown[1]
+        result.check(bounded, Difference("read again by polls", one.taken, place, subject, shown, again))
 
 
 # Rows
 
 
-def _compare_rows(result: Result, reading: Reading, told: Iterable[Row]) -> None:
-    """A row has the time of the event that it rests on; without one something was due."""
+def _compare_rows(result: Result, reading: Reading, derived: Iterable[Row]) -> None:
+    """Check that a row with a cause has the time of that event; rows of deadlines have no cause."""
     events = {event.name: event for event in reading.events}
-    for row in told:
+    for row in derived:
         if not row.cause:
             continue
         event, place = events.get(row.cause), ("", row.table)
@@ -423,5 +423,5 @@ def _compare_rows(result: Result, reading: Reading, told: Iterable[Row]) -> None
             off = row.time - event.time
             early = Difference("row before its evidence", row.time, place, row.what, off, event.type, event.name)
             result.check(off >= 0, early)
-            stamped = event["time"] - event.time  # an answer's row is dated by the stamp that its event got
+            stamped = event["time"] - event.time  # a row may be dated by the event's own time instead of the answer's
             result.check(off <= max(0, stamped), early._replace(kind="row after its evidence"))

@@ -1,10 +1,11 @@
-"""What each hand-over of a queue cost: its pause, and the messages that were read again.
+"""The cost of each hand-over of a queue: its pause, and the messages that were read again.
 
-The pause runs from what the former owner did last (a granted lock, an answered pull, a commit; its unlock where it says
-so) to the heir's granted lock, or of a concurrent queue to its first pull. Read again is at least what was committed by
-or for the former owner beyond the heir's first pull, and at most what it had pulled. A former owner that does not know
-yet that it lost the queue goes on for a while: what it says until the rebalance is settled counts. A broker that
-restarts takes every queue from its owner, for it has forgotten the locks, and hands it over, perhaps to the same one.
+The pause is the time from the former owner's last activity (its unlock if there is one, else a granted lock, an
+answered pull or a commit) to the new owner's granted lock or, for a concurrent queue, its first pull. The number of
+messages read again is at least the former owner's committed offset minus the offset of the new owner's first pull, and
+at most the former owner's last pulled offset minus that. A former owner that does not know yet that it lost the queue
+continues for a while: its activity until the rebalance is settled counts. A broker's restart takes every queue from its
+owner, because the locks are lost, and is a hand-over, possibly to the same owner.
 """
 
 from dataclasses import dataclass
@@ -15,35 +16,35 @@ from tests.audit.owners import Activity, Change, GroupOwners, Pull, QueueHistory
 from tests.audit.telemetry import Queue
 
 PULL_BATCH_MAX = 32
-"""The last pull of a client brings so many messages, at offsets that nothing tells."""
+"""The maximum number of messages of a client's last pull, whose offsets are unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class HandOver:
-    """One queue goes from a client to another one, or back to the same."""
+    """The move of a queue from a client to another one, or to the same one again."""
 
     queue: Queue
     former: str
-    heir: str
+    new_owner: str
     taken: int
-    """When the heir took it, milliseconds."""
+    """The time at which the new owner took it, milliseconds."""
     stopped: int | None
-    """When the former owner did something with it for the last time."""
+    """The time of the former owner's last activity; None: none."""
     resumed: int | None
-    """When the heir had it for sure; None: not yet."""
+    """The time at which the new owner certainly had it (see the module's docstring); None: not yet."""
     start: int | None
-    """The offset of the heir's first pull."""
+    """The offset of the new owner's first pull."""
     of_former: Activity
     retaken: float
-    """When the former owner took it again: from then on what it does is no part of this."""
+    """The time at which the former owner took it again: its later activity does not belong to this hand-over."""
 
     @property
     def pause_ms(self) -> int | None:
-        """How long nobody consumed it."""
+        """The time for which no client consumed it."""
         return None if self.stopped is None or self.resumed is None else max(0, self.resumed - self.stopped)
 
     def read_again(self, settled: int) -> tuple[int, int] | None:
-        """How many messages at least and at most, by what was seen until an instant; None where that is not known."""
+        """Return the minimum and maximum number of messages, by the events up to an instant; None if unknown."""
         commits = [one for one in self.of_former.commits if one.seen <= settled and one.time < self.retaken]
         pulls = [one for one in self.of_former.pulls if one.seen <= settled and one.first_time < self.retaken]
         if self.start is None or not commits or not pulls:
@@ -53,7 +54,7 @@ class HandOver:
 
 
 def hand_overs(group: GroupOwners) -> list[HandOver]:
-    """All of one group, in order of time."""
+    """Return all hand-overs of one group, in order of time."""
     found = [
         _hand_over(group, queue, history, *pair)
         for queue, history in group.queues.items()
@@ -63,7 +64,7 @@ def hand_overs(group: GroupOwners) -> list[HandOver]:
 
 
 def _tenures(group: GroupOwners, queue: Queue, history: QueueHistory) -> list[Change]:
-    """Who took the queue when; a client that goes on after a restart of the broker, which forgot it, takes it again."""
+    """Return who took the queue when; a client that continues after a restart of the broker takes it again."""
     taken = [change for change in history.changes if change.client is not None]
     again = [(change.client, restart) for restart in group.restarts[queue[1]] if (change := _before(history, restart))]
     for client, restart in again:
@@ -78,23 +79,23 @@ def _before(history: QueueHistory, instant: int) -> Change | None:
     return next((change for change in reversed(history.changes) if change.time < instant), None)
 
 
-def _resumes(ordered: bool, heir: Activity, lost: int, taken: int) -> int | None:
-    """When a client that takes a queue is granted the lock, or of a concurrent queue is first served a pull."""
+def _resumes(ordered: bool, new_owner: Activity, lost: int, taken: int) -> int | None:
+    """Return when a client that takes a queue is granted the lock or, if concurrent, begins its first answered pull."""
     if ordered:
-        return heir.first_grant(taken)
-    first = _first_pull(heir, lost, taken, served=True)
+        return new_owner.first_grant(taken)
+    first = _first_pull(new_owner, lost, taken, served=True)
     return first.first_time if first is not None else None
 
 
-def _first_pull(heir: Activity, lost: int, taken: int, *, served: bool = False) -> Pull | None:
-    """The first that is told after it took the queue, and is none of the time before the queue was lost.
+def _first_pull(new_owner: Activity, lost: int, taken: int, *, served: bool = False) -> Pull | None:
+    """Return the first pull reported after the client took the queue, not from before the queue was lost.
 
-    A pull may itself be what shows that it took the queue: then the change has the time at which the sum was sent.
+    The pull may itself be the evidence that it took the queue: then the change has the time at which the sum was sent.
     """
     return next(
         (
             pull
-            for pull in heir.pulls
+            for pull in new_owner.pulls
             if (pull.answered or not served) and (pull.seen == taken or (pull.seen > taken and pull.first_time >= lost))
         ),
         None,
@@ -104,14 +105,14 @@ def _first_pull(heir: Activity, lost: int, taken: int, *, served: bool = False) 
 def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: Change, after: Change) -> HandOver:
     assert before.client is not None
     assert after.client is not None
-    former, heir = history.by_client[before.client], history.by_client[after.client]
+    former, new_owner = history.by_client[before.client], history.by_client[after.client]
     gone = next((change.time for change in history.changes if change.time > before.time), after.time)
-    first_pull = _first_pull(heir, min(gone, after.time), after.time)
-    resumed = _resumes(group.ordered, heir, min(gone, after.time), after.time)
+    first_pull = _first_pull(new_owner, min(gone, after.time), after.time)
+    resumed = _resumes(group.ordered, new_owner, min(gone, after.time), after.time)
     lost = [time for time in group.restarts[queue[1]] if before.time < time < after.time]
     regained = _resumes(group.ordered, former, lost[-1], lost[-1]) if lost else None
     if lost and (regained is None or regained >= after.time):
-        stopped = _stopped(former, before.time, lost[-1])  # what it says after that consumes nothing
+        stopped = _stopped(former, before.time, lost[-1])  # its later activity consumes nothing
     else:
         own = before.client == after.client and resumed is not None
         stopped = _stopped(former, before.time, min(after.time, resumed) if own and resumed else after.time)
@@ -124,9 +125,9 @@ def _hand_over(group: GroupOwners, queue: Queue, history: QueueHistory, before: 
 
 
 def _stopped(former: Activity, since: int, until: int) -> int | None:
-    said = [time for time in former.unlocks if since <= time <= until]
-    if said:
-        return said[-1]
+    unlocks = [time for time in former.unlocks if since <= time <= until]
+    if unlocks:
+        return unlocks[-1]
     acts = [time for time in former.grants if time < until]
     acts += [commit.time for commit in former.commits if commit.time < until]
     acts += [pull.last_time for pull in former.pulls if pull.answered and pull.last_time < until]

@@ -1,6 +1,6 @@
-"""Makes the tables that the audit looks at, of a recording or of what one kind of source said in it.
+"""Make the tables that the audit reads, from a recording or from the events of some kinds of sources in it.
 
-By the real job; or by the same core in a plain loop, whose rows are those of the job (`tests.pipeline.test_job`).
+The real job makes them, or the same core in a plain loop, which gives the same rows (`tests.pipeline.test_job`).
 """
 
 import argparse
@@ -18,19 +18,19 @@ from tests.support.tables import append, make_tables
 
 
 def run_job(recording: Path, settings: Settings, sources: Collection[str]) -> None:
-    """Put the rows of these kinds of source into a new file log, and run the job until all are in the tables."""
+    """Write the rows of these kinds of sources to a new file log, and run the job until all are processed."""
     write_log(recording, settings.log_path, settings.source.partitions, sources)
     run_available_now(settings, load_policy())
 
 
 def run_loop(recording: Path, root: Path, sources: Collection[str]) -> None:
-    """Fold the rows of these kinds of source in one shard, and write the tables of a runtime root."""
+    """Fold the rows of these kinds of sources in one shard, and write the tables of a runtime root."""
     write_log(recording, root / "log", 1, sources)
     append(make_tables(root / "tables"), effects(rows_of(root / "log", 0), load_policy()))
 
 
 def write_log(recording: Path, log: Path, partitions: int, sources: Collection[str]) -> None:
-    """Write a file log of what these kinds of source said in a recording."""
+    """Write the events of these kinds of sources in a recording to a file log."""
     chosen = log.parent / f"{'-'.join(sources)}.jsonl"
     chosen.write_bytes(b"".join(only(lines(recording), sources)))
     with FilePublisher(log, partitions) as publisher:
@@ -39,7 +39,7 @@ def write_log(recording: Path, log: Path, partitions: int, sources: Collection[s
 
 
 def only(recorded: Iterable[bytes], sources: Collection[str]) -> Iterable[bytes]:
-    """The lines of these kinds of source."""
+    """Return the lines of these kinds of sources."""
     return (line for line in recorded if json.loads(line)["source"] in sources)
 
 

@@ -1,13 +1,14 @@
-"""Who has each queue, by the hooks' calls, or by these and the clients' own answers.
+"""The owner of each queue, by the calls that hooks report, or by these and the clients' own answers.
 
-Ordered: whose lock the broker granted last. Concurrent: who asked last where to begin (QUERY_CONSUMER_OFFSET), which a
-client does when it makes a process queue. A client that unlocks, leaves, or is dropped has the queue no more. Pulls
-name an owner only where none is known, or where the known one has not pulled for 30 s; of an ordered queue only the
-client whose lock, the last that was granted, still lives (30 s).
+The owner of an ordered queue is the client to which the broker last granted the lock; of a concurrent queue the client
+that last queried its offset (QUERY_CONSUMER_OFFSET), which a client does when it creates a process queue. A client that
+unlocks the queue, leaves, or is dropped by the broker is no longer its owner. A pull shows an owner only if no owner is
+known, or if the known one has not pulled for 30 s; for an ordered queue only if the client was the last to get the
+lock, and the lock is still valid (30 s).
 
-An answer counts against the hooks' word where it was asked for later: the owner that answers without the queue, or has
-dropped it, has it no more; a member that answers with a queue that nobody is known to have, has it (of an ordered one
-if its lock lives).
+An answer overrides the hooks' calls if it was requested later: an owner that answers without the queue, or has dropped
+it, is no longer its owner; a member that answers with a queue without a known owner is its owner (of an ordered queue
+only if its lock is valid).
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,23 +24,23 @@ LOCK_LIVES = 30_000
 PULL_SILENCE = 30_000
 
 Claim: TypeAlias = Literal["HAS", "WITHOUT_LOCK", "DROPPED"]
-"""What a client says of a process queue of its own; of an ordered one it needs a living lock, too."""
+"""The state of a process queue in a client's answer; an ordered queue also needs a valid lock."""
 
 
 class Change(NamedTuple):
-    """From then on the queue has this owner."""
+    """A change of a queue's owner; None: unassigned."""
 
     time: int
     client: str | None
     shown_by: str
-    """The event that shows it, as a derived row names its cause; empty for a due moment."""
+    """The event that shows it, as in the column `cause` of derived rows; empty if time alone shows it."""
 
 
 class Pull(NamedTuple):
-    """Pulls of one client, summed."""
+    """The sum of a client's pulls within a second."""
 
     seen: int
-    """When the sum was sent."""
+    """The time at which the sum was sent."""
     first_time: int
     last_time: int
     first_offset: int
@@ -57,7 +58,7 @@ class Commit(NamedTuple):
 
 @dataclass
 class Activity:
-    """What one client did to one queue."""
+    """The activity of one client on one queue."""
 
     grants: list[int] = field(default_factory=list)
     unlocks: list[int] = field(default_factory=list)
@@ -65,32 +66,32 @@ class Activity:
     commits: list[Commit] = field(default_factory=list)
 
     def last_grant(self, instant: int) -> int | None:
-        """Its last granted lock, not after an instant."""
+        """Return the time of the last granted lock not after an instant."""
         index = bisect_right(self.grants, instant)
         return self.grants[index - 1] if index else None
 
     def first_grant(self, since: int) -> int | None:
-        """Its first granted lock from then on."""
+        """Return the time of the first granted lock not before an instant."""
         index = bisect_left(self.grants, since)
         return self.grants[index] if index < len(self.grants) else None
 
 
 @dataclass
 class QueueHistory:
-    """Everything about one queue."""
+    """The owners of one queue, and its clients' activity."""
 
     changes: list[Change] = field(default_factory=list)
     by_client: dict[str, Activity] = field(default_factory=lambda: defaultdict(Activity))
     retaken: list[Change] = field(default_factory=list)
-    """Its owner makes a process queue anew: it had given it up, and nothing else shows that."""
+    """The owner created a new process queue: the only evidence that it had released the queue before."""
 
     @property
     def owner(self) -> str | None:
-        """Who has it so far."""
+        """The owner after the last change; None: unassigned."""
         return self.changes[-1].client if self.changes else None
 
     def owners(self) -> Series[str | None]:
-        """Its owners as a series."""
+        """Return the owners as a series."""
         series: Series[str | None] = Series()
         for change in self.changes:
             series.add(change.time, change.client)
@@ -110,7 +111,7 @@ class GroupOwners:
         self.queues: dict[Queue, QueueHistory] = defaultdict(QueueHistory)
         self.ordered = False
         self.restarts: dict[str, list[int]] = defaultdict(list)
-        """When each broker began anew: it knows no lock of before."""
+        """The times of each broker's restarts, in which it lost its locks."""
         self._listings: dict[str, Listing] = defaultdict(Listing)
         self._incarnations: dict[str, str] = {}
         self._channels: dict[tuple[str, str], str] = {}
@@ -122,12 +123,12 @@ class GroupOwners:
         self._answers: dict[str, _Answer] = {}
 
     def has_forgotten(self, queue: Queue, client: str, instant: int) -> bool:
-        """Whether the broker has restarted since it last granted the client the lock."""
+        """Return whether the broker has restarted since it last granted the client the lock."""
         granted = self.queues[queue].by_client[client].last_grant(instant)
         return granted is not None and any(granted < time <= instant for time in self.restarts[queue[1]])
 
     def fold(self, event: Event) -> None:
-        """Take one event of the group, or a broadcast."""
+        """Fold one event of the group, or a broadcast."""
         self.pass_time(event.time)
         if event.source == "hook":
             if event.get("broker_id"):
@@ -139,7 +140,7 @@ class GroupOwners:
             take(self, event)
 
     def pass_time(self, now: int) -> None:
-        """Do what is due before an instant."""
+        """Process the deadlines before an instant."""
         while True:
             dues = [due for listing in self._listings.values() if (due := listing.next_due()) is not None]
             due = min(dues, default=now)
@@ -172,7 +173,7 @@ class GroupOwners:
             self._follow(event.time, event.name)
 
     def _list(self, event: Event) -> None:
-        if event.get("code", 0) in (0, 1):  # 1: there is nobody
+        if event.get("code", 0) in (0, 1):  # 1: the group has no member
             asked = event.get("asked") or event.time
             self._listings[event["broker"]].take_ids(event["consumer_ids"], asked, event.time)
             self._follow(event.time, event.name)
@@ -193,7 +194,7 @@ class GroupOwners:
             self._answers.pop(client, None)
 
     def _name(self, event: Event) -> None:
-        """A call that names its client tells whose the channel is, and whose its calls until now were."""
+        """Learn from a call that names its client to whom the channel, and its earlier calls, belong."""
         place = event["broker"], event["channel"]
         self._channels[place] = event["client_id"]
         for queue, asked in self._unnamed.pop(place, {}).items():
@@ -242,7 +243,7 @@ class GroupOwners:
             return
         queue = queue_of(event.fields)
         activity = self.queues[queue].by_client[client]
-        served = event.get("code") in (None, 0, 19)  # later, at once, nothing new
+        served = event.get("code") in (None, 0, 19)  # answered later, found, no new message
         activity.pulls.append(
             Pull(
                 event.time,
@@ -320,7 +321,7 @@ class GroupOwners:
 
 
 def _has_pulled(history: QueueHistory, client: str) -> bool:
-    """Whether a client has pulled the queue since it took it last."""
+    """Return whether a client has pulled the queue since it last took it."""
     taken = max(change.time for change in (history.changes[-1], *history.retaken[-1:]))
     return any(pull.seen >= taken for pull in history.by_client[client].pulls)
 
@@ -339,7 +340,7 @@ _POLL = {"CONSUMER_CONNECTION": GroupOwners._connections, "CONSUMER_RUNNING_INFO
 
 
 def owners(events: Iterable[Event]) -> dict[Place, GroupOwners]:
-    """Fold every group's events; what is about a broker goes to all groups of its cluster."""
+    """Fold every group's events; events of a broker apply to all groups of its cluster."""
     groups: dict[Place, GroupOwners] = defaultdict(GroupOwners)
     for event in events:
         cluster, group = event.place

@@ -1,8 +1,8 @@
-"""Lag and waiting time: for an instant, those of the last answer not after it.
+"""Lag and waiting time: at an instant, those of the last answer not after it.
 
-Lag is the broker's newest offset less the committed one (CONSUME_STATS). A broker shows 0 where none is stored, so the
-lag is not known until a commit was seen. The next message has waited as long as CONSUME_TIME_SPAN says; without such
-answers at most since the last consumed message was stored, where any waits.
+Lag is the broker's newest offset minus the committed one (CONSUME_STATS). A broker reports 0 if none is stored, so the
+lag is unknown until a commit was seen. The waiting time of the next message is that of CONSUME_TIME_SPAN; without such
+answers an upper bound, if there is lag, is the time since the last consumed message was stored.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from tests.audit.telemetry import Event, Place, Queue, Series, queue_of
 
 
 class Wait(NamedTuple):
-    """How long the next message has waited, milliseconds; `at_most` where only a bound is known."""
+    """The waiting time of the next message, milliseconds; `at_most` if it is only an upper bound."""
 
     ms: int
     at_most: bool
@@ -22,14 +22,14 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantities:
-    """What is known of each queue, as series; None: the answer is there, and does not tell it."""
+    """Lag and waiting time of each queue, as series; None: unknown by this answer."""
 
     lags: dict[tuple[Place, Queue], Series[int | None]]
     waits: dict[tuple[Place, Queue], Series[Wait | None]]
 
 
 def quantities(events: Iterable[Event]) -> Quantities:
-    """Read every answer about offsets."""
+    """Evaluate all answers about offsets and waiting times."""
     lags: dict[tuple[Place, Queue], Series[int | None]] = defaultdict(Series)
     waits: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
     spans: set[Place] = set()

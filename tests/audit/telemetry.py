@@ -1,7 +1,7 @@
 """Raw telemetry: JSON lines, each event once, in the order of the one timeline.
 
-An answer to a question was true somewhere between `asked` and `answered`: it has the time `answered`, or that of its
-emission where an older collector did not say more.
+An answer was valid at some time between `asked` and `answered`: its time is `answered`, or that of its emission if it
+comes from an older collector, which did not report `answered`.
 """
 
 import gzip
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Queue = tuple[str, str, int]
-"""Topic, broker, number."""
+"""Topic, broker, queue id."""
 Place = tuple[str, str]
 """Cluster and group."""
 Value = TypeVar("Value")
@@ -35,7 +35,7 @@ class Event:
 
     @property
     def name(self) -> str:
-        """How a derived row names it as its cause."""
+        """The event's name in the column `cause` of derived rows."""
         return f"{self.source_id}|{self.key}|{self.seq}"
 
     @property
@@ -47,37 +47,37 @@ class Event:
         return self.fields[field]
 
     def get(self, field: str, default: Any = None) -> Any:
-        """A field that need not be there."""
+        """Return an optional field."""
         return self.fields.get(field, default)
 
 
 class Observed(NamedTuple, Generic[Value]):
-    """A value and since when it has been the last one that was observed."""
+    """A value, and the time at which it was observed."""
 
     time: int
     value: Value
 
 
 class Series(Generic[Value]):
-    """Observations that rise in time."""
+    """Observations in ascending order of time."""
 
     def __init__(self) -> None:
         self._times: list[int] = []
         self._values: list[Value] = []
 
     def add(self, time: int, value: Value) -> None:
-        """Append an observation; of two of one instant the later one holds."""
+        """Append an observation; of two at one instant the one added last is valid."""
         assert not self._times or time >= self._times[-1], "observations come in order of time"
         self._times.append(time)
         self._values.append(value)
 
     def at(self, instant: int) -> Observed[Value] | None:
-        """The last observation not after the instant."""
+        """Return the last observation not after the instant."""
         index = bisect_right(self._times, instant) - 1
         return Observed(self._times[index], self._values[index]) if index >= 0 else None
 
     def within(self, since: int, until: int) -> list[Value]:
-        """What held at some time of a span: that of its beginning, and every later one in it."""
+        """Return the values that were valid at some time of a period: that at its beginning, and every later one."""
         return self._values[max(0, bisect_right(self._times, since) - 1) : bisect_right(self._times, until)]
 
     def __iter__(self) -> Iterator[Observed[Value]]:
@@ -96,7 +96,7 @@ def read(path: Path) -> list[Event]:
 
 
 def queue_of(fields: dict[str, Any]) -> Queue:
-    """The queue that a part of an event names."""
+    """Return the queue named by a part of an event."""
     return fields["topic"], fields["broker"], fields["queue_id"]
 
 

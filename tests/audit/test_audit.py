@@ -1,4 +1,4 @@
-"""The program's answers are what the raw telemetry says, by a reading that shares no code with it."""
+"""The program's answers agree with an evaluation of the raw telemetry that shares no code with the program."""
 
 import ast
 import sys
@@ -27,19 +27,19 @@ RIGHT = {
     "hook": {*ROWS, *COSTS, "owner", "lock age"},
     "poll": {*ROWS, *QUANTITIES, "owner by polls", "move by polls"},
     "hook,poll": {*ROWS, *QUANTITIES, *COSTS, "owner", "lock age", "lower bound in place of a lag",
-                  "hand-over in a rebalance", "converged", "pause, several hands"},
+                  "hand-over in a rebalance", "converged", "pause, several hand-overs"},
 }  # fmt: skip
-"""What is compared of each telemetry; `python -m tests.audit` prints the rest, too."""
+"""The kinds of comparisons for each telemetry; `python -m tests.audit` prints all kinds."""
 BROKER_FAULTS = Path(__file__).with_name("broker_faults.jsonl.gz")
-"""A recording of the lab of 2026-11-22: its broker restarted, killed, and standing for 90 s (`live.fault_run brokers`).
+"""A recording of the lab of 2026-11-22: its broker restarted, killed, and frozen for 90 s (`live.fault_run brokers`).
 
-After the standstill the broker works off the calls of dozens of dead connections within 0.2 s.
+After the freeze the broker processes the calls of dozens of dead connections within 0.2 s.
 """
 
 
 @pytest.fixture(scope="module")
 def loop_root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The tables of the demo's capture, by the core in a plain loop, once for each telemetry."""
+    """Make the tables of the demo's capture by the core in a plain loop, once for each telemetry."""
 
     @cache
     def root_of(sources: str) -> Path:
@@ -83,7 +83,7 @@ def test_answers_at_thousands_of_pairs_are_right(loop_root, sources, seed):
 def test_a_thaw_costs_what_the_raw_calls_say():
     calls = [event for event in read(CAPTURE) if event.source == "hook"]
     [group] = [group for (_, name), group in owners(calls).items() if name == "orders-group"]
-    thawed = [one for one in hand_overs(group) if (one.former[-8:], one.heir[-8:]) == ("orders-2", "orders-3")]
+    thawed = [one for one in hand_overs(group) if (one.former[-8:], one.new_owner[-8:]) == ("orders-2", "orders-3")]
     frozen = [one for one in thawed if (one.pause_ms or 0) > 15_000 and one.queue[2] in (4, 5)][:2]
     assert [one.pause_ms for one in frozen] == [18_861, 18_862]
     assert [one.read_again(one.taken) for one in frozen] == [(131, 131), (116, 116)]
@@ -96,14 +96,14 @@ def test_the_audit_shares_no_code_with_the_program():
 
 
 def imported(path: Path) -> set[str]:
-    """Every module that a file imports."""
+    """Return every module that a file imports."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
 def test_the_command_names_differences_and_exits_1(loop_root, monkeypatch, capsys, tmp_path):
-    """Tables that say otherwise than the telemetry are noticed."""
+    """Tables that differ from the telemetry are detected."""
     root, altered = loop_root("hook"), tmp_path / "altered.jsonl"
     altered.write_text((root / "hook.jsonl").read_text().replace("@orders-1", "@orders-9"))
     argv = ["audit", str(altered), "--root", str(root), "--pairs", "50", "--sources", "hook"]
