@@ -80,7 +80,7 @@ def main(
         command = [*java, _java("HookLoad"), names.address, TOPIC, threads, rounds + warm_up, round_ms, WITHOUT, WITH]
         measured = _measure(command, pids, home / "load.log")
         time.sleep(2)  # the last sums of pulls
-        told, writer = hooked.told(home / "spool"), _cpu(pids[WITH], "rebalance-watch")
+        told, writer = hooked.spooled(home / "spool"), _cpu(pids[WITH], "rebalance-watch")
         cost = _cost(java)
     pairs = list(zip(measured[WITHOUT][warm_up:], measured[WITH][warm_up:], strict=True))
     _print(console, pairs)

@@ -31,7 +31,7 @@ from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.results import as_json
 from streaming.queries.what_if import what_if
 from streaming.tables import ReadModel
-from tests.support.asked import END, INSTANTS, Told, everything, write
+from tests.support.asked import END, INSTANTS, ReportedGroup, everything, write
 from tests.support.tables import append
 from tests.support.trace import START
 
@@ -325,7 +325,7 @@ def test_watching_shows_what_is_new_and_ends_at_ctrl_c(tmp_path: Path):
         env=os.environ | {"REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path)},
     ) as watching:  # fmt: skip
         [first] = json.loads(watching.stdout.readline())
-        later = msgspec.structs.replace(Told("g").state(), time=END, health_reason="it is later now")
+        later = msgspec.structs.replace(ReportedGroup("g").state(), time=END, health_reason="it is later now")
         append(tables, [later])
         second = first
         while second["time"] == first["time"]:

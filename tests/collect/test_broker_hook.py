@@ -92,7 +92,7 @@ def after_a_tick(spool):
     now = time.time_ns() // 1_000_000
 
     def ticked():
-        found = hooked.told(spool)
+        found = hooked.spooled(spool)
         return found if any(isinstance(event, events.Tick) and event.time > now for event in found) else None
 
     return until(ticked)
@@ -295,7 +295,7 @@ def test_what_was_told_last_is_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     jvm.start(spool=str(spool))
     commit(jvm, 7)
     jvm.leave()
-    found = hooked.told(spool)
+    found = hooked.spooled(spool)
     assert [type(event) for event in found] == [events.UpdateConsumerOffset, events.BrokerStatus, events.Tick]
     assert found[-1].end
 

@@ -120,7 +120,7 @@ def play(lab, steps, seconds, folder):
 def read(folder):
     """A run."""
     return Run(
-        hook=sorted(hooked.told(folder / "spool"), key=lambda event: event.time),
+        hook=sorted(hooked.spooled(folder / "spool"), key=lambda event: event.time),
         poll=[
             decode(line, key=None, stamp=time.time_ns() // 1_000_000, keyed=False)
             for line in (folder / "poll.jsonl").read_bytes().splitlines()

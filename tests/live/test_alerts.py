@@ -17,7 +17,7 @@ from streaming.serve.alerting.follow import Follower
 from streaming.serve.alerting.ledger import Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
-from tests.support.alerting import tell, transition
+from tests.support.alerting import append_transitions, transition
 from tests.support.findings import effects
 from tests.support.tables import make_tables
 
@@ -96,7 +96,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     command.start().wait_for("following", 30)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     begun = {one.incident_id for one in found if one.transition == "OPENED"}
-    tell(tables, *(one for one in found if one.transition != "RESOLVED"))
+    append_transitions(tables, *(one for one in found if one.transition != "RESOLVED"))
     eventually(lambda: told(webhook) >= {one for one in wanted(found) if one[1] != "RESOLVED"}, 20)
     open_there = {incident for incident, kind in wanted(found) if kind == "OPENED"}
     assert open_there <= begun
@@ -106,7 +106,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     assert shown["generatorURL"].endswith(f"/incident/{shown['labels']['incident_id']}")
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
     assert set(manager.active()) == open_there
-    tell(tables, *(one for one in found if one.transition == "RESOLVED"))
+    append_transitions(tables, *(one for one in found if one.transition == "RESOLVED"))
     eventually(lambda: told(webhook) == wanted(found), 20)
     eventually(lambda: not manager.active(), 20)
     heard = eventually(lambda: all_ended(webhook), 20)
@@ -147,13 +147,13 @@ class Story:
         """Tell a few transitions in one commit."""
         batch = [self._next() for _ in range(self._random.randint(1, 4))]
         self.transitions += batch
-        tell(self._tables, *batch)
+        append_transitions(self._tables, *batch)
 
     def end(self):
         """Resolve what is open."""
         batch = [self._step(incident, "RESOLVED") for incident in list(self._open)]
         self.transitions += batch
-        tell(self._tables, *batch)
+        append_transitions(self._tables, *batch)
 
     def _next(self):
         if not self._open or self._random.random() < 0.4:

@@ -46,7 +46,7 @@ def after_a_tick(spool, eventually):
     now = time.time_ns() // 1_000_000
 
     def ticked():
-        found = hooked.told(spool)
+        found = hooked.spooled(spool)
         return found if any(time > now for time in ticks(found)) else None
 
     return eventually(ticked, 10)
@@ -80,9 +80,9 @@ def ask_everything(address):
         client.ask(hooked.LOCK, body=hooked.locks(CLIENT, "g1", 0, 1))
         other.ask(hooked.LOCK, body=hooked.locks("192.0.2.2@8", "g1", 1, 2))
         client.ask(hooked.QUERY_OFFSET, {"consumerGroup": "g1", "topic": "Orders", "queueId": 1})
-        client.tell(hooked.UPDATE_OFFSET, hooked.commit("g1", 1, 12))
+        client.send_oneway(hooked.UPDATE_OFFSET, hooked.commit("g1", 1, 12))
         client.ask(hooked.UPDATE_OFFSET, hooked.commit("nobody", 1, 12))
-        client.tell(hooked.UNLOCK, body=hooked.locks(CLIENT, "g1", 0))
+        client.send_oneway(hooked.UNLOCK, body=hooked.locks(CLIENT, "g1", 0))
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "producerGroup": "makers"})
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "consumerGroup": "g1"})
         client.ask(hooked.UNLOCK, body=hooked.locks(CLIENT, LAST, 0))
@@ -152,7 +152,7 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
         with hooked.Client(broker.address) as client:
             for step in range(rounds):
                 client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(f"c{number}", "g4"))
-                client.tell(hooked.UPDATE_OFFSET, hooked.commit("g4", number % 4, step))
+                client.send_oneway(hooked.UPDATE_OFFSET, hooked.commit("g4", number % 4, step))
                 client.ask(hooked.LOCK, body=hooked.locks(f"c{number}", "g4", number))
                 client.ask(hooked.PULL, hooked.pull("g4", number, step))
 
@@ -185,10 +185,10 @@ def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventua
         files = sorted(spool.glob("*/*.jsonl"))
         assert sum(file.stat().st_size for file in files) <= MOST_BYTES
         assert files[-1].stat().st_size == 0  # so that every other one is complete, and may go
-        kept = hooked.told(spool)
+        kept = hooked.spooled(spool)
         for file in files[:-1]:
             file.unlink()
-        eventually(lambda: ticks(hooked.told(spool)), 10)
+        eventually(lambda: ticks(hooked.spooled(spool)), 10)
         client.ask(hooked.HEART_BEAT, body=body)  # the next number of this group shows how many there were
         found = after_a_tick(spool, eventually)
 
@@ -219,7 +219,7 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
         assert client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": "g1"}).code == 0
 
         def all_accounted():
-            found = hooked.told(spool)
+            found = hooked.spooled(spool)
             commits = [event for event in found if isinstance(event, events.UpdateConsumerOffset)]
             lost = [event for event in found if isinstance(event, events.TelemetryLost)]
             full = sum(event.count for event in lost if event.reason == "queue full")
@@ -256,7 +256,7 @@ def test_a_hook_reports_newest_offsets_only_without_async_send(tmp_path, eventua
         send_and_commit(broker.address)
         assert newest(after_a_tick(synchronous / "spool", eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
         processes.end(broker.process, grace_seconds=20)
-    ends = [event.end for event in hooked.told(synchronous / "spool") if isinstance(event, events.Tick)]
+    ends = [event.end for event in hooked.spooled(synchronous / "spool") if isinstance(event, events.Tick)]
     assert ends[-1]
     assert not any(ends[:-1])
 
@@ -300,7 +300,7 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
         send_and_commit(broker.address)
         assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
         processes.end(broker.process, grace_seconds=10)
-        last = hooked.told(spool)[-1]
+        last = hooked.spooled(spool)[-1]
 
     assert hooked.is_whole(found)
     assert kinds(found, "g1") == KINDS_OF_G1

@@ -144,7 +144,7 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
             finally:
                 frozen.append((freeze, lab.cure("freeze")))
         assert collector.interrupt() == 0, collector.said()
-    return Run(frozen, hooked.told(lab.spool), recorded(recording), mqadmin.answers)
+    return Run(frozen, hooked.spooled(lab.spool), recorded(recording), mqadmin.answers)
 
 
 def check(run, freeze, until, told):

@@ -77,7 +77,7 @@ def test_a_consumer_joins_and_leaves(lab, watch, eventually):
 
 def _given_back(lab, gone):
     """The queues that a client has unlocked since it was told to leave, as the brokers' hooks tell."""
-    unlocks = [event for event in hooked.told(lab.spool) if isinstance(event, UnlockBatchMq)]
+    unlocks = [event for event in hooked.spooled(lab.spool) if isinstance(event, UnlockBatchMq)]
     mine = [event for event in unlocks if event.client_id == gone.client_id and event.time >= gone.time]
     return {(mq.broker, mq.queue_id) for event in mine for mq in event.queues if mq.topic == TOPIC}
 

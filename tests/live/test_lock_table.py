@@ -122,8 +122,8 @@ def _churn(world, eventually):
         assert _locked(other, "y", *renewed, group=ORDERS.group) == set()
         assert _locked(one, "x", 0, 1, 2) == {0, 1, 2}
         assert _locked(other, "y", 1, 2, 3) == {3}
-        other.tell(hooked.UNLOCK, body=hooked.locks("y", RAW, 0, 3))  # 0 is not its own: stays
-        one.tell(hooked.UNLOCK, body=hooked.locks("x", RAW, 1))
+        other.send_oneway(hooked.UNLOCK, body=hooked.locks("y", RAW, 0, 3))  # 0 is not its own: stays
+        one.send_oneway(hooked.UNLOCK, body=hooked.locks("x", RAW, 1))
         eventually(lambda: len(world.broker.look()[RAW]) == 2)
         assert _locked(other, "y", 1) == {1}
         world.cluster.end("orders-2", cleanly=False)
@@ -153,7 +153,7 @@ def told(tmp_path_factory, eventually):
             done.set()
             watching.join()
         time.sleep(1.5)  # a tick, after which all of it is on disk
-        return hooked.told(spool), world.broker.tables
+        return hooked.spooled(spool), world.broker.tables
 
 
 def _in_flight(events):

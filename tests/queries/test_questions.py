@@ -15,7 +15,7 @@ from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.results import as_json
 from streaming.queries.sql import sql
 from streaming.tables import ReadModel
-from tests.support.asked import END, INSTANTS, Told
+from tests.support.asked import END, INSTANTS, ReportedGroup
 from tests.support.trace import START
 
 RANK = ["BAD", "WARN", "UNKNOWN", "OK"]
@@ -45,7 +45,7 @@ def test_groups_are_as_they_were_last_told(model, instant):
     }
     assert [RANK.index(one.health) for one in found] == sorted(RANK.index(one.health) for one in found)
     for one in found:
-        told = Told(one.group, instant, one.cluster)
+        told = ReportedGroup(one.group, instant, one.cluster)
         state, states, opened = told.state(), told.queues(), told.open().values()
         assert (one.time, one.health, one.health_reason, one.members) == (
             state.time, state.health, state.health_reason, state.members,
@@ -67,7 +67,7 @@ def test_groups_are_as_they_were_last_told(model, instant):
 @pytest.mark.parametrize("instant", INSTANTS)
 @pytest.mark.parametrize(("name", "cluster"), NAMED)
 def test_queues_have_the_owners_of_then(model, name, cluster, instant):
-    told = Told(name, instant, cluster)
+    told = ReportedGroup(name, instant, cluster)
     owners, states = told.owners(), told.queues()
 
     found = queues(model, name, cluster=cluster, at=instant)
@@ -84,7 +84,7 @@ def test_queues_have_the_owners_of_then(model, name, cluster, instant):
 
 @pytest.mark.parametrize("instant", INSTANTS)
 def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
-    owners = Told("g", instant).owners()
+    owners = ReportedGroup("g", instant).owners()
 
     for topic, broker, queue_id in [("Orders", "broker-a", 0), ("Orders", "broker-b", 3)]:
         found = who_owned(model, "g", topic, broker, queue_id, at=instant)
@@ -96,7 +96,9 @@ def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
 
 def test_an_unowned_queue_had_somebody_before(model):
     of = find_group(model, "g")
-    released = [one for one in Told("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)][-1]
+    released = [
+        one for one in ReportedGroup("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)
+    ][-1]
 
     assert who_owned(model, "g", "Orders", "broker-a", 0) is None
     before = last_owner(model, of, MessageQueue("Orders", "broker-a", 0))
@@ -112,7 +114,10 @@ def test_a_difference_is_that_of_two_times(model, earlier, later):
         with pytest.raises(UserError, match="--from must be before --to"):
             diff(model, "g", begin, end)
         return
-    before, after = Told("g", begin).owners(), (Told("g", end) if end else Told("g")).owners()
+    before, after = (
+        ReportedGroup("g", begin).owners(),
+        (ReportedGroup("g", end) if end else ReportedGroup("g")).owners(),
+    )
 
     assert {place(one): (one.from_client, one.to_client) for one in diff(model, "g", begin, end)} == {
         queue: (before.get(queue), after.get(queue))
@@ -131,7 +136,7 @@ def test_intervals_are_those_that_touch_the_span(model):
     for instant in range(since, until, 5_000):
         at = {place(one): one.client_id for one in found
               if one.from_time <= instant and (one.to_time is None or instant < one.to_time)}  # fmt: skip
-        assert at == Told("g", instant).owners()
+        assert at == ReportedGroup("g", instant).owners()
 
 
 def test_retry_topics_are_told_only_when_asked_for(model):
@@ -149,7 +154,7 @@ def test_retry_topics_are_told_only_when_asked_for(model):
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_an_overview_has_members_open_incidents_and_last_rebalances(model, instant):
-    told = Told("g") if instant is None else Told("g", instant)
+    told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
     found = overview(model, "g", at=instant)
 
     owned = [queue.owner for queue in told.queues().values()]
@@ -164,7 +169,7 @@ def test_an_overview_has_members_open_incidents_and_last_rebalances(model, insta
 
 
 def test_rebalances_are_newest_first_and_within_the_span(model):
-    told = Told("g").rebalances()
+    told = ReportedGroup("g").rebalances()
 
     found = rebalances(model, "g")
     assert [one.rebalance_id for one in found] == [one.rebalance_id for one in told]
@@ -186,7 +191,7 @@ def test_a_rebalance_is_found_by_how_its_id_begins(model):
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_incidents_are_as_their_last_transition_left_them(model, instant):
-    told = Told("g") if instant is None else Told("g", instant)
+    told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
 
     found = {one.incident_id: one for one in incidents(model, group="g", at=instant)}
     assert {name: (one.severity, one.changed_at, one.parent) for name, one in found.items()} == {
@@ -212,7 +217,7 @@ def test_incidents_are_filtered_and_the_open_ones_come_first(model):
 
 
 def test_an_incident_has_its_life_what_it_explains_and_the_event_behind_it(model):
-    told = Told("twin", cluster="d").incidents()
+    told = ReportedGroup("twin", cluster="d").incidents()
 
     story = incident(model, "twin-d-st")
     assert story.incident.incident_id == "twin-d-storm"

@@ -11,7 +11,7 @@ from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.base.errors import NotFoundError, UserError
 from streaming.queries.what_if import STRATEGIES, _plan, newcomers, what_if
 from streaming.tables import ReadModel
-from tests.support.asked import INSTANTS, Told
+from tests.support.asked import INSTANTS, ReportedGroup
 
 CLIENTS = st.lists(st.text("ab-@1290", min_size=1, max_size=6), min_size=1, max_size=8, unique=True)
 QUEUES = st.lists(
@@ -99,7 +99,7 @@ AT = INSTANTS[1]
 
 
 def test_a_plan_is_made_of_the_members_and_owners_of_then(model):
-    told = Told("g", AT)
+    told = ReportedGroup("g", AT)
     plans = what_if(model, "g", leave=["a"], join=["z"], at=AT)
 
     assert {plan.strategy for plan in plans} == set(STRATEGIES)
@@ -113,7 +113,7 @@ def test_a_plan_is_made_of_the_members_and_owners_of_then(model):
 
 def test_the_groups_own_strategy_comes_first(model):
     own = strategy("AVG").name
-    assert Told("g", AT).state().strategy == "AllocateMessageQueueAveragely"
+    assert ReportedGroup("g", AT).state().strategy == "AllocateMessageQueueAveragely"
     assert what_if(model, "g", at=AT)[0].strategy == own
 
 

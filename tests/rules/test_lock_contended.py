@@ -88,10 +88,10 @@ def test_the_locks_of_retry_queues_are_left_out():
     """They are implicit and locked like any other; a stuck retry queue is another matter."""
     retry = (MessageQueue("%RETRY%g", A, 0),)
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")
-    trace._tell(2, LockBatchMq, client_id="a", channel="a:0", requested=retry, granted=retry)
+    trace._emit(2, LockBatchMq, client_id="a", channel="a:0", requested=retry, granted=retry)
     for at in (3, 6, 9, 12):
-        trace._tell(at, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
+        trace._emit(at, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
     trace.lists(13, "b")
-    trace._tell(14, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
+    trace._emit(14, LockBatchMq, client_id="b", channel="b:0", requested=retry, granted=())
     trace.boots(20)
     assert trace.incidents() == []

@@ -18,7 +18,7 @@ SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
 
 def transition(incident: str = "i1", what: str = "OPENED", seq: int = 1, **fields: object) -> IncidentTransition:
-    """A transition of an incident of queue 0 of `orders`."""
+    """Return a transition of an incident of queue 0 of `orders`."""
     given = {
         "cluster": "c", "group": "orders", "time": NOW + seq, "known_at": NOW + seq, "seq": seq,
         "cause": "poll-1@1|c/orders|1",
@@ -30,7 +30,7 @@ def transition(incident: str = "i1", what: str = "OPENED", seq: int = 1, **field
 
 
 def config(**given: object) -> AlertsConfig:
-    """The defaults, with one route to the channel `ops`, unless other routes are given."""
+    """Return the defaults, with one route to the channel `ops` unless other routes are given."""
     hook = {"kind": "webhook", "url": "http://127.0.0.1:1"}
     values = {
         **tomllib.loads(conf_file("alerts.toml").read_text()),
@@ -41,18 +41,18 @@ def config(**given: object) -> AlertsConfig:
     return AlertsConfig.model_validate(values)
 
 
-def tell(tables: Path, *transitions: IncidentTransition) -> None:
-    """Append to the table of incidents, in one commit, as the job does."""
+def append_transitions(tables: Path, *transitions: IncidentTransition) -> None:
+    """Append transitions to the table of incidents, in one commit, as the job does."""
     append(tables, transitions)
 
 
 def next_delivery(dispatcher: Dispatcher, channel: str = "ops") -> Delivery | None:
-    """The first of the messages that are packed for a channel."""
+    """Return the first message that is packed for a channel."""
     return next(dispatcher.state.deliveries(channel), None)
 
 
 class Clock:
-    """Stands until it is moved."""
+    """A clock that advances only by `forward`."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -65,7 +65,7 @@ class Clock:
 
 
 class Listener:
-    """A channel that takes every message, unless it is told to fail."""
+    """A channel that accepts every message unless an error is set."""
 
     resend_ms = None
 
@@ -91,18 +91,18 @@ class Listener:
         pass
 
     @property
-    def told(self):
-        """(kind, incident) of everything."""
+    def received(self):
+        """Kind and incident of every received alert."""
         return [(one["kind"], one["incident_id"]) for message in self.messages for one in message.alerts]
 
 
 def quiet(**given: object) -> AlertsConfig:
-    """Without waiting, and without the dead-man check."""
+    """Return the defaults without waiting times, and without the dead-man check."""
     return config(**{"group_wait": "0s", "dead_man": {"job": "0s", "sources": "0s", "forget": "1h"}, **given})
 
 
 def start(tables: Path, clock: Clock, channels, settings: AlertsConfig | None = None) -> Alerting:
-    """The alert process, without its endless loop."""
+    """Return the alert process, without its endless loop."""
     return Alerting(
         tables,
         tables.parent / "checkpoints",
@@ -114,7 +114,7 @@ def start(tables: Path, clock: Clock, channels, settings: AlertsConfig | None = 
 
 
 def rounds(alerting: Alerting, number: int = 2) -> None:
-    """So many rounds; what a round sends has arrived before the next one."""
+    """Run this number of rounds; messages of a round have arrived before the next one."""
     for _ in range(number):
         alerting.round()
         for future in list(alerting._sender._under_way.values()):

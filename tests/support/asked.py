@@ -1,6 +1,6 @@
-"""Tables to ask: what a job leaves of the log of the shard's tests, and groups made of it that are out of the ordinary.
+"""Tables for tests of queries: the effects of the log of the shard's tests, and unusual groups derived from them.
 
-`Told` is the oracle: it answers from the list of effects, one by one, what the queries answer from the tables.
+`ReportedGroup` is the oracle: it computes the answers of the queries from the list of effects, one by one.
 """
 
 from dataclasses import dataclass, replace
@@ -29,16 +29,16 @@ from tests.support.trace import START
 
 END = START + 700_000
 INSTANTS = [START + 1000 * second for second in (20, 75, 101, 110, 118, 150, 165, 230, 300, 420, 699)]
-"""Amid a storm, while queues are stuck, while a broker restarts, with and without members."""
+"""Instants during a storm, while queues are stuck, while a broker restarts, with and without members."""
 
 Place = tuple[str, str, int]
 
 
 @cache
 def everything() -> tuple[AnyRow, ...]:
-    """Groups g and h; twin in two clusters; groups that broadcast, pull by themselves, are well; g's retry topic."""
-    told = effects(Policy())
-    of_h = [effect for effect in told if effect.group == "h"]
+    """Return the rows of g and h; of twin in two clusters; of a broadcasting, a pulling and a healthy group; retry."""
+    reported = effects(Policy())
+    of_h = [effect for effect in reported if effect.group == "h"]
     twins = [_twin(effect, cluster) for effect in of_h for cluster in "cd"]
     odd = [
         msgspec.structs.replace(effect, **changed)
@@ -48,14 +48,14 @@ def everything() -> tuple[AnyRow, ...]:
     ]
     retry = [
         msgspec.structs.replace(effect, topic=f"{RETRY_TOPIC_PREFIX}g", seq=effect.seq + 100_000)
-        for effect in told
+        for effect in reported
         if effect.group == "g" and isinstance(effect, AssignmentChange | QueueSnapshot)
     ]
-    return (*told, *twins, *odd, *retry, *_late())
+    return (*reported, *twins, *odd, *retry, *_late())
 
 
 def _late() -> list[AnyEffect]:
-    """A queue of the calm group that was released after its state was told for the last time."""
+    """Return the rows of a queue of the calm group that was released after the last row of its state."""
     queue = {"cluster": "c", "group": "calm", "cause": "x|c/calm|1", "topic": "Late", "broker": "b", "queue_id": 0}
     queue |= {"known_at": END}
     change = {**queue, "client_id": "a", "expected_owner": None, "rebalance_id": ""}
@@ -69,7 +69,7 @@ def _late() -> list[AnyEffect]:
 
 
 def _twin(effect: AnyRow, cluster: str) -> AnyRow:
-    """As it would be in a group called twin; there, the storm explains the stale heartbeats."""
+    """Return the row for a group called twin; there, the storm explains the stale heartbeats."""
     moved = msgspec.structs.replace(effect, group="twin", cluster=cluster)
     if not isinstance(moved, IncidentTransition):
         return moved
@@ -80,8 +80,8 @@ def _twin(effect: AnyRow, cluster: str) -> AnyRow:
 
 def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
     if isinstance(effect, QueueSnapshot):
-        nobody = {"owner": None, "expected_owner": None}
-        return [{"group": group, **nobody} for group in ("everyone", "pullers")]
+        unassigned = {"owner": None, "expected_owner": None}
+        return [{"group": group, **unassigned} for group in ("everyone", "pullers")]
     return [
         {"group": "everyone", "message_model": "BROADCASTING"},
         {"group": "pullers", "consume_type": "CONSUME_ACTIVELY"},
@@ -89,9 +89,9 @@ def _odd(effect: GroupSnapshot | QueueSnapshot) -> list[dict[str, object]]:
     ]
 
 
-def write(tables: Path, told: tuple[AnyRow, ...]) -> None:
-    """The tables with these effects, and the archive of the log that led to them."""
-    append(make_tables(tables), told)
+def write(tables: Path, rows: tuple[AnyRow, ...]) -> None:
+    """Write the tables with these effects, and the archive of the log that led to them."""
+    append(make_tables(tables), rows)
     log = [
         LogRow(partition, offset, None, encode(event), END + 86_400_000)
         for partition, events in enumerate(partitions())
@@ -101,15 +101,15 @@ def write(tables: Path, told: tuple[AnyRow, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was told of one group by an instant."""
+class ReportedGroup:
+    """The effects of one group by an instant."""
 
     group: str
     instant: int = 2**63 - 1
     cluster: str = "c"
 
     def of(self, kind: type[AnyEffect]) -> list[AnyEffect]:
-        """In the order in which it was told."""
+        """Return the effects of a kind, in order."""
         mine = [
             effect
             for effect in everything()
@@ -120,7 +120,7 @@ class Told:
         return sorted(mine, key=lambda effect: (effect.time, effect.seq))
 
     def owners(self, *, retry: bool = False) -> dict[Place, str]:
-        """Who has each queue that anybody has."""
+        """Return the owner of each assigned queue."""
         owners: dict[Place, str] = {}
         for change in self.of(AssignmentChange):
             place = (change.topic, change.broker, change.queue_id)
@@ -131,12 +131,12 @@ class Told:
         return {place: owner for place, owner in owners.items() if retry or not place[0].startswith(RETRY_TOPIC_PREFIX)}
 
     def queues(self) -> dict[Place, QueueSnapshot]:
-        """The last state of each queue, retry queues left out."""
+        """Return the last state of each queue, without retry queues."""
         last = {(queue.topic, queue.broker, queue.queue_id): queue for queue in self.of(QueueSnapshot)}
         return {place: queue for place, queue in last.items() if not place[0].startswith(RETRY_TOPIC_PREFIX)}
 
     def lags(self) -> dict[Place, tuple[int | None, bool]]:
-        """The lag of each queue and whether it is stale, by a reading of its own: exact and fresh, or a fresh bound."""
+        """Return the lag of each queue and whether it is stale: the exact lag if fresh, else a newer lower bound."""
         seen: dict[Place, list[tuple[int, int, int, bool]]] = {}
         for row in everything():
             mine = isinstance(row, QueueProgress) and (row.cluster, row.group) == (self.cluster, self.group)
@@ -147,8 +147,8 @@ class Told:
                 if lag is not None:
                     seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
         found: dict[Place, tuple[int | None, bool]] = {}
-        for place, told in seen.items():
-            exact, bound = (max((one for one in told if one[3] is kind), default=None) for kind in (False, True))
+        for place, lags in seen.items():
+            exact, bound = (max((one for one in lags if one[3] is kind), default=None) for kind in (False, True))
             fresh = exact is not None and self.instant - exact[0] <= 2 * exact[1]
             shown = exact if fresh or bound is None or (exact is not None and bound[0] <= exact[0]) else bound
             assert shown is not None
@@ -156,20 +156,20 @@ class Told:
         return found
 
     def state(self) -> GroupSnapshot:
-        """The last state of the group."""
+        """Return the last state of the group."""
         return self.of(GroupSnapshot)[-1]
 
     def incidents(self) -> dict[str, IncidentTransition]:
-        """The last transition of each, and of those of the cluster that touch the group."""
+        """Return the last transition of each incident of the group, and of those of the cluster that affect it."""
         own = {one.incident_id: one for one in self.of(IncidentTransition)}
         brokers = {broker for _, broker, _ in self.queues()}
         of_cluster = replace(self, group="").of(IncidentTransition) if self.group else []
         return own | {one.incident_id: one for one in of_cluster if one.subject in brokers}
 
     def open(self) -> dict[str, IncidentTransition]:
-        """Of those that are not over."""
+        """Return the last transition of each open incident."""
         return {name: one for name, one in self.incidents().items() if one.transition != "RESOLVED"}
 
     def rebalances(self) -> list[RebalanceSettled]:
-        """Newest first."""
+        """Return the rebalances, newest first."""
         return sorted(self.of(RebalanceSettled), key=lambda one: (one.start_time, one.seq), reverse=True)

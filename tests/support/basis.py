@@ -1,4 +1,4 @@
-"""What a run of the job rests on, for tests."""
+"""The basis of a run of the job, for tests."""
 
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy

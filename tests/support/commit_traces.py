@@ -1,4 +1,4 @@
-"""A queue and its commits, by what hooks tell."""
+"""Traces of a queue and its commits, from hooks."""
 
 from tests.support.hook_trace import HookTrace
 
@@ -8,7 +8,7 @@ def concurrent(pulled: int = 100) -> HookTrace:
 
 
 def thawed() -> HookTrace:
-    """As on a real cluster: a, frozen at 305, thaws at 465; b has had its queue since 423.4."""
+    """Return a trace as of a real cluster: a is frozen at 305 and thaws at 465; b has owned its queue since 423.4."""
     trace = HookTrace().heart_beat(277.1, "a", "b").locks(287.1, "a", 0)
     trace.pulls(304, "a", 0, offset=361).commits(304.5, "a", 0, 361)
     trace.heart_beat(400, "b").lists(423, "b").locks(423.4, "b", 0).asks(423.5, "b", 0)

@@ -1,4 +1,4 @@
-"""Rows of incidents against what the registry says of their rules."""
+"""Check rows of incidents against the declarations of their rules."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _SUB_CAUSES = {(rule.code, sub_cause) for rule in RULES for sub_cause in rule.su
 
 
 def undeclared(effect: AnyEffect) -> str | None:
-    """Return what a row has that no rule of its code declares; None where there is nothing such."""
+    """Return the part of a row that no rule of its code declares; None if there is none."""
     if not isinstance(effect, IncidentTransition):
         return None
     if (effect.code, effect.sub_cause) not in _SUB_CAUSES:

@@ -1,6 +1,6 @@
-"""What the demo's capture leads to, as the lines of `golden.txt`.
+"""The findings in the demo's capture, as the lines of `golden.txt`.
 
-Made anew by ``python -m tests.support.findings > FILE``; the columns ``fault`` and ``why`` are then written by
+``python -m tests.support.findings > FILE`` makes them again; the columns ``fault`` and ``why`` are then written by
 hand: a line that no fault explains is a bug, here or there.
 """
 
@@ -32,31 +32,31 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def events() -> Iterator[AnyEvent]:
-    """The capture's events, with the last ticks."""
+    """Return the capture's events, with the last ticks."""
     for line in replayed_rows(CAPTURE, 1):
         for row in line:
             yield decode(row.value, key=None, stamp=INT64_MAX, keyed=False)
 
 
 def effects() -> list[AnyEffect]:
-    """Every conclusion, by a plain loop over the core, without Spark."""
+    """Return every effect, by a plain loop over the core, without Spark."""
     return folded(events())
 
 
 def begun() -> int:
-    """The time of the capture's first event."""
+    """Return the time of the capture's first event."""
     [row, *_] = next(replayed_rows(CAPTURE, 1))
     return decode(row.value, key=None, stamp=INT64_MAX, keyed=False).time
 
 
 def faults() -> list[FaultRecord]:
-    """The fault log."""
+    """Return the fault log."""
     return [msgspec.json.decode(line, type=FaultRecord) for line in FAULT_LOG.read_bytes().splitlines()]
 
 
-def findings(told: Iterable[AnyEffect], start: int) -> Iterator[tuple[str, str]]:
-    """The rebalances and the transitions of incidents: when, and what."""
-    for effect in told:
+def findings(reported: Iterable[AnyEffect], start: int) -> Iterator[tuple[str, str]]:
+    """Yield the time and description of each rebalance and each transition of an incident."""
+    for effect in reported:
         at = f"{(effect.time - start) / 1000:7.1f} s"
         if isinstance(effect, RebalanceSettled):
             yield at, _rebalance(effect)
@@ -89,7 +89,7 @@ def _name(client_id: str | None) -> str:
 
 
 def golden() -> list[Line]:
-    """The lines of the golden file."""
+    """Return the lines of the golden file."""
     rows = [line.split(SEPARATOR) for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]
     return [Line(at, what, int(fault), why) for at, what, fault, why in rows]
 

@@ -1,4 +1,4 @@
-"""Events through a shard, as the log brings them."""
+"""Fold events in a shard, in the order of the log."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from tests.support.evidence import undeclared
 
 
 class Fold:
-    """One shard of a log whose stamps are the highest time so far: no row is late, and no clock is off."""
+    """One shard of a log whose timestamps are the highest event time so far: no row is late, no clock is wrong."""
 
     def __init__(self, policy: Policy | None = None, saved: Saved | None = None, groups: GroupsInMemory | None = None):
         self.groups = groups if groups is not None else GroupsInMemory()
@@ -26,11 +26,11 @@ class Fold:
         return effects
 
     def cut(self) -> None:
-        """End a batch here: what follows goes on from what is saved."""
+        """End a batch here: later events continue from the saved state."""
         self.shard = Shard(self.shard.flush(), self.groups, self.policy)
 
     def all(self, events: Iterable[AnyEvent]) -> list[AnyEffect]:
-        """What the events lead to when all sources end after them; every group's state is sound at any time."""
+        """Return the effects of events after which all sources end; check every group's state after each event."""
         effects = []
         for event in events:
             effects += self.push(event)
@@ -40,5 +40,5 @@ class Fold:
 
 
 def folded(events: Iterable[AnyEvent], policy: Policy | None = None) -> list[AnyEffect]:
-    """What a whole log leads to."""
+    """Return the effects of a whole log."""
     return Fold(policy).all(events)

@@ -1,4 +1,4 @@
-"""Groups as hooks report them at their start: two members, ordered or concurrent."""
+"""Groups as hooks report them at the start: two members, ordered or concurrent."""
 
 from tests.support.hook_trace import HookTrace
 from tests.support.trace import Held, Member

@@ -1,4 +1,4 @@
-"""A real broker with the hook in it, a client that speaks its protocol, and what the hook wrote."""
+"""A real broker with the hook, a client that speaks its protocol, and the events that the hook wrote."""
 
 import contextlib
 import itertools
@@ -24,11 +24,11 @@ PULL, QUERY_OFFSET, UPDATE_OFFSET, LITE_PULL = 11, 14, 15, 361
 SEND, SEND_V2, SEND_BATCH, RUNTIME_INFO, CREATE_TOPIC, CREATE_GROUP = 10, 310, 320, 28, 17, 200
 NAME = "broker-h"
 _ONEWAY = 2
-_READY_SECONDS_MAX = 120  # 5 s, unless everything else starts, too
+_READY_SECONDS_MAX = 120  # 5 s on a quiet machine
 
 
 def hook_jar(folder: Path) -> Path:
-    """The hook, built against the lab's RocketMQ."""
+    """Build the hook against the lab's RocketMQ; return its jar."""
     return build(rocketmq_jars(), folder / JAR)
 
 
@@ -48,17 +48,17 @@ def broker(
     conf: str = "",
     **hook,
 ):
-    """A broker; without a name server, which `Client` does not ask, if none is given.
+    """Run a broker until the end of the block; `Client` needs no name server.
 
     Args:
-        home: its folder.
-        spool: the hook's; None: without the hook.
-        name: the broker's.
-        name_server: where it registers.
-        swift: with the optimising compiler, as brokers run; else with the lab's, which starts sooner.
-        of: the broker's jars; those of the lab if they aren't given.
-        conf: more lines of its configuration.
-        hook: the hook's other properties.
+        home: the broker's folder.
+        spool: the hook's folder; None: without the hook.
+        name: the broker's name.
+        name_server: the address at which it registers; empty: none.
+        swift: with the optimising compiler, as in production; otherwise with the lab's options, which start faster.
+        of: the broker's jars; by default those of the lab.
+        conf: further lines of its configuration.
+        hook: further properties of the hook.
 
     Yields:
         ``address``, ``log`` and ``process`` of the broker.
@@ -82,7 +82,7 @@ def broker(
 
 @contextlib.contextmanager
 def name_server(home: Path, of: list[Path]):
-    """A name server; yields it with its ``address``."""
+    """Run a name server until the end of the block; yields it with its ``address``."""
     port = servers.free_port()
     with running(home, "namesrv", servers.name_server_command(of, home / "namesrv", port)) as started:
         started.address = f"{servers.LOOPBACK}:{port}"
@@ -91,7 +91,7 @@ def name_server(home: Path, of: list[Path]):
 
 @contextlib.contextmanager
 def running(home: Path, what: str, command):
-    """A server of RocketMQ, from its readiness to the end."""
+    """Run a server of RocketMQ until the end of the block; yields it when it is ready."""
     (home / "conf").mkdir(parents=True, exist_ok=True)
     (home / "conf" / f"logback_{what}.xml").write_text("<configuration/>")  # 4.9 does not start without
     environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
@@ -105,7 +105,7 @@ def running(home: Path, what: str, command):
 
 
 class Client:
-    """One connection; each answer is waited for, unless the request is one-way."""
+    """One connection; it waits for each answer, unless the request is one-way."""
 
     def __init__(self, address):
         self._socket = socket.create_connection(address, timeout=20)
@@ -115,20 +115,20 @@ class Client:
         self.channel = "{}:{}".format(*self._socket.getsockname())
 
     def ask(self, code, fields=None, body=None):
-        """The answer."""
+        """Send a request and return the answer."""
         self._socket.sendall(self.frame(code, fields, body))
         return self.answer()
 
-    def tell(self, code, fields=None, body=None):
-        """One-way: nobody answers."""
+    def send_oneway(self, code, fields=None, body=None):
+        """Send a request that gets no answer."""
         self._socket.sendall(self.frame(code, fields, body, flag=_ONEWAY))
 
     def send(self, frames):
-        """Frames that were made before."""
+        """Send frames made by `frame`."""
         self._socket.sendall(frames)
 
     def frame(self, code, fields=None, body=None, *, flag=0):
-        """The bytes of a request."""
+        """Return the bytes of a request."""
         body = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in (fields or {}).items()}
         number = next(self._numbers)
@@ -136,7 +136,7 @@ class Client:
         return remoting.encode(command)
 
     def answer(self):
-        """The next answer; what the broker asks of its clients is passed over."""
+        """Return the next answer; requests of the broker to its clients are skipped."""
         while True:
             (length,) = struct.unpack(">i", self._file.read(4))
             command = remoting.decode(self._file.read(length))
@@ -144,7 +144,7 @@ class Client:
                 return command
 
     def make(self, topic, *groups, queues=4):
-        """A topic, and groups that may commit."""
+        """Create a topic, and groups that may commit."""
         fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues}
         fields |= {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
         assert self.ask(CREATE_TOPIC, fields).code == 0
@@ -163,7 +163,7 @@ class Client:
 
 
 def heartbeat(client_id, *groups, topic="Orders", producers=(), **more):
-    """The body of HEART_BEAT (HeartbeatData)."""
+    """Return the body of HEART_BEAT (HeartbeatData)."""
     consumers = [
         {
             "groupName": group,
@@ -180,7 +180,7 @@ def heartbeat(client_id, *groups, topic="Orders", producers=(), **more):
 
 
 def locks(client_id, group, *queues):
-    """The body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+    """Return the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
     return {"consumerGroup": group, "clientId": client_id, "mqSet": [mq(queue) for queue in queues]}
 
 
@@ -189,39 +189,39 @@ def mq(queue_id, topic="Orders"):
 
 
 def commit(group, queue_id, offset, topic="Orders"):
-    """The header of UPDATE_CONSUMER_OFFSET."""
+    """Return the header of UPDATE_CONSUMER_OFFSET."""
     return {"consumerGroup": group, "topic": topic, "queueId": queue_id, "commitOffset": offset}
 
 
 def pull(group, queue_id, offset, *, commits=None, topic="Orders"):
-    """The header of PULL_MESSAGE, which asks for no patience of the broker's."""
+    """Return the header of PULL_MESSAGE, without long polling."""
     fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "queueOffset": offset, "maxMsgNums": 32}
     fields |= {"sysFlag": 4 | (commits is not None), "commitOffset": commits or 0, "suspendTimeoutMillis": 0}
     return fields | {"subscription": "*", "subVersion": 7, "expressionType": "TAG"}
 
 
 def send(queue_id, *, topic="Orders", properties=""):
-    """The header of SEND_MESSAGE; the message is the body."""
+    """Return the header of SEND_MESSAGE; the message is the body."""
     fields = {"producerGroup": "makers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
     fields |= {"queueId": queue_id, "sysFlag": 0, "bornTimestamp": time.time_ns() // 1_000_000, "flag": 0}
     return fields | {"properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false"}
 
 
 def short(header):
-    """The header of SEND_MESSAGE as that of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: in short names."""
+    """Convert the header of SEND_MESSAGE to that of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, with short names."""
     names = ("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp")
     names += ("flag", "properties", "reconsumeTimes", "unitMode", "consumeRetryTimes", "batch")
     return {"abcdefghijklm"[number]: header[name] for number, name in enumerate(names) if name in header}
 
 
 def batch(*bodies):
-    """The body of SEND_BATCH_MESSAGE (MessageDecoder.encodeMessages), of messages without properties."""
+    """Return the body of SEND_BATCH_MESSAGE (MessageDecoder.encodeMessages), of messages without properties."""
     inner = (struct.pack(">iiii", 0, 0, 0, len(body)) + body + struct.pack(">h", 0) for body in bodies)
     return b"".join(struct.pack(">i", len(one) + 4) + one for one in inner)
 
 
-def told(spool: Path) -> list[events.Event]:
-    """Every event of every complete line, in the order of the files; each was checked as the archive checks it."""
+def spooled(spool: Path) -> list[events.Event]:
+    """Return the event of every complete line, in the order of the files; decode each as the archive does."""
     files = sorted(spool.glob("*/*.jsonl"))
     lines = [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
     stamp = time.time_ns() // 1_000_000
@@ -229,7 +229,7 @@ def told(spool: Path) -> list[events.Event]:
 
 
 def numbers(found):
-    """The sequence numbers of each key."""
+    """Return the sequence numbers of each key."""
     by_key = {}
     for event in found:
         by_key.setdefault((event.source_id, events.key_of(event)), []).append(event.seq)
@@ -237,16 +237,16 @@ def numbers(found):
 
 
 def missing(found):
-    """How many sequence numbers are skipped; the same twice, or one that falls, is a failure."""
-    holes = 0
+    """Return how many sequence numbers are skipped; check that they increase."""
+    gaps = 0
     for seqs in numbers(found).values():
         assert all(one < other for one, other in itertools.pairwise(seqs))
-        holes += seqs[-1] - len(seqs)
-    return holes
+        gaps += seqs[-1] - len(seqs)
+    return gaps
 
 
 def is_whole(found):
-    """No sequence has a hole, time never falls, and each tick ends what it says it ends."""
+    """Check that no sequence has a gap, time never decreases, and no sum of pulls begins before the last tick."""
     assert missing(found) == 0
     assert all(one.time <= other.time for one, other in itertools.pairwise(found))
     ticked = 0

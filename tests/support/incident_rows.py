@@ -1,4 +1,4 @@
-"""What a trace concluded of incidents, by their codes."""
+"""The rows of incidents of a trace, by their codes."""
 
 import msgspec
 

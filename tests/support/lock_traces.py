@@ -1,4 +1,4 @@
-"""Ordered groups, by what hooks tell of locks."""
+"""Traces of ordered groups with locks, from hooks."""
 
 from tests.support.hook_trace import HookTrace
 

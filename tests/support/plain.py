@@ -1,4 +1,4 @@
-"""The job without Spark: the same core in a plain loop over the same files. What it finds is what the job must find."""
+"""The job without Spark: the same core in a plain loop over the same files. The job must give the same rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def rows_of(log: Path, partition: int) -> list[Row]:
 
 
 def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyRow]:
-    """What one shard leads to."""
+    """Return the effects of one shard."""
     shard = Shard(None, GroupsInMemory(), policy)
     found = list(fold(shard, rows, keyed=keyed))
     shard.flush()
@@ -36,7 +36,7 @@ def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[Any
 
 
 def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = False) -> dict[str, list[str]]:
-    """The rows of every derived table that has any, as sorted JSON."""
+    """Return the rows of every derived table that has any, as sorted JSON."""
     tables: dict[str, list[str]] = defaultdict(list)
     for rows in shards:
         for effect in effects(rows, policy, keyed=keyed):
@@ -46,10 +46,10 @@ def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = Fals
 
 
 def derived_rows(log: Path, partitions: int, policy: Policy) -> dict[str, list[str]]:
-    """The rows of every derived table of a file log, as sorted JSON."""
+    """Return the rows of every derived table of a file log, as sorted JSON."""
     return tables_of((rows_of(log, partition) for partition in range(partitions)), policy)
 
 
 def as_json(row: object) -> str:
-    """A row in a form that sorts and compares."""
+    """Return a row in a form that can be sorted and compared."""
     return msgspec.json.encode(row, order="sorted").decode()

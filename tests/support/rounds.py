@@ -1,4 +1,4 @@
-"""Rounds of polls 10 s apart, as the collector's are, and the rules that rest on them.
+"""Rounds of polls 10 s apart, as the collector's are, and the rules that use them.
 
 ``FOUR`` is a healthy pair: AVG gives a the queues 0 and 1, b 2 and 3.
 """
@@ -29,11 +29,11 @@ MINE = (
     "REBALANCE_STALLED",
     "QUEUE_STALLED",
 )
-"""The rules of this table: a trace may show what others find, too (the clients' clocks are hours off)."""
+"""The rules of this table: other rules may also report in a trace (the clients' clocks are hours off)."""
 
 
 def rounds(trace: Trace, start: float, stop: float, members: dict[str, Member], lag: int | None = None) -> Trace:
-    """A round every 10 s, the last one before ``stop``; with ``lag``, every queue has so much more each round."""
+    """Add a round every 10 s, the last one before ``stop``; ``lag`` is the increase of every queue's lag per round."""
     at = start
     while at < stop:
         grown = round(at / 10) * (lag or 0)
@@ -47,7 +47,7 @@ def concurrent(*queue_ids: int, **fields: object) -> Member:
 
 
 def evidence(trace: Trace, code: str) -> dict[str, object]:
-    """Of the first transition of this code."""
+    """Return the evidence of the first transition of this code."""
     first = next(e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == code)
     assert first.explanation
     assert first.first_step

@@ -1,4 +1,4 @@
-"""A server that answers on a free port: an application in a thread, or `rebalance-watch dashboard` as a process."""
+"""A server on a free port: an application in a thread, or `rebalance-watch dashboard` as a process."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _STARTS_SECONDS = 60
 
 @contextmanager
 def answering(app: FastAPI) -> Iterator[str]:
-    """Serve the application until the end of the block; gives its address."""
+    """Serve the application until the end of the block; yields its address."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -36,13 +36,13 @@ def answering(app: FastAPI) -> Iterator[str]:
 
 @contextmanager
 def served(command: str, root: Path, *arguments: str, **environment: str) -> Iterator[str]:
-    """Run it until the end of the block.
+    """Run a server command until the end of the block.
 
     Args:
         command: `dashboard` or `metrics`.
-        root: the runtime root, with tables in it.
-        arguments: further ones.
-        environment: settings, as WEB__TOKEN.
+        root: the runtime root with its tables.
+        arguments: further arguments.
+        environment: settings, such as WEB__TOKEN.
 
     Yields:
         Its address.

@@ -1,4 +1,4 @@
-"""Stories told to a cluster, and what the observer makes of them."""
+"""Simulated scenarios, and the observer's results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streaming.cli.simulate import read_scenario
 from tests.support.folding import folded
 
 BEGAN = START + BROKERS_FIRST // 1000
-"""When the poll collector asked first."""
+"""The time of the poll collector's first request."""
 
 SMALL = {
     "title": "small",
@@ -31,14 +31,14 @@ class SimulatedRun:
     events: list[AnyEvent]
 
     def effects(self) -> list[AnyEffect]:
-        """Return what the observer concludes from the poll collector's events."""
+        """Return the effects of the poll collector's events."""
         polled = [
             one for one in self.events if isinstance(one, Answer | BrokerStatus | Tick) and one.source_id[0] == "p"
         ]
         return folded(polled)
 
     def incidents(self) -> set[str]:
-        """``CODE sub-cause subject's-queue`` of each incident, by its last sub-cause."""
+        """Return ``CODE sub-cause subject's-queue`` of each incident, by its last sub-cause."""
         return {name for _, _, name in transitions(self.effects())}
 
     def of(self, kind: type) -> list:
@@ -46,7 +46,7 @@ class SimulatedRun:
 
 
 def transitions(effects: Iterable[AnyEffect]) -> list[tuple[float, str, str]]:
-    """(seconds since the story began, transition, ``CODE sub-cause``) of each."""
+    """Return seconds since the start of the scenario, transition and ``CODE sub-cause`` of each transition."""
     return [
         ((one.time - START) / 1000, one.transition, f"{one.code} {one.sub_cause}".strip())
         for one in effects
@@ -55,7 +55,7 @@ def transitions(effects: Iterable[AnyEffect]) -> list[tuple[float, str, str]]:
 
 
 def small(*steps: dict[str, object], **changes: object) -> scenario.Scenario:
-    """Three consumers of eight ordered queues, and what is done to them."""
+    """Return a scenario of three consumers of eight ordered queues with these steps."""
     made = scenario.read({**SMALL, **changes, "story": steps})
     story.check(made)
     return made
@@ -76,12 +76,12 @@ def simulate(
 
 
 def truth(cluster: Cluster) -> list[bytes]:
-    """The truth, in an order of its own."""
+    """Return the ground truth, sorted."""
     return sorted(map(msgspec.json.encode, cluster.world.truth.records))
 
 
 def shares(cluster: Cluster, group: str = "g") -> dict[str, list[int]]:
-    """The queue ids that each client really has."""
+    """Return the queue ids that each client really has."""
     shares: dict[str, list[int]] = {}
     for queue, names in cluster.owners(group).items():
         for name in names:

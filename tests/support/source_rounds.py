@@ -1,4 +1,4 @@
-"""Rounds of polls of a healthy pair, or of a broker that does not answer."""
+"""Rounds of polls of two healthy members, or of a broker that does not answer."""
 
 from tests.support.trace import Member, Trace, holding
 

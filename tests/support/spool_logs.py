@@ -1,10 +1,10 @@
-"""Logs in memory that a shipper writes to, and how it is killed."""
+"""Logs in memory for a shipper, which can be killed."""
 
 PARTITIONS = 3
 
 
 class MemoryLog:
-    """A publisher that keeps a beginning of each partition when it crashes before a flush, as Kafka does."""
+    """A publisher that keeps a prefix of each partition when it crashes before a flush, as Kafka does."""
 
     partitions = PARTITIONS
 

@@ -1,4 +1,4 @@
-"""What a broker's hook leaves on disk, written by a test."""
+"""A spool as a broker's hook writes it, written by a test."""
 
 from collections import defaultdict
 from urllib.parse import quote
@@ -9,7 +9,7 @@ from streaming.log.rows import encode
 
 
 class SpoolWriter:
-    """One instance and its incarnations; remembers every line of each, by source id, in order."""
+    """One instance and its incarnations; records every line of each, by source id, in order."""
 
     def __init__(self, root, instance):
         self.instance = instance
@@ -30,11 +30,11 @@ class SpoolWriter:
 
     @property
     def file(self):
-        """The newest one."""
+        """The newest incarnation."""
         return self.folder / f"{self._number:020d}.jsonl"
 
     def reboot(self):
-        """A new incarnation; what the last one has of an unfinished line stays as it is."""
+        """Start a new incarnation; an unfinished line of the last one stays as it is."""
         if self._half:
             self.torn.append(self._half)
             self._half = b""
@@ -53,7 +53,7 @@ class SpoolWriter:
             self._seq[self._key] += 1
 
     def write_half(self):
-        """The beginning of the next line, as a reader may find it in the middle of a write."""
+        """Write the beginning of the next line, as a reader may find it in the middle of a write."""
         if not self._half:
             self._half = self._line()[:40]
             self._put(self._half)
@@ -64,7 +64,7 @@ class SpoolWriter:
         self._next_file()
 
     def _line(self):
-        """Every third is a tick, the others are commits of three groups."""
+        """Return the next line: every third is a tick, the others are commits of three groups."""
         count = len(self.lines[self.source_id])
         group = f"g{count % 7 % 3}"
         common = {"time": count, "cluster": "C", "source": "hook", "source_id": self.source_id}
@@ -88,7 +88,7 @@ class SpoolWriter:
 
 
 def check_delivery(writers, logs, rejected_partition=0):
-    """Every line is in the log, a source's lines of a partition in their order, and ``seq`` tells every repetition.
+    """Check that every line is in the log, a source's lines of a partition are in order, and ``seq`` shows repetitions.
 
     ``logs`` are the values of each partition, in order.
     """
@@ -103,7 +103,8 @@ def check_delivery(writers, logs, rejected_partition=0):
                 rejected.add(value)
                 continue
             key = event.source_id, key_of(event)
-            if event.seq > last.get(key, 0):  # as the observer does it: what is not above the last one is a repetition
+            # As in the observer, a number that is not above the last one is a repetition.
+            if event.seq > last.get(key, 0):
                 assert event.seq == last.get(key, 0) + 1, f"{key} has a gap"
                 last[key] = event.seq
                 folded[partition][event.source_id].append(value)

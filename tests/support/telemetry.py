@@ -1,7 +1,7 @@
-"""Telemetry as the poll collector sends it, of any number of consumer groups that join, leave, freeze and get stuck.
+"""Telemetry as the poll collector sends it, of any number of groups whose members join, leave, freeze and get stuck.
 
-For the bench and for tests of the job: what matters is that sizes, the mix of types and the share of rows that lead to
-something are those of a real cluster, and that a seed gives the same bytes each time.
+For the bench and for tests of the job: sizes, the mix of types and the share of rows that have an effect are those of a
+real cluster, and a seed gives the same bytes each time.
 """
 
 import random
@@ -43,7 +43,7 @@ class _Group:
     frozen: str | None = None
 
     def owners(self) -> dict[MessageQueue, str]:
-        """AVG: consecutive runs, the first members one longer."""
+        """Divide as AVG does: consecutive queues, one more for the first members."""
         members, count = sorted(self.members), len(self.queues)
         share, more = divmod(count, max(len(members), 1))
         names = [name for index, name in enumerate(members) for _ in range(share + (index < more))]
@@ -51,7 +51,7 @@ class _Group:
 
 
 def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queues: int = 8) -> Iterator[AnyEvent]:
-    """The events of ``rounds`` rounds of one collector, in the order of their emission; then it stops."""
+    """Yield the events of ``rounds`` rounds of one collector, in the order of their emission; then it stops."""
     rng = random.Random(seed)
     cluster = [_group(number, clients, queues) for number in range(groups)]
     sequence: dict[str, int] = {}
@@ -86,7 +86,7 @@ def _group(number: int, clients: int, queues: int) -> _Group:
 
 
 def _live(group: _Group, rng: random.Random) -> None:
-    """Ten seconds of the group's life: mostly nothing but progress."""
+    """Simulate ten seconds of the group: mostly only progress."""
     fate = rng.random()
     if fate < 0.01 and len(group.members) > 1:
         group.members.remove(rng.choice(group.members))

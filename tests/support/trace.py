@@ -1,7 +1,7 @@
-"""Short traces of a polled group, written as what the poller saw round by round.
+"""Short traces of a polled group, written as the poller's observations round by round.
 
-Time passes between what is told, as in production, so whoever lives says so: members heartbeat and renew their locks.
-Every client's clock is hours off the collector's: a rule that subtracts stamps of two clocks fails here.
+Time passes between the rounds, as in production, so live members must send heartbeats and renew their locks.
+Every client's clock is hours off the collector's: a rule that subtracts timestamps of two clocks fails here.
 """
 
 from dataclasses import dataclass, field, replace
@@ -61,7 +61,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Member:
-    """What one client answers: what it holds, or an error code."""
+    """The answer of one client: the queues that it holds, or an error code."""
 
     holds: tuple[Held, ...] = ()
     error: int | None = None
@@ -74,7 +74,7 @@ class Member:
 
 
 def holding(*queue_ids: int, **fields: object) -> Member:
-    """A healthy member that holds these queues; ``fields`` are those of every `Held`."""
+    """Return a healthy member that holds these queues; ``fields`` apply to every `Held`."""
     return Member(tuple(replace(Held(q), **fields) for q in queue_ids))
 
 
@@ -84,7 +84,7 @@ GONE = Member(error=1, remark="The Consumer <g> <x> not online")
 
 @dataclass
 class Trace:
-    """Folds rounds of a poller into one group's state and keeps what it concluded."""
+    """Folds rounds of a poller into one group's state and keeps the effects."""
 
     policy: Policy = field(default_factory=Policy)
     route: int = 4
@@ -109,9 +109,9 @@ class Trace:
         *,
         route: int | None = None,
     ) -> "Trace":
-        """One round ``at`` seconds: members as the broker lists them and what each answers; (broker, commit) offsets.
+        """Fold one round ``at`` seconds: the broker's members with the answer of each, and (broker, commit) offsets.
 
-        ``members`` None: the broker does not answer 203; ``offsets`` None: it is not asked for 208.
+        ``members`` None: the broker does not answer 203; ``offsets`` None: 208 is not requested.
         """
         self.tick(at)
         self.route = route or self.route
@@ -130,18 +130,18 @@ class Trace:
         return self
 
     def tick(self, at: float) -> "Trace":
-        """Time passes."""
+        """Advance the time."""
         self._advance(START + round(at * 1000))
         return self
 
     def status(self, at: float, *, error: int | None = None) -> "Trace":
-        """The collector's question to the broker itself: an answer, or an error."""
+        """Fold the answer to the collector's request for the broker's own status, or its error."""
         self.tick(at)
         common = {name: value for name, value in self._poll(self.now).items() if name != "group"}
-        self.seq -= 1  # broadcasts are numbered by themselves
+        self.seq -= 1  # broadcasts have a sequence of their own
         self.broadcasts += 1
-        said = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
-        event = BrokerStatus(**common | said | {"seq": self.broadcasts})
+        answer = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
+        event = BrokerStatus(**common | answer | {"seq": self.broadcasts})
         cluster = Cluster(self.cluster, self.moment(event), self.policy)
         cluster.observe(event)
         self._follow_up(cluster)
@@ -155,9 +155,9 @@ class Trace:
             self._keep(group_observer.on_cluster_change(self.state, moment, self.policy, subjects=subjects))
 
     def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
-        """A source is waited for no longer, as `engine.timeline` finds; returns what that leads to."""
+        """Let a source become silent, as `engine.timeline` does; return the effects."""
         self.tick(at)
-        told, silence = len(self.effects), Silence(self.now)
+        before, silence = len(self.effects), Silence(self.now)
         cluster = Cluster(self.cluster, self.moment(), self.policy)
         cluster.observe(self._tick_of(source))
         cluster.note_silence(source, silence)
@@ -165,17 +165,17 @@ class Trace:
             group_observer.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence)
         )
         self._follow_up(cluster)
-        return self.effects[told:]
+        return self.effects[before:]
 
     def _tick_of(self, source: str) -> Tick:
-        """The source's last tick, which says whose hook it is."""
+        """Return the source's last tick, which names its broker if it is a hook."""
         broker = next((broker for broker, view in self.state.views.items() if view.hook_source == source), "")
         kind, self.broadcasts = ("hook" if broker else "poll"), self.broadcasts + 1
         name = f"{source.partition('/')[2]}@{START}"
         return Tick(time=self.now, cluster="c", broker=broker, source=kind, source_id=name, seq=self.broadcasts)
 
     def is_back(self, at: float, source: str) -> "Trace":
-        """A silent source speaks again."""
+        """Let a silent source report again."""
         self.tick(at)
         cluster = Cluster(self.cluster, self.moment(), self.policy)
         cluster.note_back(source)
@@ -184,9 +184,9 @@ class Trace:
         return self
 
     def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
-        """(seconds, transition, ``CODE sub-cause``) of every transition, or of those of these codes.
+        """Return seconds, transition and ``CODE sub-cause`` of every transition, or of those of these codes.
 
-        Every client's clock is hours off here, which is left out unless it is asked for.
+        Every client's clock is hours off here, so CLOCK_SKEW is omitted unless it is requested.
         """
         return [
             ((e.time - START) / 1000, e.transition, f"{e.code} {e.sub_cause}".rstrip())
@@ -195,7 +195,7 @@ class Trace:
         ]
 
     def moves(self) -> list[tuple[float, str, int, str]]:
-        """(seconds, action, queue id, client) of every change of an owner."""
+        """Return seconds, action, queue id and client of every change of an owner."""
         return [
             ((e.time - START) / 1000, e.action, e.queue_id, e.client_id)
             for e in self.effects
@@ -230,11 +230,11 @@ class Trace:
         assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
 
     def moment(self, event: Event | None = None) -> Moment:
-        """The present, and the event behind what is concluded now."""
+        """Return the current time and the event that causes the next effects."""
         return Moment(self.now, event, self.now, self.cluster)
 
     def _advance(self, to: int) -> None:
-        """Do what is due until then, each at its moment, as `engine.timeline` does."""
+        """Process the deadlines until a time, each at its own time, as `engine.timeline` does."""
         while (due := self._due()) <= to:
             self.now = max(self.now, due)
             if self.cluster.next_check == due:

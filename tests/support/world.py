@@ -1,4 +1,4 @@
-"""Tables as a job leaves them, of a few groups that are well, not well, and not known."""
+"""Tables as a job leaves them, of a few healthy, unhealthy and unknown groups."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ HALF = '{"brokers":1,"hooks":1,"polls":true,"brokers_answering":0,"members":2,"m
 
 
 class World:
-    """Effects, numbered as the observer does, and the other tables' rows."""
+    """Effects, numbered as by the observer, and the other tables' rows."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -131,7 +131,7 @@ class World:
         self.rows["quality_results"].append(msgspec.structs.asdict(row))
 
     def write(self, tables: Path) -> Path:
-        """Append everything that was said since the last time; the first time make the tables."""
+        """Append the rows added since the last call; the first call creates the tables."""
         if not tables.exists():
             make_tables(tables)
         append(tables, self.effects)
@@ -144,7 +144,7 @@ class World:
 
 
 def example() -> World:
-    """`orders` has a stuck queue, one of nobody and one of unknown lag; `quiet` is not known; `all` broadcasts."""
+    """`orders` has a stuck, an unassigned and a queue of unknown lag; `quiet` is unknown; `all` is broadcasting."""
     world = World()
     world.group("orders", "BAD")
     world.queue("orders", 0, "A", "BAD", lag=40, lock_age_ms=45_000)

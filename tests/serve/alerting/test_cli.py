@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from streaming.base.errors import UserError
 from streaming.cli.main import app
 from streaming.serve.alerting.ledger import Ledger
-from tests.support.alerting import HOUR, Clock, Listener, config, rounds, start, tell, transition
+from tests.support.alerting import HOUR, Clock, Listener, append_transitions, config, rounds, start, transition
 from tests.support.tables import make_tables
 
 FILE = """
@@ -46,7 +46,7 @@ def alert(tmp_path, monkeypatch):
 
 
 def open_incident(tables, *names):
-    tell(tables, *(transition(name, seq=number) for number, name in enumerate(names, 1)))
+    append_transitions(tables, *(transition(name, seq=number) for number, name in enumerate(names, 1)))
     rounds(start(tables, Clock(), {"ops": Listener()}, config()))
 
 
@@ -87,13 +87,13 @@ def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(alert, tables):
     [first, _] = sorted(json.loads(alert("status", "--format", "json", code=3))["incidents"],
                         key=lambda one: one["incident_id"])  # fmt: skip
     assert (first["incident_id"], first["acknowledged"]) == ("abcdef", True)
-    tell(tables, transition("abcdef", "RESOLVED", 9))
+    append_transitions(tables, transition("abcdef", "RESOLVED", 9))
     with pytest.raises(UserError, match="was resolved at"):
         alert("ack", "abc")
 
 
 def test_names_have_no_power_over_the_terminal(alert, tables):
-    tell(tables, transition(group="a\x1b[2Jb"))
+    append_transitions(tables, transition(group="a\x1b[2Jb"))
     rounds(start(tables, Clock(), {"ops": Listener()}, config()))
     assert "a\\x1b[2Jb" in alert("status", code=3)
     assert "\x1b[2J" not in alert("ack", "i1")
@@ -112,7 +112,7 @@ def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
 
 def test_the_status_says_what_waits_and_that_nobody_sends_it(alert, tables):
     open_incident(tables, "abcdef")
-    tell(tables, transition("new"))
+    append_transitions(tables, transition("new"))
     told = json.loads(alert("status", "--format", "json", code=3))
     assert (told["running"], told["behind"]) == (False, 1)
     [ops] = told["channels"]

@@ -17,10 +17,10 @@ from tests.support.alerting import (
     SECOND,
     Clock,
     Listener,
+    append_transitions,
     config,
     rounds,
     start,
-    tell,
     transition,
 )
 from tests.support.tables import append_rows, make_tables
@@ -69,24 +69,24 @@ class Checks:
 
 
 def test_a_job_that_writes_nothing_is_told_once_and_again_when_it_writes(tables):
-    tell(tables, transition())
+    append_transitions(tables, transition())
     written = committed(tables)
     checks = Checks(tables, written)
     assert checks.at(written + 3 * MINUTE - 1) == []
     assert checks.at(written + 3 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
     assert checks.at(written + 4 * MINUTE) == []
-    tell(tables, transition(seq=2, what="RESOLVED"))
+    append_transitions(tables, transition(seq=2, what="RESOLVED"))
     assert checks.at(committed(tables) + MINUTE) == [("RESOLVED", "JOB_SILENT", "job")]
     assert checks.dispatcher.state.known == {}
 
 
 def test_a_job_that_stood_before_the_start_is_told_at_once(tables):
-    tell(tables, transition())
+    append_transitions(tables, transition())
     assert Checks(tables, committed(tables) + HOUR).at(committed(tables) + HOUR) == [("OPENED", "JOB_SILENT", "job")]
 
 
 def test_a_job_that_finishes_batches_and_concludes_nothing_is_not_silent(tables):
-    tell(tables, transition())
+    append_transitions(tables, transition())
     written = committed(tables)
     checks = Checks(tables, written)
     commits = tables.parent / "checkpoints" / "operator" / "commits"
@@ -97,8 +97,8 @@ def test_a_job_that_finishes_batches_and_concludes_nothing_is_not_silent(tables)
 
 
 def test_compaction_is_no_sign_of_life(tables):
-    tell(tables, transition())
-    tell(tables, transition(seq=2))
+    append_transitions(tables, transition())
+    append_transitions(tables, transition(seq=2))
     written = committed(tables)
     checks = Checks(tables, written)
     DeltaTable(tables / "anomalies").optimize.compact()
@@ -197,13 +197,13 @@ def test_a_restart_does_not_resolve_a_job_whose_last_batch_left_the_log(tables):
 
 
 def test_silence_and_its_end_are_told_as_any_alert_over_a_restart(tables):
-    tell(tables, transition("old"), transition("old", "RESOLVED", 2))
+    append_transitions(tables, transition("old"), transition("old", "RESOLVED", 2))
     clock, ops = Clock(), Listener()
     clock.now = committed(tables) + HOUR
     settings = config(group_wait="0s")
     rounds(start(tables, clock, {"ops": ops}, settings))
     assert [message.title for message in ops.messages] == ["CRITICAL JOB_SILENT: job"]
     clock.now = committed(tables) + MINUTE
-    tell(tables, transition("new", parent="p", seq=3))
+    append_transitions(tables, transition("new", parent="p", seq=3))
     rounds(start(tables, clock, {"ops": ops}, settings))
     assert [message.title for message in ops.messages][1:] == ["RESOLVED JOB_SILENT: job"]

@@ -7,7 +7,7 @@ from checkpoints.manifest import Swap
 from checkpoints.swap import apply
 from schemas.arrow import table_of
 from streaming.pipeline.rebuild.rows import write_rows
-from tests.support.alerting import Clock, Listener, rounds, start, tell, transition
+from tests.support.alerting import Clock, Listener, append_transitions, rounds, start, transition
 from tests.support.tables import make_tables
 
 
@@ -42,8 +42,8 @@ def rebuild(tables):
 
 
 def before(tables):
-    tell(tables, transition("stands", seq=1, **STANDS), transition("never-was", seq=2, **NEVER_WAS))
-    tell(tables, transition("over", seq=3, **OVER))
+    append_transitions(tables, transition("stands", seq=1, **STANDS), transition("never-was", seq=2, **NEVER_WAS))
+    append_transitions(tables, transition("over", seq=3, **OVER))
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -56,39 +56,39 @@ def test_after_a_rebuild_only_what_is_new_is_sent(tables, ops, restarted):
 
     rebuild(tables)
     rounds(alerting if not restarted else start(tables, clock, {"ops": ops}))
-    assert sorted(ops.told) == [("OPENED", "missed"), ("RESOLVED", "never-was"), ("RESOLVED", "over")]
+    assert sorted(ops.received) == [("OPENED", "missed"), ("RESOLVED", "never-was"), ("RESOLVED", "over")]
 
     ops.messages.clear()
-    tell(tables, transition("stands-now", "RESOLVED", seq=105, **STANDS))
+    append_transitions(tables, transition("stands-now", "RESOLVED", seq=105, **STANDS))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("RESOLVED", "stands-now")]
+    assert ops.received == [("RESOLVED", "stands-now")]
 
 
 def test_what_is_on_its_way_when_it_is_rebuilt_is_sent_once_and_resolved(tables, ops):
     clock = Clock()
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
-    tell(tables, transition("stands", seq=1, **STANDS))
+    append_transitions(tables, transition("stands", seq=1, **STANDS))
     alerting._read(clock.now)
     alerting._keep()
     swap(tables, "first", transition("stands-now", seq=101, **STANDS))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "stands")]
-    tell(tables, transition("stands-now", "RESOLVED", seq=102, **STANDS))
+    assert ops.received == [("OPENED", "stands")]
+    append_transitions(tables, transition("stands-now", "RESOLVED", seq=102, **STANDS))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "stands"), ("RESOLVED", "stands-now")]
+    assert ops.received == [("OPENED", "stands"), ("RESOLVED", "stands-now")]
 
 
 def test_two_rebuilds_and_the_same_id_again_send_nothing(tables, ops):
     clock = Clock()
     alerting = start(tables, clock, {"ops": ops})
-    tell(tables, transition("stands", seq=1, **STANDS))
+    append_transitions(tables, transition("stands", seq=1, **STANDS))
     rounds(alerting)
     swap(tables, "first", transition("stands-now", seq=101, **STANDS))
     rounds(alerting)
     swap(tables, "second", transition("stands", seq=201, **STANDS))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "stands")]
-    tell(tables, transition("stands", "RESOLVED", seq=202, **STANDS))
+    assert ops.received == [("OPENED", "stands")]
+    append_transitions(tables, transition("stands", "RESOLVED", seq=202, **STANDS))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "stands"), ("RESOLVED", "stands")]
+    assert ops.received == [("OPENED", "stands"), ("RESOLVED", "stands")]

@@ -16,11 +16,11 @@ from tests.support.alerting import (
     SECOND,
     Clock,
     Listener,
+    append_transitions,
     config,
     quiet,
     rounds,
     start,
-    tell,
     transition,
 )
 from tests.support.tables import make_tables
@@ -43,42 +43,42 @@ def ops():
 
 def test_an_incident_is_told_when_it_opens_and_when_it_is_over(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
-    tell(tables, transition())
+    append_transitions(tables, transition())
     rounds(alerting)
-    assert ops.told == [("OPENED", "i1")]
-    tell(tables, transition(what="RESOLVED", seq=2))
+    assert ops.received == [("OPENED", "i1")]
+    append_transitions(tables, transition(what="RESOLVED", seq=2))
     rounds(alerting)
-    assert ops.told == [("OPENED", "i1"), ("RESOLVED", "i1")]
+    assert ops.received == [("OPENED", "i1"), ("RESOLVED", "i1")]
     assert [message.key for message in ops.messages] == ["i1:1:ops", "i1:2:ops"]
     assert ops.messages[0].link == "http://watch/incident/i1"
 
 
 def test_the_first_start_tells_what_is_open_and_not_what_was(tables, clock, ops):
-    tell(tables, transition("past"), transition("open", seq=2), transition("past", "RESOLVED", 3))
+    append_transitions(tables, transition("past"), transition("open", seq=2), transition("past", "RESOLVED", 3))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "open")]
+    assert ops.received == [("OPENED", "open")]
 
 
 def test_what_opened_and_ended_while_nobody_looked_is_told(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
-    tell(tables, transition())
-    tell(tables, transition(what="RESOLVED", seq=2))
+    append_transitions(tables, transition())
+    append_transitions(tables, transition(what="RESOLVED", seq=2))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "i1"), ("RESOLVED", "i1")]
+    assert ops.received == [("OPENED", "i1"), ("RESOLVED", "i1")]
 
 
 def test_a_restart_tells_nothing_twice(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
-    tell(tables, transition())
+    append_transitions(tables, transition())
     for _ in range(3):
         rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "i1")]
+    assert ops.received == [("OPENED", "i1")]
 
 
 @pytest.mark.parametrize("at", ["before anything is kept", "before it is sent", "before it is known to be sent"])
 def test_a_crash_loses_nothing_and_what_comes_twice_has_the_same_key(tables, clock, ops, at, monkeypatch):
     rounds(start(tables, clock, {"ops": ops}))
-    tell(tables, transition())
+    append_transitions(tables, transition())
     alerting = start(tables, clock, {"ops": ops})
     if at == "before anything is kept":
         monkeypatch.setattr(Ledger, "append", crash)
@@ -114,10 +114,10 @@ def test_a_dead_channel_is_tried_again_later_and_holds_up_no_other(tables, clock
     dead = Listener()
     dead.error = ChannelError("no response (ConnectError)")
     alerting = start(tables, clock, {"ops": ops, "chat": dead}, settings)
-    tell(tables, transition())
-    tell(tables, transition("i2", group="audit", time=NOW + 9))
+    append_transitions(tables, transition())
+    append_transitions(tables, transition("i2", group="audit", time=NOW + 9))
     rounds(alerting, 3)
-    assert ops.told == [("OPENED", "i1"), ("OPENED", "i2")]
+    assert ops.received == [("OPENED", "i1"), ("OPENED", "i2")]
     attempts = [row for row in Ledger(tables).rows() if row.step == "FAILED"]
     assert [(row.channel, row.attempt, row.detail) for row in attempts] == [("chat", 1, "no response (ConnectError)")]
     clock.forward(2 * SECOND - 1)
@@ -126,22 +126,22 @@ def test_a_dead_channel_is_tried_again_later_and_holds_up_no_other(tables, clock
     dead.error = None
     clock.forward(1)
     rounds(alerting, 3)
-    assert dead.told == [("OPENED", "i1"), ("OPENED", "i2")]
+    assert dead.received == [("OPENED", "i1"), ("OPENED", "i2")]
 
 
 def test_many_messages_take_few_commits_and_a_failed_one_delays_the_next(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops}, quiet(limit={"messages": 99, "span": "10m", "alerts": 20}))
-    tell(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 11)))
+    append_transitions(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 11)))
     ops.before = lambda: setattr(ops, "error", ChannelError("HTTP 503") if len(ops.messages) == 4 else None)
     rounds(alerting)
-    assert ops.told == [("OPENED", f"i{number}") for number in range(1, 5)]
+    assert ops.received == [("OPENED", f"i{number}") for number in range(1, 5)]
     ops.before = lambda: None
     ops.error = None
     rounds(start(tables, clock, {"ops": ops}, quiet()))
     assert len(ops.messages) == 4  # the pause is not over
     clock.forward(2 * SECOND)
     rounds(start(tables, clock, {"ops": ops}, quiet()))
-    assert ops.told == [("OPENED", f"i{number}") for number in range(1, 11)]
+    assert ops.received == [("OPENED", f"i{number}") for number in range(1, 11)]
     assert [(row.key, row.attempt) for row in Ledger(tables).rows() if row.step == "FAILED"] == [("i5:5:ops", 1)]
     assert DeltaTable(tables / "alert_deliveries").version() < 10
 
@@ -151,7 +151,7 @@ def test_a_slow_channel_gets_messages_one_by_one(tables, clock, ops, monkeypatch
     monkeypatch.setattr("streaming.serve.alerting.deliver._QUICK_SECONDS", quick_seconds)
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
-    tell(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 4)))
+    append_transitions(tables, *(transition(f"i{number}", group=f"g{number}", seq=number) for number in range(1, 4)))
     for number in (1, decided):
         alerting.round()
         assert len(alerting._dispatcher.state.queues["ops"].packed) == number
@@ -162,21 +162,21 @@ def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
     dead = Listener()
     dead.error = ChannelError("HTTP 503")
     rounds(start(tables, clock, {"ops": dead}))
-    tell(tables, transition())
+    append_transitions(tables, transition())
     rounds(start(tables, clock, {"ops": dead}))
     dead.error = None
     clock.forward(SECOND)
     rounds(start(tables, clock, {"ops": dead}))
-    assert dead.told == []
+    assert dead.received == []
     clock.forward(SECOND)
     rounds(start(tables, clock, {"ops": dead}))
-    assert dead.told == [("OPENED", "i1")]
+    assert dead.received == [("OPENED", "i1")]
 
 
 def test_a_fault_within_a_channel_is_a_failed_attempt(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     ops.error = ZeroDivisionError("inside of a library")
-    tell(tables, transition())
+    append_transitions(tables, transition())
     rounds(alerting)
     assert [row.detail for row in Ledger(tables).rows() if row.step == "FAILED"] == ["ZeroDivisionError"]
 
@@ -185,14 +185,14 @@ def test_a_channel_of_states_is_sent_again_what_stands_and_not_what_ended(tables
     manager = Listener()
     manager.resend_ms = MINUTE
     alerting = start(tables, clock, {"ops": manager})
-    tell(tables, transition(), transition("i2", seq=2))
+    append_transitions(tables, transition(), transition("i2", seq=2))
     rounds(alerting)
     assert len(manager.messages) == 1
     manager.standing.clear()
     clock.forward(MINUTE)
     rounds(alerting)
     assert [[one["incident_id"] for one in message.alerts] for message in manager.standing] == [["i1", "i2"]]
-    tell(tables, transition(what="RESOLVED", seq=3))
+    append_transitions(tables, transition(what="RESOLVED", seq=3))
     clock.forward(MINUTE)
     rounds(alerting)
     clock.forward(MINUTE)
@@ -206,10 +206,10 @@ def test_what_stands_is_told_again_while_news_fails_or_it_would_end_there(tables
     reports = []
     alerting = start(tables, clock, {"ops": manager})
     alerting._report = reports.append
-    tell(tables, transition())
+    append_transitions(tables, transition())
     rounds(alerting)
     manager.error = ChannelError("HTTP 500")
-    tell(tables, transition("i2", seq=2))
+    append_transitions(tables, transition("i2", seq=2))
     rounds(alerting)
     manager.standing.clear()
     clock.forward(MINUTE)
@@ -235,45 +235,45 @@ def test_what_people_say_meanwhile_is_heard(tables, clock, ops):
                            until=NOW + HOUR, reason="upgrade", author="ops")  # fmt: skip
     say(tables, silence)
     rounds(alerting)
-    tell(tables, transition())
+    append_transitions(tables, transition())
     rounds(alerting)
-    assert ops.told == []
+    assert ops.received == []
     clock.forward(HOUR)
     again = start(tables, clock, {"ops": ops})
     rounds(again)
-    assert ops.told == [("OPENED", "i1")]
+    assert ops.received == [("OPENED", "i1")]
 
 
 def test_the_tables_may_be_maintained_meanwhile(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     for number in range(1, 4):
-        tell(tables, transition(f"i{number}", seq=number))
+        append_transitions(tables, transition(f"i{number}", seq=number))
         rounds(alerting)
         for table in ("anomalies", "alert_deliveries"):
             there = DeltaTable(tables / table)
             there.optimize.compact()
             there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", f"i{number}") for number in (1, 2, 3)]
+    assert ops.received == [("OPENED", f"i{number}") for number in (1, 2, 3)]
 
 
 def test_where_unread_versions_are_gone_it_goes_on_with_what_is_open(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
-    tell(tables, transition("told"))
+    append_transitions(tables, transition("told"))
     rounds(start(tables, clock, {"ops": ops}))
-    tell(tables, transition("told", "RESOLVED", 2))
-    tell(tables, transition("past", seq=3))
-    tell(tables, transition("past", "RESOLVED", 4), transition("open", seq=5))
+    append_transitions(tables, transition("told", "RESOLVED", 2))
+    append_transitions(tables, transition("past", seq=3))
+    append_transitions(tables, transition("past", "RESOLVED", 4), transition("open", seq=5))
     there = DeltaTable(tables / "anomalies")
     there.optimize.compact()
     there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rounds(start(tables, clock, {"ops": ops}))
-    assert sorted(ops.told[1:]) == [("OPENED", "open"), ("RESOLVED", "told")]
+    assert sorted(ops.received[1:]) == [("OPENED", "open"), ("RESOLVED", "told")]
 
 
 def test_the_ledger_is_all_that_is_known(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops}, config(dead_man={"job": "0s", "sources": "0s", "forget": "1h"}))
-    tell(tables, transition(), transition("child", seq=2, parent="i1"))
+    append_transitions(tables, transition(), transition("child", seq=2, parent="i1"))
     rounds(alerting)
     clock.forward(MINUTE)
     rounds(alerting)
@@ -304,7 +304,7 @@ def test_only_one_works_on_a_root(tmp_path):
 
 def test_a_failed_write_of_the_ledger_loses_no_decision(tables, clock, ops, monkeypatch):
     alerting = start(tables, clock, {"ops": ops})
-    tell(tables, transition())
+    append_transitions(tables, transition())
     append, refused = Ledger.append, []
 
     def once_full(*given):
@@ -317,12 +317,12 @@ def test_a_failed_write_of_the_ledger_loses_no_decision(tables, clock, ops, monk
     with pytest.raises(UserError, match="no space left"):
         alerting.run()
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.told == [("OPENED", "i1")]
+    assert ops.received == [("OPENED", "i1")]
 
 
 def test_it_ends_when_it_is_told_to_and_keeps_what_was_sent(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     ops.before = alerting.stop
-    tell(tables, transition())
+    append_transitions(tables, transition())
     alerting.run()
     assert [row.step for row in Ledger(tables).rows()] == ["QUEUED", "PACKED", "SENT"]
