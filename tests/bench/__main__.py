@@ -1,6 +1,6 @@
-"""`make bench`: every bench in turn, each a process of its own (most start a JVM) and each to be run alone as well.
+"""`make bench`: run every bench in turn, each in a process of its own (most start a JVM).
 
-``python -m tests.bench NAME …`` runs those; without a name, all.
+``python -m tests.bench NAME …`` runs only these.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ BENCHES = {
     "allocation": "what a plan costs, beside each client by itself and the real Java classes",
     "simulation": "how long a simulated hour of a large cluster takes",
     "latency": "from an event to a row that a reader sees, at 1,000 events a second, and where the time goes",
-    "detection": "how soon each rule tells, what the rules cost an event, and the bytes of a group's state",
+    "detection": "how soon each rule reports, what the rules cost an event, and the bytes of a group's state",
     "queries": "how long people wait for an answer, on a month of tables, while the job writes",
     "hook": "what the hook costs a broker under load, with and without it in turn",
     "questions": "what the collector's questions about offsets and waiting times cost a broker",
@@ -25,7 +25,7 @@ BENCHES = {
 def main(
     names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(BENCHES)}; none: all.")] = None,
 ) -> None:
-    """Run benches; the first that fails ends it."""
+    """Run the benches; stop at the first that fails."""
     console = Console()
     for name in names or BENCHES:
         if name not in BENCHES:

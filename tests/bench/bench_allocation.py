@@ -1,7 +1,7 @@
-"""What a plan costs: ``python -m tests.bench.bench_allocation``.
+"""The cost of an allocation: ``python -m tests.bench.bench_allocation``.
 
-The whole group at once (`plan`), each client by itself (`allocate`), and the real Java classes, each client by itself,
-which is what the clients of a group do between them. One run, after one of each that warms up; the shares are compared.
+It measures the whole group at once (`plan`), each client by itself (`allocate`), and the real Java classes, each client
+by itself, as the clients of a group do. One run, after a warm-up run of each; the results are compared.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ from tests.differential.jvm import start
 ROOMS = 8
 _NEARBY = "MACHINE_ROOM_NEARBY-AVG"
 _REBALANCE = "org.apache.rocketmq.client.consumer.rebalance"
-# Through Python, Java would be charged for the way there; a compiler comes with a JDK, not with every Java.
+# Java runs in its own process, because calls from Python would add to its time; javac needs a JDK.
 _RESOLVER = """
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby.MachineRoomResolver;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -36,19 +36,19 @@ public class Rooms implements MachineRoomResolver {
 
 
 class Rooms:
-    """The same in Python."""
+    """The same strategy in Python."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str:
-        """Before the @."""
+        """Return the part before the @."""
         return mq.broker.partition("@")[0]
 
     def consumer_deploy_in(self, cid: str) -> str:
-        """Before the @; the last room has no client."""
+        """Return the part before the @; the last room has no client."""
         return cid.partition("@")[0]
 
 
 def main(queues: int = 4_096, clients: int = 512) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     mq_all = [MessageQueue("Orders", f"r{i % ROOMS}@broker-{i % ROOMS}", i // ROOMS) for i in range(queues)]
     mq_all.sort(key=queue_order)
     cid_all = sorted((f"r{i % (ROOMS - 1)}@10.0.{i // 256}.{i % 256}" for i in range(clients)), key=java_order)

@@ -1,7 +1,7 @@
-"""How soon each rule tells, and what the rules cost: ``python -m tests.bench.bench_detection``.
+"""The time to detect of each rule, and the cost of the rules: ``python -m tests.bench.bench_detection``.
 
-Three tables: precision, recall and time to detect by seeded runs of the simulated cluster (the long form is
-``python -m tests.detection``); an event's time with all rules and with none; the bytes of a group's state.
+It prints three tables: precision, recall and time to detect by seeded runs of the simulated cluster (the long form is
+``python -m tests.detection``); the time of an event with all rules and with none; the bytes of a group's state.
 """
 
 import time
@@ -30,7 +30,7 @@ PAIRS = 5
 
 
 def main(seeds: int = 40) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     console, proof = Console(width=140), Proof()
     for one in prove(range(seeds)):
         proof.take(one)
@@ -68,7 +68,7 @@ def _no_rules() -> Iterator[None]:
 
 
 def _fold(events: list[AnyEvent]) -> float:
-    """Seconds of processor."""
+    """Return the processor time, in seconds."""
     shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
     for event in events:
         shard.push(event, event.time)

@@ -1,10 +1,10 @@
-"""`python -m tests.bench.bench_hook`: what the hook costs a broker.
+"""`python -m tests.bench.bench_hook`: the cost of the hook for a broker.
 
-Two brokers with the same configuration, one with the hook; one client sends a message and pulls it, over and over on
-several threads, in short rounds that alternate between the two (A B, B A, …), so that whatever else the machine does
-hits both alike. What is compared is each round with its neighbour: the figures are medians of these ratios, how sure
-the median is, and how far the ratios spread. The processor time of a broker by call is the sharper measure: a machine
-that is busy with other things changes it little.
+There are two brokers with the same configuration, one with the hook. One client repeatedly sends a message and pulls
+it, on several threads, in short rounds that alternate between the two brokers (A B, B A, …), so that other load on the
+machine affects both equally. Each round is compared with its neighbour: the results are medians of these ratios, their
+confidence intervals, and the spread of the ratios. The broker's processor time per call is the more precise measure,
+because other load changes it little.
 """
 
 import math
@@ -42,7 +42,7 @@ class Round:
     pull_p50: int
     pull_p99: int
     cpu_nanos: int
-    """Of the broker."""
+    """The broker's processor time."""
 
     @property
     def pairs_per_second(self) -> float:
@@ -55,11 +55,11 @@ class Round:
 
 def main(
     rounds: Annotated[int, typer.Option(help="Rounds at each broker.")] = 300,
-    round_ms: Annotated[int, typer.Option(help="How long one takes.")] = 250,
-    threads: Annotated[int, typer.Option(help="Of the client.")] = 4,
+    round_ms: Annotated[int, typer.Option(help="Duration of a round.")] = 250,
+    threads: Annotated[int, typer.Option(help="Threads of the client.")] = 4,
     warm_up: Annotated[int, typer.Option(help="Rounds that are not counted: the JVMs still compile.")] = 60,
 ) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     console = Console()
     jars = hooked.rocketmq_jars()
     with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder, ExitStack() as stack:
@@ -80,19 +80,19 @@ def main(
         command = [*java, _java("HookLoad"), names.address, TOPIC, threads, rounds + warm_up, round_ms, WITHOUT, WITH]
         measured = _measure(command, pids, home / "load.log")
         time.sleep(2)  # the last sums of pulls
-        told, writer = hooked.spooled(home / "spool"), _cpu(pids[WITH], "rebalance-watch")
+        reported, writer = hooked.spooled(home / "spool"), _cpu(pids[WITH], "rebalance-watch")
         cost = _cost(java)
     pairs = list(zip(measured[WITHOUT][warm_up:], measured[WITH][warm_up:], strict=True))
     _print(console, pairs)
-    pulled = sum(one.count for one in told if type(one).__name__ == "PullMessage")
+    pulled = sum(one.count for one in reported if type(one).__name__ == "PullMessage")
     sent = sum(one.pairs for one in measured[WITH])
-    lost = sum(one.count for one in told if type(one).__name__ == "TelemetryLost")
+    lost = sum(one.count for one in reported if type(one).__name__ == "TelemetryLost")
     console.print(
-        f"{pulled:,} of {sent:,} pulls told, {lost:,} said to be lost; "
-        f"the hook's own thread took {writer / sent / 1e3:.1f} µs of processor a pair",
+        f"{pulled:,} of {sent:,} pulls reported, {lost:,} reported as lost; "
+        f"the hook's own thread took {writer / sent / 1e3:.1f} µs of processor time per pair",
         highlight=False,
     )
-    console.print(f"the RPC's own thread, ns of processor a call: {cost}", highlight=False)
+    console.print(f"the RPC's own thread, ns of processor time per call: {cost}", highlight=False)
 
 
 def _java(name: str) -> Path:
@@ -100,12 +100,12 @@ def _java(name: str) -> Path:
 
 
 def _client_jars(jars: list[Path]) -> str:
-    """Without the servers', which bring their own log configuration along."""
+    """Return the class path without the servers' jars, which contain their own log configuration."""
     return ":".join(str(jar) for jar in jars if not jar.name.startswith(("rocketmq-broker-", "rocketmq-namesrv-")))
 
 
 def _cost(java: list[object]) -> str:
-    """What a call of each kind costs the RPC's own thread."""
+    """Measure the cost of a call of each kind for the RPC's own thread."""
     command = [str(part) for part in (*java, _java("HookCost"))]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line.split("\t") for line in ran.stdout.splitlines() if "\t" in line]
@@ -113,7 +113,7 @@ def _cost(java: list[object]) -> str:
 
 
 def _measure(command: list[object], pids: dict[str, ProcessId], log: Path) -> dict[str, list[Round]]:
-    """The rounds of each broker."""
+    """Run the load and return the rounds of each broker."""
     found: dict[str, list[Round]] = {name: [] for name in pids}
     before = {name: _cpu(process) for name, process in pids.items()}
     with log.open("wb") as errors:
@@ -136,7 +136,7 @@ def _lines(load: "subprocess.Popen[str]", names: set[str]) -> Iterator[tuple[str
 
 
 def _cpu(process: ProcessId, name: str = "") -> int:
-    """Nanoseconds that the process's threads, or those of a name, were on a processor."""
+    """Return the processor time of a process's threads, or of those with a name; nanoseconds."""
     total = 0
     for thread in Path(f"/proc/{process.pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
@@ -153,7 +153,7 @@ def _print(console: Console, pairs: list[tuple[Round, Round]]) -> None:
         ("send p99, µs", lambda one: one.send_p99 / 1e3, ",.0f"),
         ("pull p50, µs", lambda one: one.pull_p50 / 1e3, ",.0f"),
         ("pull p99, µs", lambda one: one.pull_p99 / 1e3, ",.0f"),
-        ("broker's processor, µs a pair", lambda one: one.cpu_by_pair, ",.1f"),
+        ("broker's processor time, µs a pair", lambda one: one.cpu_by_pair, ",.1f"),
     ]
     for title, figure, form in rows:
         # a starved round may show no processor time at all
@@ -172,7 +172,7 @@ def _print(console: Console, pairs: list[tuple[Round, Round]]) -> None:
     console.print(table)
     low, high = _sure(sorted(with_.pairs_per_second / without.pairs_per_second for without, with_ in pairs))
     verdict = (
-        "within" if low >= 1 - LOSS_MAX else "NOT within" if high < 1 - LOSS_MAX else "too unsure to be held against"
+        "within" if low >= 1 - LOSS_MAX else "NOT within" if high < 1 - LOSS_MAX else "too uncertain to compare with"
     )
     console.print(
         f"{len(pairs)} pairs of rounds; throughput lost {1 - high:.1%} to {1 - low:.1%}: {verdict} {LOSS_MAX:.0%}",
@@ -181,7 +181,7 @@ def _print(console: Console, pairs: list[tuple[Round, Round]]) -> None:
 
 
 def _sure(ordered: list[float]) -> tuple[float, float]:
-    """Where the median of what was drawn from lies, with 95 %: by the ranks of the binomial distribution."""
+    """Return the 95 % confidence interval of the median, by the ranks of the binomial distribution."""
     half = 1.96 * math.sqrt(len(ordered)) / 2
     middle = len(ordered) / 2
     return ordered[max(0, math.floor(middle - half))], ordered[min(len(ordered) - 1, math.ceil(middle + half))]

@@ -1,9 +1,9 @@
-"""Events a second of the job, beside the two limits it is to be compared with: ``python -m tests.bench.bench_job``.
+"""Events a second of the job, compared with two limits: ``python -m tests.bench.bench_job``.
 
-All three run over the same log. The limits: a stateless pass (the same source, shuffle and sink, and the same way
-through Python, but nothing decoded and no state), which is what Spark alone costs; and a plain loop over the same core
-on one core of the machine, which is what the core alone costs. The first micro-batch pays the start of workers and the
-JIT: it is left out of both queries.
+All three run over the same log. The limits are a stateless pass (the same source, shuffle and sink, and the same path
+through Python, but without decoding and state), which is the cost of Spark alone; and a plain loop over the same core
+on one core of the machine, which is the cost of the core alone. The first micro-batch includes the start of workers and
+the JIT: it is omitted from both queries.
 """
 
 import os
@@ -50,7 +50,7 @@ def main(
     groups: Annotated[int, typer.Option(help="Consumer groups.")] = 1_000,
     rounds: Annotated[int, typer.Option(help="Rounds of the collector, 10 s each.")] = 40,
 ) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     console = Console()
     with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder:
         settings = _settings(Path(folder))
@@ -82,7 +82,7 @@ def _settings(root: Path) -> Settings:
 
 
 def _write_log(settings: Settings, groups: int, rounds: int) -> tuple[int, int]:
-    """Write the log, its partitions in files of about equal size; returns its rows and its bytes."""
+    """Write the log, each partition in files of about equal size; return its rows and bytes."""
     partitions = settings.source.partitions
     events = list(telemetry(groups, rounds))
     copies = [partitions if event.BROADCAST else 1 for event in events]
@@ -105,7 +105,7 @@ def _plain(settings: Settings) -> float:
 
 
 def _measure(spark: SparkSession, settings: Settings, what: str) -> float:
-    """Events a second of a query from its second batch on."""
+    """Return the events a second of a query from its second batch on."""
     root = settings.runtime.root / what
     source = settings.source.model_copy(update={"path": str(settings.log_path)})
     settings = settings.model_copy(
@@ -136,7 +136,7 @@ def _stateless(spark: SparkSession, settings: Settings, generation: str) -> Stre
 
 
 def _one_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All bytes come to Python and one row for the sink goes back."""
+    """Pass all bytes to Python, and one row back for the sink."""
     size = sum(len(value) for batch in batches for value in batch.column("value").to_pylist())
     row = GroupSnapshot(
         cluster="c",

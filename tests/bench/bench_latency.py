@@ -1,10 +1,10 @@
-"""From an event to a row that a reader sees, and to an alert: ``python -m tests.bench.bench_latency``.
+"""The delay from an event to a row that readers see, and to an alert: ``python -m tests.bench.bench_latency``.
 
-A real Kafka, the real job with its archive query and all rules, and events of a large cluster that are sent one by one
-at the time they carry. Every row of a derived table names the event that led to it (``cause``), so its delay is the
-time at which its Delta commit appeared, less the time at which that event was sent. Where the time goes: until the
-micro-batch that took the event began (its offsets are in the checkpoint), and from then to the commit. An alert is told
-when a webhook has taken it, which the ledger of the alert process says.
+It uses a real Kafka and the real job with its archive query and all rules; the events of a large cluster are sent one
+by one at their own times. Every row of a derived table names the event that caused it (``cause``), so its delay is the
+time at which its Delta commit appeared minus the time at which that event was sent. The delay has two parts: until the
+micro-batch with the event began (its offsets are in the checkpoint), and from then to the commit. An alert is delivered
+when a webhook has accepted it, at the time recorded in the ledger of the alert process.
 """
 
 import json
@@ -36,7 +36,7 @@ from tests.live.commands import Command, Kafka
 from tests.support.telemetry import INTERVAL, START, telemetry
 
 EVENTS_PER_GROUP = 6
-"""In a round: a route, connections, offsets and three clients."""
+"""The events of a round: a route, connections, offsets and three clients."""
 PARTITIONS = 8
 SETTLE_SECONDS = 15
 ALERTS = """
@@ -45,11 +45,11 @@ limit = {{messages = 1000000, span = "1m", alerts = 1000000}}
 routes = [{{severity = "info", channels = ["hook"]}}]
 channels = {{hook = {{kind = "webhook", url = "{url}/ours"}}}}
 """
-"""Every incident is told at once, so that what is measured is the way and not the wish to disturb nobody."""
+"""Every alert is sent at once, so that the path is measured and not the waiting time for grouping."""
 
 
 class Delay(NamedTuple):
-    """What one row or alert took, in milliseconds, and what of it was waiting for its micro-batch."""
+    """The delay of one row or alert, and the part of it until its micro-batch began; milliseconds."""
 
     of: str
     whole: float
@@ -58,10 +58,10 @@ class Delay(NamedTuple):
 
 def main(
     rate: Annotated[int, typer.Option(help="Events a second.")] = 1_000,
-    seconds: Annotated[int, typer.Option(help="How long it is measured.")] = 120,
-    warm_up: Annotated[int, typer.Option(help="How long before that; seconds.")] = 60,
+    seconds: Annotated[int, typer.Option(help="Duration of the measurement.")] = 120,
+    warm_up: Annotated[int, typer.Option(help="Duration of the warm-up before it; seconds.")] = 60,
 ) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     console = Console(highlight=False)
     with (
         tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
@@ -102,7 +102,7 @@ def main(
 
 
 def live(rate: int, seconds: int) -> Iterator[AnyEvent]:
-    """Events spread evenly over each round, a tick each second, as from a collector; times count from `START`."""
+    """Yield events spread evenly over each round, and a tick per second, as a collector does, from `START` on."""
     groups = rate * INTERVAL // (1000 * EVENTS_PER_GROUP)
     round_of: list[AnyEvent] = []
     ticks = 0
@@ -117,7 +117,7 @@ def live(rate: int, seconds: int) -> Iterator[AnyEvent]:
 
 
 def _evenly(round_of: list[AnyEvent], ticks: int) -> Iterator[AnyEvent]:
-    """One round of answers, with its ticks between them."""
+    """Yield one round of answers, with ticks between them."""
     count = INTERVAL // 1000
     begin = START + (ticks - count) * 1000
     for second in range(count):
@@ -131,7 +131,7 @@ def _evenly(round_of: list[AnyEvent], ticks: int) -> Iterator[AnyEvent]:
 
 
 def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[], None]) -> dict[str, float]:
-    """Send each event when it is time; when each was sent (epoch seconds), by the name that ``cause`` gives it."""
+    """Send each event at its time; return the times of sending (epoch seconds) by the event's name in ``cause``."""
     sent: dict[str, float] = {}
     events = live(rate, seconds)
     begin = time.time()
@@ -149,22 +149,22 @@ def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[]
 
 
 def of_rows(root: Path, sent: dict[str, float], begun: dict[int, float]) -> Iterator[Delay]:
-    """The delay of each row of a derived table whose event is among these.
+    """Yield the delay of each row of a derived table that one of these events caused.
 
-    A row of quantities names no event: it has the time of its answer, which is when that was sent.
+    A row of quantities names no event: it has the time of its answer, which is the time of sending.
     """
     first = min(sent.values())
     for kind, table in TABLE_OF.items():
         answers = kind is QueueProgress
         for commit, batch, rows in commits(root / "tables" / table, ["time" if answers else "cause"]):
-            for said in rows.column(0).to_pylist():
-                at = said / 1000 if answers and said / 1000 >= first else sent.get(said)
+            for value in rows.column(0).to_pylist():
+                at = value / 1000 if answers and value / 1000 >= first else sent.get(value)
                 if at is not None:
                     yield Delay(table, 1000 * (commit - at), 1000 * (begun[batch] - at))
 
 
 def of_alerts(root: Path, sent: dict[str, float], begun: dict[int, float]) -> Iterator[Delay]:
-    """The delay of each alert that the webhook has taken."""
+    """Yield the delay of each alert that the webhook has accepted."""
     cause_of = {
         (row["incident_id"], row["seq"]): (row["cause"], batch)
         for _, batch, rows in commits(root / "tables" / "anomalies", ["incident_id", "seq", "cause"])
@@ -179,13 +179,13 @@ def of_alerts(root: Path, sent: dict[str, float], begun: dict[int, float]) -> It
 
 
 def batches(root: Path) -> dict[int, float]:
-    """When each of the operator's last micro-batches began (epoch seconds); Spark forgets those before."""
+    """Return the start of each of the operator's last micro-batches (epoch seconds); Spark deletes earlier ones."""
     offsets = (root / "checkpoints" / "operator" / "offsets").glob("[0-9]*")
     return {int(file.name): file.stat().st_mtime for file in offsets}
 
 
 def commits(table: Path, columns: list[str]) -> Iterator[tuple[float, int, pa.Table]]:
-    """Each commit that added rows: when it appeared (epoch seconds), the job's batch (-1: none), the rows."""
+    """Yield each commit that added rows: its time (epoch seconds), the job's batch (-1: none), the rows."""
     for commit in sorted((table / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         batch = next((one["txn"]["version"] for one in actions if "txn" in one), -1)
@@ -194,12 +194,12 @@ def commits(table: Path, columns: list[str]) -> Iterator[tuple[float, int, pa.Ta
 
 
 def report(console: Console, delays: list[Delay], rate: int) -> None:
-    """Print the delays of all rows and of each table's."""
+    """Print the delays of all rows, and of each table's rows."""
     by_table: dict[str, list[Delay]] = defaultdict(list)
     for delay in delays:
         by_table["all rows"].append(delay)
         by_table[delay.of].append(delay)
-    table = Table("rows of", "rows", "p50", "p99", "worst", "of it, until the batch began: p50", "p99", box=None)
+    table = Table("rows of", "rows", "p50", "p99", "worst", "until the batch began: p50", "p99", box=None)
     for name, found in by_table.items():
         whole, waited = sorted(one.whole for one in found), sorted(one.waited for one in found)
         figures = (*_at(whole, 50, 99, 100), *_at(waited, 50, 99))

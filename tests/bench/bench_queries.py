@@ -1,10 +1,9 @@
-"""How long people wait for an answer, while the job writes: ``python -m tests.bench.bench_queries``.
+"""The response time of queries while the job writes: ``python -m tests.bench.bench_queries``.
 
 The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 18
-million of queue states (`tests.bench.month`). They are asked as ``maintain --every 10m`` leaves them, with the small
-files of the last ten minutes, and as they are without it. Another process appends to them as the job does. Each
-question is asked of a model that was just opened, as the command line does, and of one that lives on, as the dashboard
-does.
+million of queue states (`tests.bench.month`). They are queried as ``maintain --every 10m`` leaves them, with the small
+files of the last ten minutes, and without maintenance. Another process appends to them as the job does. Each query runs
+on a model that was just opened, as on the command line, and on a long-lived one, as in the dashboard.
 """
 
 import multiprocessing
@@ -43,7 +42,7 @@ from streaming.tables.maintenance import Limits, maintain
 from tests.bench.month import BIG_GROUP, DAY_MS, RAW_DAYS, TRIGGER_MS, Month, Size, write_month, write_on
 
 END = 1_763_700_150_000
-"""When the month ends; nothing depends on it."""
+"""The end of the month; its value does not matter."""
 TAIL_COMMITS = 300
 """Ten minutes of a job's triggers."""
 HOUR_MS = 3_600_000
@@ -52,14 +51,14 @@ Question = Callable[[ReadModel], object]
 
 
 class Times(NamedTuple):
-    """Of one question, in seconds."""
+    """The response times of one query, in seconds."""
 
     fresh: list[float]
     living: list[float]
 
 
 def questions(turn: int, incident_id: str) -> dict[str, Question]:
-    """What people ask, each turn of another group and another moment of the month."""
+    """Return the queries of users; each turn is about another group and another time of the month."""
     name, number = f"group-{(turn * 37) % 200:03}", (turn * 37) % 200
     then = END - (1 + turn * 5 % 28) * DAY_MS
     topic = f"topic-{number:03}"
@@ -90,10 +89,10 @@ def questions(turn: int, incident_id: str) -> dict[str, Question]:
 
 
 def main(
-    folder: Annotated[Path | None, typer.Option(help="Where the tables are kept: 4 GB.")] = None,
-    turns: Annotated[int, typer.Option(help="How often each question is asked.")] = 20,
+    folder: Annotated[Path | None, typer.Option(help="Folder in which the tables are kept: 4 GB.")] = None,
+    turns: Annotated[int, typer.Option(help="Number of runs of each query.")] = 20,
 ) -> None:
-    """Make the tables if they aren't there, ask, and print."""
+    """Make the tables if they do not exist, run the queries, and print the results."""
     console = Console(highlight=False)
     root = (folder or load_settings().runtime.root / "bench" / "month").resolve()
     _make(root / "month", lambda made: write_month(made, Month(Size(), END)))
@@ -103,14 +102,14 @@ def main(
             with ReadModel(tables) as model:
                 rows = {table: model.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in DERIVED}
             files = {table: len(DeltaTable(tables / table).file_uris()) for table in DERIVED}
-            told = (f"{table} {rows[table]:,} rows in {files[table]:,} files" for table in DERIVED)
-            console.print(f"\n[bold]{kind}[/]: {', '.join(told)}")
+            sizes = (f"{table} {rows[table]:,} rows in {files[table]:,} files" for table in DERIVED)
+            console.print(f"\n[bold]{kind}[/]: {', '.join(sizes)}")
             _print_sizes(console, tables)
             _print(console, _asked(tables, turns))
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    """Make a folder, whole or not at all."""
+    """Make a folder, completely or not at all."""
     if not folder.is_dir():
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -119,12 +118,12 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
 
 
 def _copy(root: Path, to: Path) -> None:
-    """A root of its own whose files are on disk once: nobody ever writes to a file that is there."""
+    """Make a runtime root of hard links: files of tables are never changed once written."""
     shutil.copytree(root, to, copy_function=os.link)
 
 
 def _copy_on(month: Path, root: Path, *, maintained: bool) -> None:
-    """The month, and ten minutes more."""
+    """Make the tables of the month and of ten more minutes."""
     _copy(month, root)
     if maintained:
         for table in TABLES:
@@ -134,7 +133,7 @@ def _copy_on(month: Path, root: Path, *, maintained: bool) -> None:
 
 @contextmanager
 def _written(root: Path, work: Path) -> Iterator[Path]:
-    """A copy of the tables, to which another process appends all the while."""
+    """Yield a copy of the tables to which another process appends until the end of the block."""
     _copy(root, work)
     since = END + TAIL_COMMITS * TRIGGER_MS
     writer = multiprocessing.get_context("spawn").Process(
@@ -167,7 +166,7 @@ def _opened(tables: Path, question: Question) -> None:
 
 @contextmanager
 def _living(tables: Path) -> Iterator[ReadModel]:
-    """A model that looks every second whether there is something new, as the dashboard's does."""
+    """Yield a model that is refreshed every second, as in the dashboard."""
     over = threading.Event()
     with ReadModel(tables) as model:
         model.refresh()
@@ -205,7 +204,7 @@ def _print(console: Console, asked: dict[str, Times]) -> None:
 
 
 def _print_sizes(console: Console, tables: Path) -> None:
-    """Bytes a day on disk for 1,000 groups like these."""
+    """Print the bytes a day on disk for 1,000 such groups."""
     size = Size()
     days = dict.fromkeys(TABLES, size.days) | {
         "queue_progress": RAW_DAYS, "queue_progress_minute": size.days - RAW_DAYS

@@ -1,7 +1,7 @@
-"""``python -m tests.bench.bench_questions``: what questions about offsets (208) and waiting times (303) cost a broker.
+"""``python -m tests.bench.bench_questions``: the cost of polling offsets (208) and waiting times (303) for a broker.
 
-A group with committed offsets, some messages behind on every queue, and a client that asks one question at a time, in
-rounds that alternate between the two.
+A group has committed offsets and some lag on every queue; a client sends one request at a time, in rounds that
+alternate between the two kinds.
 """
 
 import statistics
@@ -22,7 +22,7 @@ FIELDS = {OFFSETS: {"consumerGroup": GROUP}, TIME_SPANS: {"topic": TOPIC, "group
 
 
 def main(queues: int = 8, messages: int = 2_000, rounds: int = 20, calls: int = 500) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     with (
         tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
         hooked.broker(Path(folder), spool=None, swift=True) as broker,
@@ -46,7 +46,7 @@ def main(queues: int = 8, messages: int = 2_000, rounds: int = 20, calls: int = 
 
 
 def _ask(client: hooked.Client, code: int, process: ProcessId, calls: int) -> tuple[float, float]:
-    """Microseconds, and microseconds of the broker's processor, of one call."""
+    """Return the time of one call, and the broker's processor time for it; microseconds."""
     began, cpu_began = time.perf_counter(), _cpu(process)
     for _ in range(calls):
         assert client.ask(code, FIELDS[code]).code == 0

@@ -1,7 +1,7 @@
-"""How long a simulated hour of a large cluster takes: ``python -m tests.bench.bench_simulation``.
+"""The run time of a simulated hour of a large cluster: ``python -m tests.bench.bench_simulation``.
 
-One ordered group on one broker, of which a client is killed on the way and comes back, which moves most of the queues
-twice. What the poll collector sees is made, and counted.
+There is one ordered group on one broker; one of its clients is killed and comes back, which moves most of the queues
+twice. The events of the poll collector are generated, and counted.
 """
 
 import gc
@@ -19,7 +19,7 @@ from rebalance_model.simulation.truth import Consumed
 
 
 def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, messages_per_second: float = 410) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     kill = {"at": 30 * minutes, "do": "kill", "who": f"c-{clients // 2}", "lasts": 90}
     made = scenario.read(
         {

@@ -1,9 +1,9 @@
-"""A month of a job's tables, made at once: what 200 groups that never rest leave behind, and one of 4,096 queues.
+"""A month of a job's tables, made at once: the rows of 200 active groups, and of one with 4,096 queues.
 
-The rows are random but of one piece: a queue is released by whom it was assigned to, its state names its owner, an
-incident's transitions follow each other, and the event that caused one is in the archive. They are appended as the
-job does, with its transaction ids: the month in few large commits (a job makes 1.3 million in a month, and
-`maintain` makes few of them), what comes after it in one for each trigger.
+The rows are random but consistent: a queue is released by the client to which it was assigned, its state names its
+owner, an incident's transitions follow each other, and the event that caused one is in the archive. They are appended
+as by the job, with its transaction ids: the month in few large commits (a job makes 1.3 million commits in a month,
+which `maintain` reduces to few), the rows after it in one commit per trigger.
 """
 
 import json
@@ -24,23 +24,23 @@ from streaming.pipeline.sinks import TableSink
 
 DAY_MS = 86_400_000
 TRIGGER_MS = 2_000
-"""As often a job commits that has much to do; one that has little can every second."""
+"""The interval of commits of a busy job; a job with little to do commits every second."""
 CLUSTER = "DefaultCluster"
 BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
 BIG_CLIENTS = 512
 MOVES_OF_A_REBALANCE = 8
 KNOWN_MS = 900
-"""So long after an event its row is known."""
+"""The time from an event to `known_at` of its row."""
 RAW_DAYS = 3
-"""So long every answer of the series is kept (conf/default.toml: tables.progress_days)."""
+"""How many days every answer of the series is kept (conf/default.toml: tables.progress_days)."""
 
 Columns = dict[str, object]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is of what."""
+    """The numbers of groups, days and rows."""
 
     groups: int = 200
     days: float = 30
@@ -52,7 +52,7 @@ class Size:
 
 
 class Month:
-    """Makes the rows of one span after the other."""
+    """Makes the rows of one period after the other."""
 
     def __init__(self, size: Size, end: int, seq: int = 0) -> None:
         self.random = np.random.default_rng(seq)
@@ -76,7 +76,7 @@ class Month:
         self.seq = seq
 
     def rows(self, since: int, until: int) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of every table within a span, in the order in which the job appends them."""
+        """Yield the rows of every table within a period, in the order in which the job appends them."""
         share = (until - since) / (self.end - self.begin)
         settled, incidents, events = (
             int(self.random.poisson(count * share))
@@ -116,7 +116,7 @@ class Month:
         }
 
     def _moves(self, since: int, until: int, settled: int) -> Iterator[tuple[str, pa.Table]]:
-        """Rebalances that each move some queues of one group."""
+        """Make rebalances that each move some queues of one group."""
         count = settled * MOVES_OF_A_REBALANCE
         lead = self.random.integers(0, self.small, settled)
         queue = (np.repeat(lead, MOVES_OF_A_REBALANCE) + np.tile(np.arange(MOVES_OF_A_REBALANCE), settled)) % self.small
@@ -154,8 +154,8 @@ class Month:
             "queues_interrupted": np.full(settled, 0), "queues_unassigned": np.full(settled, 0),
         })  # fmt: skip
 
-    def _told(self, since: int, until: int, each: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Every so many milliseconds each is told: which, and when; a few more wherever something changes."""
+    def _snapshots(self, since: int, until: int, each: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return subjects and times of snapshots: each subject every ``step`` milliseconds, and some random changes."""
         instants = np.arange(-(-since // step) * step, until, step)
         changed = max(1, (until - since) * len(each) // (10 * step))
         time = np.concatenate([np.repeat(instants, len(each)), self.random.integers(since, until, changed)])
@@ -165,7 +165,7 @@ class Month:
 
     def _groups(self, since: int, until: int) -> pa.Table:
         living = np.arange(self.size.groups + (until > self.end - DAY_MS))
-        group, time = self._told(since, until, living, Policy().snapshot_interval)
+        group, time = self._snapshots(since, until, living, Policy().snapshot_interval)
         count = len(time)
         members = pa.array([self.ids[f : f + min(n, 64)].to_pylist() for f, n in
                             zip(self.first_client, self.clients, strict=True)])  # fmt: skip
@@ -182,7 +182,7 @@ class Month:
 
     def _states(self, since: int, until: int) -> pa.Table:
         living = np.arange(self.small + (BIG_QUEUES if until > self.end - DAY_MS else 0))
-        queue, time = self._told(since, until, living, Policy().snapshot_interval)
+        queue, time = self._snapshots(since, until, living, Policy().snapshot_interval)
         count, owner = len(time), self.ids.take(pa.array(self.owner[queue]))
         return _table("queue_state", self._common(self.group_of_queue[queue], time) | self._queue(queue) | {
             "owner": owner, "expected_owner": owner, "locked": pa.repeat(True, count),
@@ -193,7 +193,7 @@ class Month:
         })  # fmt: skip
 
     def _progress(self, since: int, until: int) -> tuple[str, pa.Table]:
-        """What brokers answer of offsets each 10 s; of older days what `maintain` leaves, a row a minute."""
+        """Make the brokers' answers about offsets every 10 s; for older days the rollup per minute that is left."""
         raw = until > self.end - RAW_DAYS * DAY_MS
         table, step = ("queue_progress", 10_000) if raw else ("queue_progress_minute", 60_000)
         places = self.places if until > self.end - DAY_MS else self.places[:-2]
@@ -225,7 +225,7 @@ class Month:
         })  # fmt: skip
 
     def _incidents(self, since: int, until: int, count: int) -> pa.Table:
-        """Each opens and, but for one in a hundred, is over a while later."""
+        """Make incidents; all but one in a hundred are resolved after a minute."""
         queue = self.random.integers(0, self.small, count)
         opened = np.sort(self.random.integers(since, until, count))
         ids = pa.array([f"{self.seq + n:016x}" for n in range(count)])
@@ -249,7 +249,7 @@ class Month:
         })  # fmt: skip
 
     def _events(self, since: int, until: int, count: int) -> pa.Table:
-        """The archive, among it the events that caused rows of this span."""
+        """Make the archive, including the events that caused rows of this period."""
         time = np.sort(self.random.integers(since, until, count))
         number = self.seq - 1 - np.arange(count)[::-1]
         value = json.dumps({"type": "PULL_MESSAGE", "cluster": CLUSTER, "payload": "x" * 120})
@@ -266,13 +266,13 @@ class Month:
 
 
 def write_month(root: Path, month: Month) -> None:
-    """Write the tables, and the checkpoints' manifest, in few commits."""
+    """Write the tables in few commits, and the checkpoints' manifest."""
     cuts = np.linspace(month.begin, month.end, month.size.commits + 1).astype(int).tolist()
     _append(root, month, pairwise(cuts))
 
 
 def write_on(root: Path, month: Month, since: int, commits: int, pause: float = 0) -> None:
-    """Append what comes next, a commit for each trigger, and so many seconds between them."""
+    """Append further rows, one commit per trigger, with this pause (seconds) between them."""
     _append(root, month, _triggers(since, commits, pause))
 
 
@@ -295,7 +295,7 @@ def _append(root: Path, month: Month, spans: Iterable[tuple[int, int]]) -> None:
 
 
 def _table(table: str, columns: Columns) -> pa.Table:
-    """Rows in the table's schema; a column that isn't given is null."""
+    """Return rows in the table's schema; missing columns are null."""
     schema = arrow_schema(table)
     count = len(columns["time"])  # type: ignore[arg-type]  # every table has times
     arrays = [
