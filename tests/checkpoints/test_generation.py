@@ -128,7 +128,7 @@ def test_a_table_that_was_removed_after_its_rows_were_passed_is_refused(tmp_path
     start(tmp_path)
     ran(tmp_path, ARCHIVE, begun=0, finished=0)
     shutil.rmtree(tmp_path / "tables/telemetry")
-    with pytest.raises(UserError, match="The table telemetry is gone"):
+    with pytest.raises(UserError, match="The table telemetry is missing"):
         start(tmp_path)
 
 
@@ -166,9 +166,9 @@ def test_what_is_for_ever_can_not_be_changed(tmp_path, changed, setting):
 CHANGES = [
     (
         {"policy": Policy(group=({"pattern": "pay", "stuck_after": 1},))},
-        "begun under another policy: .*--policy .*policy.toml",
+        "started under another policy: .*--policy .*policy.toml",
     ),
-    ({"code_version": "2.0"}, "begun by version 1.0, this is 2.0"),
+    ({"code_version": "2.0"}, "started by version 1.0, this is 2.0"),
 ]
 
 

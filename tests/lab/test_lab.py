@@ -156,7 +156,7 @@ def test_a_frozen_broker_is_left_alone_until_it_goes_on(lab):
 def test_a_cure_must_say_whom_if_there_are_several(lab):
     lab.fault("freeze")
     lab.fault("freeze")
-    with pytest.raises(UserError, match="freeze is on orders-1, orders-2: name one"):
+    with pytest.raises(UserError, match="freeze is active on orders-1, orders-2: select one"):
         lab.cure("freeze")
     lab.cure("thaw", client="orders-2")
     lab.cure("freeze")

@@ -76,7 +76,7 @@ def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path)
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
     admin.wait_for_topics(["by-hand"])
     admin.close()
-    with pytest.raises(UserError, match="LogAppendTime, or make a new one"):
+    with pytest.raises(UserError, match="LogAppendTime, or create a new one"):
         check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=lab.kafka_bootstrap, topic="by-hand"))
 
 

@@ -73,7 +73,7 @@ def test_a_file_holds_no_more_than_its_bound_and_every_row_is_in_one(tmp_path):
 def test_a_row_over_the_bound_is_refused_and_the_rest_stays(tmp_path):
     with FilePublisher(tmp_path, 1, file_bytes_max=20) as publisher:
         publisher.write(_rows(0, b"a"))
-        with pytest.raises(UserError, match="does not fit"):
+        with pytest.raises(UserError, match="exceeds the size"):
             publisher.write(_rows(0, b"x" * 20))
     assert _lines(tmp_path, 0) == [b"a"]
 

@@ -158,7 +158,7 @@ def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(root):
     is_at(root, OPERATOR, ROWS)
     with claimed(root / "checkpoints", root / "tables", BASIS):
         take_over(root / "checkpoints", root / "tables", lambda: None)
-    assert "The archive does not have all" in Folder(root / "checkpoints").failure(ready.rebuild_id)
+    assert "The archive lacks rows" in Folder(root / "checkpoints").failure(ready.rebuild_id)
     assert rows(root) == before
     assert Folder(root / "checkpoints").ready() is None
 
