@@ -41,7 +41,7 @@ def test_files_whose_mtimes_do_not_rise_are_refused(mtime, in_one_batch):
 
 
 def test_a_file_that_comes_after_a_later_one_is_refused():
-    with pytest.raises(UserError, match="Partition 5 of the log gave offset"):
+    with pytest.raises(UserError, match="Partition 5 of the log returned offset"):
         check_order(5, [row(1, 0, 10)], Position(offset_of(2, 0), 9), keyed=False)
 
 
