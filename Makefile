@@ -4,11 +4,15 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cover bench prove venv lock clean
+.PHONY: help demo test check cover bench prove install venv lock clean
 
 # python3 where it fits, else the newest that does; PYTHON=… overrides.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$python && break; done)
+define NEEDS_PYTHON
+@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed and none was found: install one (Debian: python3 python3-venv) or set PYTHON." >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) can't make virtual environments: install its venv module (Debian: python3-venv)." >&2; exit 1; }
+endef
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -40,13 +44,25 @@ bench: $(READY) ## What the job, the allocation and the simulation cost, beside 
 prove: cover ## The long proofs: cover, then hours of churn, kills, fuzz and thousands of seeds
 	$(BIN)/python -m pytest -m prove --timeout=0
 
+# pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.
+# build/ is where setuptools leaves modules that no longer exist.
+PREFIX ?= /opt/rebalance-watch
+install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with the pinned packages
+	$(NEEDS_PYTHON)
+	$(PYTHON) -m venv $(PREFIX)
+	@rm -rf build; wheels=$$(mktemp -d); trap 'rm -rf build "$$wheels"' EXIT; pip="$(PREFIX)/bin/python -m pip --disable-pip-version-check --no-input"; \
+	$$pip install --quiet --require-hashes -r conf/constraints-build.txt; \
+	$$pip wheel --quiet --require-hashes --no-build-isolation --no-deps --wheel-dir "$$wheels" -r conf/constraints.txt; \
+	$$pip install --quiet --no-build-isolation --no-index --find-links "$$wheels" .; \
+	$$pip check
+	$(PREFIX)/bin/rebalance-watch --help >/dev/null
+
 venv: $(READY) ## The virtual environment alone
 
 # pyspark comes as source alone; it is built with the pinned setuptools instead of with whatever is newest.
 # --no-compile: most modules are never imported, and those that are get compiled then (10 s of 50 saved).
 $(READY): pyproject.toml conf/constraints.txt conf/constraints-build.txt
-	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed and none was found: install one (Debian: python3 python3-venv) or set PYTHON." >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) can't make virtual environments: install its venv module (Debian: python3-venv)." >&2; exit 1; }
+	$(NEEDS_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --require-hashes -r conf/constraints-build.txt
 	$(PIP) install --quiet --no-compile --require-hashes --no-build-isolation --no-deps -r conf/constraints.txt

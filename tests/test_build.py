@@ -17,6 +17,10 @@ CONSTRAINTS = ("constraints.txt", "constraints-build.txt")
 HOST = re.compile(r"://|\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev|local|internal)/|--(extra-)?index-url|--find-links")
 
 
+OF_A_MACHINE = ("conf/systemd/", "conf/container/")
+"""What a package does not install."""
+
+
 def pinned(name: str) -> dict[str, tuple[str, int]]:
     """Each package's version and how many hashes it has."""
     text = (ROOT / "conf" / name).read_text()
@@ -69,5 +73,6 @@ def test_the_wheel_has_the_license_and_the_mark_of_a_typed_package(tmp_path):
         (info,) = {name.partition("/")[0] for name in names if ".dist-info/" in name}
         metadata = content.read(f"{info}/METADATA").decode()
     assert {f"{info}/licenses/LICENSE", "rebalance_model/py.typed"} <= names
-    assert {f"{package}/__init__.py" for package in packages} <= names
+    files = {file.relative_to(source).as_posix() for package in packages for file in (source / package).rglob("*.*")}
+    assert {file for file in files - names if not file.endswith(".md") and not file.startswith(OF_A_MACHINE)} == set()
     assert "License-Expression: Apache-2.0" in metadata
