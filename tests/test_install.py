@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from streaming.base.settings import load_settings
@@ -26,6 +27,12 @@ def services() -> dict[str, str]:
         unit.stem: re.search(rf"^ExecStart={PREFIX}/bin/rebalance-watch (.*)$", unit.read_text(), re.MULTILINE)[1]
         for unit in sorted(UNITS.glob("*.service"))
     }
+
+
+def containers() -> dict[str, dict]:
+    """The containers of the program in the compose file, by service."""
+    composed = yaml.safe_load(CONTAINER.with_name("compose.yaml").read_text())
+    return {name: one for name, one in composed["services"].items() if one["image"] == "rebalance-watch"}
 
 
 def test_systemd_accepts_the_units(tmp_path):
@@ -48,8 +55,19 @@ def test_a_service_runs_a_command_that_exists(service):
     assert CliRunner().invoke(app, [*arguments, "--help"]).exit_code == 0
 
 
-def test_every_long_running_process_has_a_service():
-    assert sorted(services().values()) == ["alert run", "collect poll", "dashboard", "maintain --every 10m", "run"]
+def test_every_long_running_process_has_a_service_and_a_container():
+    processes = ["alert run", "collect poll", "dashboard", "maintain --every 10m", "run"]
+
+    assert sorted(services().values()) == processes
+    assert sorted(" ".join(one["command"]) for one in containers().values()) == sorted([*processes, "topic create"])
+
+
+@pytest.mark.parametrize("name", ["alert", "dashboard", "maintain", "poll", "run", "topic"])
+def test_a_container_gets_settings_that_exist(name, monkeypatch):
+    for variable, value in containers()[name]["environment"].items():
+        monkeypatch.setenv(variable, value if "$" not in value else "a-token-of-some-length")
+
+    assert load_settings().collector.name_servers == ("namesrv:9876",)
 
 
 @pytest.mark.parametrize("file", [COMMON, CONTAINER], ids=["systemd", "container"])
