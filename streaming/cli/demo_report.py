@@ -31,11 +31,11 @@ from streaming.tables.reader import ReadModel
 def print_faults(fault_log: Path, console: Console) -> None:
     """Print the faults that were injected during the recording."""
     records = [msgspec.json.decode(line, type=FaultRecord) for line in fault_log.read_bytes().splitlines()]
-    table = Grid([Column("at"), Column("fault"), Column("what a watcher should see")])
+    table = Grid([Column("at"), Column("fault"), Column("expected observation")])
     for record in records:
         fault = f"{record.kind} cured" if record.cure else record.kind
         table.add(labels.moment(record.time, records[-1].time), fault, record.expect)
-    title = "What was done to the cluster while it was recorded (times are UTC)"
+    title = "Faults injected during the recording (times are UTC)"
     print_table(Lines(*section(title, table)), console)
 
 

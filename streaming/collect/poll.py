@@ -200,7 +200,7 @@ class Poller:
         patterns = self._settings.groups
         answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
         if answer.payload is None:
-            log.warning("a broker doesn't list its groups", broker=broker.name, error=str(answer.error))
+            log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
             self._tally.errors += 1
             return self._groups[broker.name]
         self._groups[broker.name] = {

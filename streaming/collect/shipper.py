@@ -235,7 +235,7 @@ class Shipper:
             with self._telling(folder):
                 if spool.remove_if_done():
                     del self._spools[folder]
-                    log.info("a spool is sent to its end and removed", source=folder.name)
+                    log.info("a spool was sent completely and removed", source=folder.name)
 
     @contextmanager
     def _telling(self, folder: Path) -> Iterator[None]:
@@ -245,7 +245,7 @@ class Shipper:
         except OSError as error:
             if (folder, str(error)) not in self._told:
                 self._told.add((folder, str(error)))
-                log.warning("a spool can't be read; it is tried again", path=str(folder), error=str(error))
+                log.warning("a spool can't be read; retrying", path=str(folder), error=str(error))
 
 
 def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool = False) -> None:
@@ -270,7 +270,10 @@ def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool 
         except (UserError, KafkaError) as error:
             if not (stop.is_set() and _may_pass(error)):
                 raise
-            log.warning("ended while Kafka is away: what is left is sent at the next start", error=str(error))
+            log.warning(
+                "stopped while Kafka is unavailable; the remaining lines are sent after the next start",
+                error=str(error),
+            )
             shipper.report()
 
 
@@ -291,6 +294,6 @@ def _may_pass(error: BaseException) -> bool:
 
 def _say(state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
-    log.warning("waits for Kafka", seconds=round(state.upcoming_sleep, 1), error=str(error))
+    log.warning("waiting for Kafka", seconds=round(state.upcoming_sleep, 1), error=str(error))
     shipper: Shipper = state.args[0]
     shipper.report()

@@ -24,7 +24,8 @@ class Fault:
 
 _BACK = (
     "{client} is back without locks and members (a new boot time): clients see its route within 30 s and register with "
-    "their next heartbeat, at most 30 s later; its ordered queues go to the first client that asks (BROKER_LOCKS_LOST)"
+    "their next heartbeat, at most 30 s later; its ordered queues go to the first client that requests their lock "
+    "(BROKER_LOCKS_LOST)"
 )
 
 FAULTS: dict[str, Fault] = {
@@ -50,9 +51,8 @@ FAULTS: dict[str, Fault] = {
     "kill": Fault(
         target="consumer",
         does="a consumer is killed (SIGKILL)",
-        expect="{client} is gone without unlocking: the members that take over are refused its ordered queues for up "
-        "to 60 s from its last renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) where that takes longer than "
-        "stuck_after",
+        expect="{client} is gone without unlocking: the next owners of its ordered queues are refused for up to 60 s "
+        "after its last renewal; ORDERED_QUEUE_STUCK (OWNER_GONE_LOCK_HELD) if that takes longer than stuck_after",
         cure_does="it is started again",
         cure_expect="{client} joins {group} again: one rebalance",
         inject=fault_actions.kill,
@@ -73,17 +73,17 @@ FAULTS: dict[str, Fault] = {
         target="consumer",
         does="the network between a consumer and every server is cut: nothing passes either way, new connections hang, "
         "and none is closed",
-        expect="{client} stays a member and can renew nothing: its locks expire after 30 s (LOCK_EXPIRED), its queues "
-        "stand (ORDERED_QUEUE_STUCK, OWNER_UNRESPONSIVE) until the brokers drop it after 120 to 130 s",
-        cure_does="it is healed, and what waited goes through",
-        cure_expect="{client} comes back on new channels, for it gave up each that kept it waiting: it sends a "
-        "heartbeat and renews its locks, or asks for those of its queues if the brokers had dropped it",
+        expect="{client} stays a member and cannot renew anything: its locks expire after 30 s (LOCK_EXPIRED), its "
+        "queues stop (ORDERED_QUEUE_STUCK, OWNER_UNRESPONSIVE) until the brokers drop it after 120 to 130 s",
+        cure_does="the network is healed, and delayed data passes",
+        cure_expect="{client} comes back on new channels, because it closed those that did not answer: it sends a "
+        "heartbeat and renews its locks, or requests the locks of its queues if the brokers had dropped it",
         inject=fault_actions.partition,
         cure=fault_actions.heal,
     ),
     "hang": Fault(
         target="consumer",
-        does="a consumer's listener blocks (--queue, --broker: there only)",
+        does="a consumer's listener blocks (--queue, --broker: only there)",
         expect="{client} keeps its locks and heartbeats while no commit of {where} advances: ORDERED_QUEUE_STUCK "
         "(LISTENER_HUNG) after stuck_after",
         cure_does="the listener continues",
@@ -94,7 +94,7 @@ FAULTS: dict[str, Fault] = {
     "poison": Fault(
         target="ordered consumer",
         does="an ordered listener refuses one message (SUSPEND_CURRENT_QUEUE_A_MOMENT)",
-        expect="{client} tries one message of {where} again and again: ORDERED_QUEUE_STUCK (SUSPEND_LOOP) after "
+        expect="{client} processes one message of {where} repeatedly: ORDERED_QUEUE_STUCK (SUSPEND_LOOP) after "
         "stuck_after",
         cure_does="the message is accepted",
         cure_expect="{client} accepts the message: the commit of {where} advances",
@@ -104,8 +104,8 @@ FAULTS: dict[str, Fault] = {
     "slow-pull": Fault(
         target="new consumer",
         does=f"a consumer joins that pulls every {SLOW_PULL_MS // 1000} s",
-        expect="{client} joins {group} and its queues stand between two pulls: ORDERED_QUEUE_STUCK (NOT_PULLING), and "
-        "PULL_EXPIRED after 120 s, until the client's next rebalance gives each queue a new start",
+        expect="{client} joins {group} and its queues do not advance between two pulls: ORDERED_QUEUE_STUCK "
+        "(NOT_PULLING), and PULL_EXPIRED after 120 s, until the client's next rebalance re-acquires each queue",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: its queues move and are pulled again",
         inject=fault_actions.join_slowly,
@@ -113,29 +113,29 @@ FAULTS: dict[str, Fault] = {
     ),
     "add-queues": Fault(
         target="topic",
-        does=f"the topic grows by --count queues ({NEW_QUEUES}) on every broker that runs",
-        expect="{client} has more queues: clients see it within 30 s, each at its own time, and share them out",
-        cure_does="the topic goes back to its former number",
-        cure_expect="{client} has its former number of queues: the others are given up",
+        does=f"the topic grows by --count queues ({NEW_QUEUES}) on every running broker",
+        expect="{client} has more queues: clients see them within 30 s, each at its own time, and divide them",
+        cure_does="the topic shrinks to its former number of queues",
+        cure_expect="{client} has its former number of queues: the others are released",
         inject=fault_actions.add_queues,
         cure=fault_actions.remove_queues,
     ),
     "subscription": Fault(
         target="new consumer",
-        does=f"a consumer joins that subscribes the tag {OTHER_EXPRESSION!r} where the others subscribe all",
+        does=f"a consumer joins that subscribes only the tag {OTHER_EXPRESSION!r}, while the others subscribe all",
         expect="{client} joins {group}: messages of other tags in its queues reach no consumer, nor those in the "
         "others' queues while its subscription is a broker's newest (each rebalance of a member renews its own); "
         "SUBSCRIPTION_INCONSISTENT (EXPRESSION) after 150 s",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: the new owners of its queues renew their subscription, and all messages "
-        "reach the group again; those that were passed over are lost",
+        "reach the group again; the skipped ones are lost",
         inject=fault_actions.join_with_another_subscription,
         cure=fault_actions.quit_group,
     ),
     "topic-set": Fault(
         target="new consumer",
         does="a consumer joins that subscribes another topic than the others",
-        expect="{client} joins {group}: each heartbeat turns the broker's one table of topics over, a share of the "
+        expect="{client} joins {group}: each heartbeat overwrites the broker's subscription table, a share of the "
         "topic's queues goes to members that do not read it (QUEUE_UNASSIGNED), and the flips rebalance the group "
         "repeatedly (REBALANCE_STORM, TOPIC_SET_FLIP); SUBSCRIPTION_INCONSISTENT (TOPIC_SET) after 150 s",
         cure_does="it leaves",
@@ -146,18 +146,18 @@ FAULTS: dict[str, Fault] = {
     "same-id": Fault(
         target="consumer",
         does="a second process joins with a consumer's client id",
-        expect="{client} is twice in {group}'s list of members: both take the same queues and hold the same locks "
+        expect="{client} is in {group}'s member list twice: both processes take the same queues and the same locks "
         "(CLIENT_ID_COLLISION), and a share of the topic is unassigned (QUEUE_UNASSIGNED)",
         cure_does="the second process leaves",
-        cure_expect="{client} is one client again; its locks went with the other until it renews them, within 20 s",
+        cure_expect="{client} is one client again; the other process released its locks, which it renews within 20 s",
         inject=fault_actions.join_by_the_same_id,
         cure=fault_actions.quit_twin,
     ),
     "strategy": Fault(
         target="new consumer",
-        does=f"a consumer joins that works out its queues by {OTHER_STRATEGY}",
+        does=f"a consumer joins that allocates queues by {OTHER_STRATEGY}",
         expect="{client} joins {group}: STRATEGY_MISMATCH after two answers of each member; some queues are claimed by "
-        "two, who of an ordered group get them by their locks alone, and some by no one (QUEUE_UNASSIGNED)",
+        "two members (in an ordered group the lock decides), and some by none (QUEUE_UNASSIGNED)",
         cure_does="it leaves",
         cure_expect="{client} leaves {group}: every queue has one owner again",
         inject=fault_actions.join_by_another_strategy,
@@ -166,10 +166,10 @@ FAULTS: dict[str, Fault] = {
     "mixed": Fault(
         target="new consumer",
         does="a concurrent consumer joins an ordered group, or an ordered one a concurrent group",
-        expect="{client} joins {group} and takes its share without locks where the others take theirs with, or the "
-        "other way round: MIXED_CONSUME_MODE after two answers of each member",
+        expect="{client} joins {group} and takes its share without locks while the others use locks, or vice versa: "
+        "MIXED_CONSUME_MODE after two answers of each member",
         cure_does="it leaves",
-        cure_expect="{client} leaves {group}: all members are of one mode again",
+        cure_expect="{client} leaves {group}: all members have the same mode again",
         inject=fault_actions.join_in_another_mode,
         cure=fault_actions.quit_group,
     ),
@@ -177,7 +177,7 @@ FAULTS: dict[str, Fault] = {
         target="broker",
         does="a broker shuts down cleanly (SIGTERM), the first half of a restart",
         expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its offsets are saved, its locks and "
-        "members, in memory alone, are gone; clients see a route without it within 30 s and give its queues up",
+        "members, kept only in memory, are lost; clients see a route without it within 30 s and release its queues",
         cure_does="it is started again, the second half",
         cure_expect=_BACK,
         inject=fault_actions.stop,
@@ -186,9 +186,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "broker-freeze": Fault(
         target="broker",
-        does="a broker is stopped (SIGSTOP): to everybody it is as if the network to it were cut, but for connections, "
-        "which the kernel keeps open",
-        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls), and nothing of it moves",
+        does="a broker is stopped (SIGSTOP), as if its network were cut, except that the kernel keeps connections open",
+        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls), and none of its queues advances",
         cure_does="it continues",
         cure_expect="{client} continues with the members and locks that it had, and answers pending requests; it "
         "drops clients whose last heartbeat is over 120 s old by its clock",
@@ -198,9 +197,9 @@ FAULTS: dict[str, Fault] = {
     "broker-kill": Fault(
         target="broker",
         does="a broker is killed (SIGKILL)",
-        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its locks and members are gone, and the "
-        "commits since it last saved offsets (every 5 s); clients see a route without it within 30 s and give its "
-        "queues up",
+        expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its locks and members are lost, and the "
+        "commits since it last saved offsets (every 5 s); clients see a route without it within 30 s and release its "
+        "queues",
         cure_does="it is started again",
         cure_expect=f"{_BACK}; messages whose commit was lost are consumed again (DUPLICATE_CONSUMPTION)",
         inject=fault_actions.kill,

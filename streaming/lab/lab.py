@@ -326,7 +326,7 @@ class Lab:
 
     def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue
-        where = f"{queue.topic} {queue.broker}:{queue.queue_id}" if queue else "any of its queues"
+        where = f"{queue.topic}@{queue.broker}:{queue.queue_id}" if queue else "any of its queues"
         target = FAULTS[active.kind].target
         client = "" if target in ("topic", "broker") else active.client
         record = FaultRecord(

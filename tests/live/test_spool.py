@@ -164,7 +164,7 @@ def test_while_kafka_is_away_it_waits_and_then_sends_everything(kafka, topic, co
         process = command(root)
         until(lambda: any(root.glob("*/.shipped")))
         kafka.kill()
-        until(lambda: "waits for Kafka" in said.read_text())
+        until(lambda: "waiting for Kafka" in said.read_text())
         kafka.start()
     until(lambda: not behind([root]))
     assert process.poll() is None
