@@ -1,24 +1,26 @@
-"""What a fold held, against what the real brokers and clients answered: every value, and a name for each difference.
+"""Compare the state rebuilt from events with the answers of real brokers and clients, and name each difference.
 
-An answer agrees if it is what the fold held at some moment between the question and the answer, or up to a slack later:
-an event is told when its call is done, so the fold is behind by what is in flight: half a second, and as long again as
-the machine kept the broker's threads from running just then, which is how late its hook's ticks were. What differs
-beyond that is one of the kinds below, whose bound is checked, or it is unexplained. Why there are such kinds, by
+An answer agrees if the rebuilt state had this value at some moment between the request and the answer, or up to a
+tolerance later. An event is reported when its call is done, so the state lags by the events in flight: half a second,
+plus the time for which the machine delayed the broker's threads, measured by the delay of its hook's ticks. Any other
+difference is one of the kinds below, whose duration is limited, or it is unexplained. The reasons for these kinds, by
 RocketMQ's own classes:
 
-- Nobody calls a broker when a channel closes (ClientHousekeepingService), nor when its scan drops a member.
-- A concurrent client takes a queue without asking the former owner, and gives one up without a call
-  (RebalancePushImpl.removeUnnecessaryMessageQueue), each at its own next rebalance, at most 20 s later. So two may hold
-  one queue, and none: by events alone it is the last taker's.
-- A broker that has just started knows only who has come back, and tells those so (GET_CONSUMER_LIST_BY_GROUP): the
-  first one takes every queue until the others are back, at most 30 s later. It knows no lock, and its clients theirs.
-- A rebalance asks any of the topic's brokers who the members are: one that is down answers nobody, and nothing changes
-  (RebalanceImpl.rebalanceByTopic). One that is back knows a part of its members, and a part of the clients a route to
-  it, so that these share out other queues than those. Until all have both, at most 30 s later, bounds stand still.
-- A client gives up the queues of a broker that has no route any more, and there is nobody to tell it to.
-- A client that was frozen has its process queues when it goes on, until it asks for the locks, or rebalances.
+- No call reaches a broker when a channel closes (ClientHousekeepingService), or when its scan drops a member.
+- A concurrent client takes a queue without asking the former owner, and releases one without a call
+  (RebalancePushImpl.removeUnnecessaryMessageQueue), each at its own next rebalance, at most 20 s later. So two clients,
+  or none, may hold a queue: by events alone the owner is the client that took it last.
+- A broker that has just started knows only the members that have come back, and returns these
+  (GET_CONSUMER_LIST_BY_GROUP): the first one takes every queue until the others are back, at most 30 s later. The
+  broker has lost its locks, while the clients still rely on theirs.
+- A rebalance requests the members from any of the topic's brokers: one that is down does not answer, and nothing
+  changes (RebalanceImpl.rebalanceByTopic). One that is back knows only a part of its members, and only a part of the
+  clients has a route to it, so clients divide different lists. Until all have both, at most 30 s later, time does not
+  count.
+- A client releases the queues of a broker without a route, and cannot report it to the broker.
+- A client that was frozen still has its process queues when it continues, until it requests the locks, or rebalances.
 
-An ordered queue whose unlock a client delays (unlockDelay) is none of them: clients of 5.2 and later unlock at once.
+A delayed unlock of an ordered queue (unlockDelay) is not such a kind: clients of 5.2 and later unlock at once.
 """
 
 import statistics
@@ -33,45 +35,45 @@ from rebalance_model.observe.policy import Policy
 
 IN_FLIGHT = 500
 AROUND = 3_000
-"""Ticks that are not further away tell how late the broker's threads ran."""
+"""Ticks within this time show by how much the broker's threads were delayed."""
 HAND_OVER = 1_000
-"""A client makes its process queue after it was granted the lock or asked for the offset, and drops it before it
+"""A client creates its process queue after it was granted the lock or queried the offset, and drops it before it
 unlocks."""
 PULL_SUM = 1_000
-"""A commit that came with a pull is told when the sum of pulls that it is in ends."""
+"""A commit that came with a pull is reported when its sum of pulls ends."""
 REBALANCE = 25_000
-"""A client rebalances every 20 s, told or not (RebalanceService)."""
+"""A client rebalances every 20 s, notified or not (RebalanceService)."""
 RETURN = 30_000
-"""A client asks for routes, and heartbeats, so often: within so long a broker is left, or knows its members again."""
+"""The interval of a client's route queries and heartbeats: the time to leave a broker, or to become a member again."""
 PULL_SILENCE = 30_000
-"""A pull by another than the known holder counts as taking the queue when the holder has not pulled for so long."""
+"""A pull by a client other than the known owner shows a new owner if the known one has not pulled for this time."""
 PULL_WAIT = 20_000
-"""Two pulls of a queue without news are not further apart (brokerSuspendMaxTimeMillis 15 s, and 5 s of a timer)."""
+"""The maximum time between pulls of a queue without new messages (brokerSuspendMaxTimeMillis 15 s, a timer of 5 s)."""
 CHANNEL_EXPIRED, SCAN, TICK = 120_000, 10_000, 1_500
 APART = 6_000
-"""Differences of one kind that are not further apart, which is three rounds of questions, are one that lasts."""
+"""Differences of one kind within this time (three rounds of requests) are one lasting difference."""
 
-CLOSED = "a closed channel that no later 38 has told of"
-SCANNED = "a member past 120 s that the broker's scan has taken out already"
-GIVEN_UP = "a concurrent queue that its owner gave up and nobody has taken yet"
-TWO_HOLD = "a concurrent queue that another took before its owner rebalanced"
-TAKEN_BACK = "a concurrent queue that another took and gave up again while its owner never let go"
-"""The broker that has just started knows one member, who is told so, and takes all queues until the others are back."""
-AWAY = "a queue of a broker that is or was down, given up for lack of a route"
-IN_VAIN = "a process queue that its client still has in vain: dropped, or its lock ran out"
-RELOCKED = "an ordered queue that its client locked again after it had given it up"
-"""A consume thread asks for the lock again 100 ms after it found none (tryLockLaterAndReconsume), whoever has the queue
-by then; nobody renews that lock."""
-DIED = "a commit in the last second of a broker: its sum of pulls was not told any more"
-LOST = "a lock that its owner believes in and the broker lost when it started"
-UNTOLD = "an offset that nobody has committed since the broker started"
+CLOSED = "a closed channel that no later 38 has reported"
+SCANNED = "a member past 120 s that the broker's scan has already removed"
+GIVEN_UP = "a concurrent queue that its owner released and no client has taken yet"
+TWO_HOLD = "a concurrent queue that another client took before its owner rebalanced"
+TAKEN_BACK = "a concurrent queue that another client took and released while its owner never released it"
+"""A broker that has just started knows one member, which takes all queues until the others are back."""
+AWAY = "a queue of a broker that is or was down, released for lack of a route"
+UNUSABLE = "a process queue that its client cannot use: dropped, or its lock has expired"
+RELOCKED = "an ordered queue that its client locked again after it had released it"
+"""A consume thread requests the lock again 100 ms after it found none (tryLockLaterAndReconsume), whoever owns the
+queue by then; no client renews that lock."""
+DIED = "a commit in the last second of a broker: its sum of pulls was never reported"
+LOST = "a lock that its owner relies on and the broker lost when it started"
+UNCOMMITTED = "an offset that no client has committed since the broker started"
 LONGEST = {
     CLOSED: CHANNEL_EXPIRED + SCAN + TICK,
     SCANNED: SCAN + TICK,
     GIVEN_UP: REBALANCE,
     TWO_HOLD: REBALANCE,
     TAKEN_BACK: PULL_SILENCE + PULL_WAIT,
-    IN_VAIN: REBALANCE,
+    UNUSABLE: REBALANCE,
     RELOCKED: Policy().broker_lock_max_live_time,
     LOST: Policy().client_lock_max_live_time,
 }
@@ -80,7 +82,7 @@ LONGEST = {
 
 @dataclass(frozen=True)
 class Difference:
-    """An answer and the fold that do not agree."""
+    """An answer that differs from the rebuilt state."""
 
     name: str | None
     """Its kind; None: unexplained."""
@@ -94,7 +96,7 @@ class Difference:
 
 @dataclass
 class Verdict:
-    """What came of a comparison."""
+    """The result of a comparison."""
 
     known: "Known"
     compared: Counter = field(default_factory=Counter)
@@ -106,7 +108,7 @@ class Verdict:
         return [one for one in self.differences if one.name is None]
 
     def spells(self):
-        """(name, ms, the first difference) of each difference, for as long as it lasted from answer to answer."""
+        """Return name, duration (ms) and first answer of each lasting difference."""
         spells = defaultdict(list)
         for one in self.differences:
             same = spells[one.name, one.group, one.key]
@@ -117,7 +119,7 @@ class Verdict:
         return [(key[0], run[-1].time - run[0].asked, run[0]) for key, runs in spells.items() for run in runs]
 
     def too_long(self):
-        """Spells beyond the bound of their kind."""
+        """Return the lasting differences that exceed the limit of their kind."""
         return [
             (name, ms, one)
             for name, ms, one in self.spells()
@@ -126,30 +128,30 @@ class Verdict:
 
 
 class Known:
-    """What the events and the faults say beside the fold."""
+    """Facts from the events and the faults, independent of the rebuilt state."""
 
     def __init__(self, run):
         self.channels = defaultdict(list)
-        """When anything was said on a channel, by (broker, group, channel)."""
+        """The times of all calls on a channel, by (broker, group, channel)."""
         self.beats = defaultdict(list)
-        """When a heartbeat was, by the same."""
-        self.goodbyes = set()
+        """The times of heartbeats, by the same key."""
+        self.unregistered = set()
         """The channels that were unregistered."""
         self.unlocks = defaultdict(list)
-        """When a client gave a lock back, by (group, client, queue)."""
+        """The times at which a client released a lock, by (group, client, queue)."""
         self.lists = defaultdict(list)
         """(asked, time) of the answers to 38, by (broker, group)."""
         self.commits = defaultdict(list)
-        """When an offset was committed, by (broker, group, topic, number)."""
+        """The times of commits, by (broker, group, topic, queue id)."""
         self.starts = defaultdict(list)
-        """When a broker started."""
+        """The times at which a broker started."""
         self.ticks = defaultdict(list)
-        """When its hook ticked, once a second if it could."""
+        """The times of its hook's ticks, one per second if not delayed."""
         self.end = run.hook[-1].time
         for event in run.hook:
             self._take(event)
         self.claims = defaultdict(list)
-        """(asked, answered, the queues that it has) of each answer of a client, by (group, client)."""
+        """(asked, answered, queues) of each answer of a client, by (group, client)."""
         for event in run.poll:
             if isinstance(event, events.ConsumerRunningInfo) and event.error is None:
                 queues = {row.mq for row in event.queues if not row.dropped}
@@ -158,13 +160,13 @@ class Known:
         self.frozen = _spans((one.client_id, one) for one in run.faults if one.kind == "freeze")
 
     def in_flight(self, broker, time):
-        """For how long what a broker did about then may have been on its way into its hook."""
+        """Return how long calls to a broker around a time may have taken to reach its hook; milliseconds."""
         ticks = self.ticks[broker]
         near = ticks[max(0, bisect_right(ticks, time - AROUND) - 1) : bisect_right(ticks, time + AROUND) + 1]
         return IN_FLIGHT + max((other - one - 1_000 for one, other in pairwise(near)), default=0)
 
     def hindered(self, begin, end):
-        """For how long between two moments a rebalance may have found nobody to ask, or but a part of the picture."""
+        """Return for how long between two moments a rebalance may have found no broker, or an incomplete list."""
         hindered, until = 0, begin
         for down, up in sorted(span for spans in self.down.values() for span in spans):
             one, other = max(down, until), min(up + RETURN, end)
@@ -184,7 +186,7 @@ class Known:
         if isinstance(event, events.HeartBeat):
             self.beats[*place, event.channel].append(event.time)
         elif isinstance(event, events.UnregisterClient):
-            self.goodbyes.add((*place, event.channel))
+            self.unregistered.add((*place, event.channel))
         elif isinstance(event, events.UnlockBatchMq):
             for mq in event.queues:
                 self.unlocks[event.group, event.client_id, mq].append(event.time)
@@ -197,7 +199,7 @@ class Known:
 
 
 def _spans(faults):
-    """From when to when each broker was down or client frozen; what is not cured lasts for ever."""
+    """Return the periods in which each broker was down or client frozen; a fault without a cure has no end."""
     spans = defaultdict(list)
     for name, fault in faults:
         if fault.cure:
@@ -208,7 +210,7 @@ def _spans(faults):
 
 
 class Judge:
-    """Compares one run's answers with one fold's history."""
+    """Compares one run's answers with the history of one rebuilt state."""
 
     def __init__(self, run, history):
         self._history = history
@@ -263,28 +265,28 @@ class Judge:
             )
 
     def _closed(self, event, key, value):
-        """A channel that the broker has no more: nothing is heard on it any more, and the fold learns of it in time."""
+        """Explain a channel that the broker no longer has: no later call on it, and the state drops it in time."""
         _, broker, channel = key
         place = broker, event.group
-        said = self._known.channels[*place, channel]
+        calls = self._known.channels[*place, channel]
         if (
             value is not None
-            or not said
-            or said[-1] > event.time + IN_FLIGHT
-            or (*place, channel) in self._known.goodbyes
+            or not calls
+            or calls[-1] > event.time + IN_FLIGHT
+            or (*place, channel) in self._known.unregistered
         ):
             return None
         last = self._known.beats[*place, channel][-1]
         series = self._history.series[event.group][key]
         gone = next((t for t, v in series.items() if t > event.asked and v is None), None)
         expired = last + CHANNEL_EXPIRED + SCAN + TICK
-        told = next((time for asked, time in self._known.lists[place] if asked > event.time), expired)
-        if (gone if gone is not None else self._known.end) > min(told, expired):
+        listed = next((time for asked, time in self._known.lists[place] if asked > event.time), expired)
+        if (gone if gone is not None else self._known.end) > min(listed, expired):
             return None
         return SCANNED if event.asked - last > CHANNEL_EXPIRED else CLOSED
 
     def _all_closed(self, event, key, value):
-        """Subscriptions and modes go with the last member: all that the fold still has are closed channels."""
+        """Explain subscriptions and modes of a group whose only remaining members are closed channels."""
         members = self._history.keys(event.group, "member", event.broker)
         series = self._history.series[event.group]
         for moment in (event.asked, event.time):
@@ -297,20 +299,20 @@ class Judge:
         answered = {("commit", row.mq.broker, row.mq): row.consumer_offset for row in event.queues}
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
-            # Of a sum of pulls the last commit alone is told; where two clients pull one queue, theirs go to and fro.
+            # A sum of pulls reports only the last commit; the commits of two clients that pull one queue alternate.
             slack = PULL_SUM + self._known.in_flight(event.broker, event.time)
             held = series[key].during(event.asked - slack, event.time + slack)
             known = [value for value in held if value is not None]
             value = answered.get(key)
             if value is None and not known:
                 continue
-            nothing = None in held and value is not None and value <= 0  # 208 shows none as 0
-            least = 0 if None in held else min(known, default=0)  # of the first sum, too, only the last commit is told
+            nothing = None in held and value is not None and value <= 0  # 208 reports 0 if there is none
+            least = 0 if None in held else min(known, default=0)  # the first sum, too, reports only the last commit
             between = value is not None and bool(known) and least <= value <= max(known)
             agrees = nothing or between or value in held
-            self._note("offsets (208)", event, key, value, held, agrees, self._untold)
+            self._note("offsets (208)", event, key, value, held, agrees, self._uncommitted)
 
-    def _untold(self, event, key, value):
+    def _uncommitted(self, event, key, value):
         _, broker, mq = key
         ticks = self._known.ticks[broker]
         following = ticks[bisect_right(ticks, event.asked) :][:1]
@@ -320,7 +322,7 @@ class Judge:
         started = starts[bisect_right(starts, event.asked) - 1]
         commits = self._known.commits[broker, event.group, mq.topic, mq.queue_id]
         since = [time for time in commits if started <= time <= event.asked]
-        return UNTOLD if started > starts[0] and value is not None and not since else None
+        return UNCOMMITTED if started > starts[0] and value is not None and not since else None
 
     def _running_info(self, event):
         rows = {row.mq: row for row in event.queues}
@@ -342,21 +344,21 @@ class Judge:
                 self._lock(event, ("lock", mq.broker, mq), row)
 
     def _lock(self, event, key, row):
-        """The client stamps its lock when the answer has come, or when it then makes the process queue."""
+        """Compare a lock: the client stamps it when the answer arrives, or when it then creates the process queue."""
         until = event.time + self._known.in_flight(key[1], event.time)
         held = self._history.series[event.group][key].during(event.asked - HAND_OVER, until)
         agrees = any(lock and lock[0] == event.client_id and abs(row.lock_time - lock[1]) <= HAND_OVER for lock in held)
         self._note("locks (307)", event, key, (event.client_id, row.lock_time), held, agrees, self._lost)
 
     def _lost(self, event, key, value):
-        """The broker has started since the client got its lock there; another client may have it by now."""
+        """Explain a lock from before the broker's last start; another client may have it by now."""
         return LOST if any(value[1] < start <= event.time for start in self._known.starts[key[1]]) else None
 
     def _taken(self, event, key, value):
-        """The client still has a queue that it gave back or another has taken: it has not rebalanced since."""
+        """Explain a queue that the client still has, though it released it or another client took it."""
         row = next(row for row in event.queues if row.mq == key[2])
         if not _holds(event, row):
-            return IN_VAIN
+            return UNUSABLE
         if event.orderly:
             return self._lost(event, key, (value, row.lock_time))
         series = self._history.series[event.group][key]
@@ -373,7 +375,7 @@ class Judge:
         return TWO_HOLD if event.asked - since - self._known.hindered(since, event.asked) <= REBALANCE else None
 
     def _given_up(self, event, key, value):
-        """The client has given up a queue of which nobody has told since."""
+        """Explain a queue that the client has released, though no event shows that."""
         for begin, end in self._known.down[key[1]]:
             if begin <= event.time and event.asked <= end + RETURN + REBALANCE:
                 return AWAY
@@ -385,20 +387,20 @@ class Judge:
 
 
 def _holds(event, row):
-    """Whether a client holds a queue by its own word: of an ordered one with a lock that lives, so nobody else may."""
+    """Return whether a client has a queue by its own answer; an ordered one needs a valid lock."""
     if row is None or row.dropped:
         return False
     return not event.orderly or (row.locked and event.asked - row.lock_time <= Policy().client_lock_max_live_time)
 
 
 def table(run, verdict):
-    """The figures, as text."""
+    """Return the results as text."""
     rounds = Counter(event.broker for event in run.poll if isinstance(event, events.BrokerStatus))
     took = [event.time - event.asked for event in run.poll if isinstance(event, events.Answer) and not event.error]
     half, most = (statistics.quantiles(took, n=100)[place] for place in (49, 98))
     seconds = (run.hook[-1].time - run.hook[0].time) / 1000
     lines = [
-        f"{max(rounds.values())} rounds of questions in {seconds:.0f} s, answered in {half:.0f} ms (99 %: {most:.0f})"
+        f"{max(rounds.values())} rounds of requests in {seconds:.0f} s, answered in {half:.0f} ms (99 %: {most:.0f})"
     ]
     lines += [f"{count:>8} {what}: values compared" for what, count in sorted(verdict.compared.items())]
     lines += [f"{count:>8} {what} without an answer" for what, count in sorted(verdict.unanswered.items())]

@@ -1,53 +1,53 @@
-"""The faults of the lab, each with the incidents that it must lead to, and those that it may.
+"""The faults of the lab, each with the incidents that it requires, and those that it allows.
 
-Every group of a story has a track of its own: fault, cure and time to heal, one case after the other, while the other
-groups have theirs. What is done to a broker concerns all groups, so it comes when all tracks are done. An incident that
-no case of its group and time names is a false alarm; but for those that an open incident which is named absorbs.
+In a story every group has its own sequence of cases: fault, cure and time to recover, one case after the other, in
+parallel with the other groups. Faults of a broker concern all groups, so they follow when all sequences are done. An
+incident that no case of its group and time names is a false alarm, unless an open incident that is named explains it.
 """
 
 from dataclasses import dataclass, replace
 
 REREADS = frozenset({"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"})
-"""Told of any hand-over in which messages were really consumed twice; as an info, which alerts nobody."""
+"""Allowed as infos, which send no alert, after any hand-over in which messages were really consumed twice."""
 HOOK, POLL, BOTH = SOURCES = ("hook", "poll", "both")
-"""How a recording is folded: what the hooks told, what polls told, all of it."""
+"""The telemetry that is folded: events of hooks, answers to polls, or both."""
 BROKER = "*"
-"""The track of the faults that concern every group."""
+"""The sequence of the faults that concern every group."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """An incident that must open after the fault: which, for what reason, and by which telemetry."""
+    """An incident that must open after the fault: its code, its sub-causes, and the telemetry that shows it."""
 
     code: str
     sub_causes: frozenset[str] = frozenset()
-    """One of them; empty: whatever it is."""
+    """The allowed sub-causes; empty: any."""
     by: tuple[str, ...] = (POLL, BOTH)
     of_client: bool = True
-    """Whether it names the client that the fault was put on."""
+    """Whether it must name the client into which the fault was injected."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault, how long it stays, and how long after the cure everything is as it was."""
+    """One fault, its duration, and the time to recover after the cure; seconds."""
 
     fault: str
     held: float
     heal: float
     due: tuple[Due, ...] = ()
     may: frozenset[str] = frozenset()
-    """Further codes, and why, in the comment beside it."""
+    """Further allowed codes, with the reason in a comment."""
     may_after: frozenset[str] = frozenset()
-    """The same, once the cure has begun; by hook alone it need not resolve."""
+    """Codes allowed from the cure on; by hook alone they need not be resolved."""
     alone: bool = False
-    """Whether every incident is of the client that the fault was put on."""
+    """Whether every incident must name the client into which the fault was injected."""
     alerts_max: int | None = None
-    """How many may alert beside ORDERED_QUEUE_STUCK, which nothing absorbs; None: as many as are named."""
+    """The maximum number of alerts, not counting ORDERED_QUEUE_STUCK, which no incident explains; None: no limit."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of a story and what happens to it."""
+    """A group of a story, and its cases."""
 
     ordered: bool
     queues: int
@@ -56,7 +56,7 @@ class Group:
 
 
 def due(code, *sub_causes, by=(POLL, BOTH), of_client=True):
-    """An incident that must open."""
+    """Return an incident that must open."""
     return Due(code, frozenset(sub_causes), by, of_client)
 
 
@@ -152,14 +152,15 @@ SHRINKS = frozenset(
         "LOCK_CONTENDED",  # for the 30 s in which one client works with the former route, and another with the new one
         "ORDERED_QUEUE_STUCK",
         "PULL_EXPIRED",
-        "QUEUE_DOUBLE_OWNED",  # really so, of a concurrent group, for as long
+        "QUEUE_DOUBLE_OWNED",  # correct for a concurrent group, for the same time
     }
 )
-"""What may be told of a topic that loses queues, which a healthy cluster's does not. Hooks see no routes: to them a
-queue that is no more looks like one that its clients have given up (`hooks.released_queues`), or that nobody takes."""
+"""Allowed for a topic that loses queues, which does not happen in a healthy cluster. Hooks do not see routes: to them a
+queue that no longer exists looks like one that its clients have released (`hooks.released_queues`), or that no client
+takes."""
 GROWS = frozenset({"QUEUE_DOUBLE_OWNED"})
-"""Of a concurrent group, really so: one client works with the new route and the other, for up to 20 s more, with the
-former. The lab's clients said so themselves."""
+"""Correct for a concurrent group: one client uses the new route and the other, for up to 20 s more, the former one. The
+answers of the lab's clients confirmed it."""
 HAND_OVERS = (
     Case("join", held=40, heal=40),
     Case("leave", held=40, heal=60),
@@ -173,10 +174,10 @@ BACK = frozenset(
         "TELEMETRY_GAP",
         "BROKER_LOCKS_LOST",
         "LOCK_EXPIRED",  # a client could not renew: it refuses to consume until its next turn, at most 20 s after
-        # Clients tried again and again to reach a broker that stood, or took long to start. Then it lists each once for
-        # every connection, dead or alive, until its scan after 120 s; the group shares its queues out among members who
-        # are not there, so most of them are really nobody's, and questions go to connections that are dead. The lab's
-        # clients said so themselves: the only consumer of a group had one queue of four for 140 s.
+        # Clients tried repeatedly to reach a broker that was frozen, or took long to start. Then it lists each client
+        # once for every connection, dead or alive, until its scan after 120 s; the group divides its queues among
+        # members that do not exist, so most queues are really unassigned, and requests go to dead connections. The
+        # answers of the lab's clients confirmed it: the only consumer of a group had one queue of four for 140 s.
         "QUEUE_UNASSIGNED",
         "ORDERED_QUEUE_STUCK",
         "QUEUE_STALLED",
@@ -184,14 +185,14 @@ BACK = frozenset(
         "LOCK_CONTENDED",
         "STALE_HEARTBEAT",
         "CLIENT_UNRESPONSIVE",
-        "REBALANCE_STORM",  # one for a group, of the connections that came and went
+        "REBALANCE_STORM",  # one per group, from the connections that came and went
     }
 )
 BROKER_RESTART = Case("broker-restart", held=40, heal=150, due=UNREACHABLE, may=BACK)
 BROKER_KILL = Case("broker-kill", held=40, heal=150, due=UNREACHABLE, may=BACK)
 PAUSE = Case("broker-freeze", held=90, heal=420, due=UNREACHABLE, may=BACK)
 
-# A whole answer of mqadmin lies within every hold: its round over all groups takes up to 25 s.
+# Every fault lasts long enough for a complete answer of mqadmin, whose round over all groups takes up to 25 s.
 QUICK = {
     "orders": Group(True, 4, 2, (Case("hang", held=85, heal=25, due=HANG.due),)),
     "audit": Group(False, 4, 2, (Case("join", held=60, heal=30),)),
@@ -224,7 +225,7 @@ BROKERS = {
 CALM = (
     Case("join", held=50, heal=50),
     Case("leave", held=40, heal=60),
-    Case("freeze", held=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and lives 30 s
+    Case("freeze", held=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and valid for 30 s
     Case("add-queues", held=100, heal=100, may=GROWS, may_after=SHRINKS),
     Case("leave", held=15, heal=45),
     Case("join", held=40, heal=40),
@@ -236,8 +237,10 @@ ROLLOUT = (
     Case(
         "all-at-once",
         held=0,
-        heal=330,  # a storm is over after 5 quiet minutes
-        may=frozenset({"REBALANCE_STORM", "ORDERED_QUEUE_STUCK"}),  # stuck by locks that clients got while they left
+        heal=330,  # a storm is resolved after 5 quiet minutes
+        may=frozenset(
+            {"REBALANCE_STORM", "ORDERED_QUEUE_STUCK"}
+        ),  # stuck because of locks that clients got while they left
         alerts_max=1,
     ),
 )
@@ -245,13 +248,13 @@ ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
 
 def healthy(times, pause):
-    """Nothing but hand-overs, each followed by so many more seconds of rest."""
+    """Return groups with hand-overs only, each followed by a further pause in seconds."""
     calm = tuple(replace(case, heal=case.heal + pause) for case in CALM) * times
     return {"orders": Group(True, 8, 3, calm), "audit": Group(False, 4, 2, calm[::-1])}
 
 
 def hectic(times):
-    """Without a rest: the same two clients come and go more than 6 times in 5 minutes, and that is a storm."""
+    """Return `healthy` without pauses: two clients join and leave more than 6 times in 5 minutes, which is a storm."""
     return {
         key: replace(group, cases=tuple(replace(case, may=case.may | {"REBALANCE_STORM"}) for case in group.cases))
         for key, group in healthy(times, pause=0).items()

@@ -1,9 +1,9 @@
-"""A story of faults played in a lab of its own, and recorded: hook, polls, and what `mqadmin consumerStatus` said.
+"""Run a story of faults in a lab of its own, and record hooks, polls and the output of `mqadmin consumerStatus`.
 
     python -m tests.live.fault_run STORY FOLDER
 
-leaves `recording.jsonl`, `faults.jsonl`, `mqadmin.jsonl` and `run.json` there, which `fault_verdict` judges, as often
-as rules change.
+writes `recording.jsonl`, `faults.jsonl`, `mqadmin.jsonl` and `run.json` to the folder. `fault_verdict` judges them, and
+can do so again when rules change.
 """
 
 import os
@@ -24,14 +24,14 @@ from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE
 from tests.live.fleet import Fleet
 
 QUIET_SECONDS = 25
-"""Two polls before the first fault: until then nothing may be told at all."""
+"""Two polls before the first fault: until then no incident may be reported."""
 _SHARED_OUT_SECONDS_MAX = 240
 MESSAGES_PER_SECOND = 3.0
 FLEET_SETTLES_SECONDS = 60
 
 
 class Played(msgspec.Struct, frozen=True):
-    """One case of the story as it was played (epoch ms); the cure's last instant is that at which it was done."""
+    """One case of the story as it was run (epoch ms); ``cured`` is the time at which the cure had taken effect."""
 
     group: str
     case: int
@@ -42,11 +42,11 @@ class Played(msgspec.Struct, frozen=True):
     client: str
     client_id: str
     end: int
-    """Until when it had time to heal."""
+    """The end of the time to recover."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What is known of a recording beside its files."""
+    """The description of a recording."""
 
     story: str
     commit: str
@@ -124,7 +124,7 @@ def _record(name, story, settings, lab, folder):
 
 
 def _man(settings):
-    """All consumers at once: the start is told, too."""
+    """Start all consumers at once; the recording includes the start."""
     watch = Watch(Lab.up(settings).name_server)
     for group in settings.lab.groups.values():
         if group.consumers:
@@ -132,7 +132,7 @@ def _man(settings):
 
 
 def _track(settings, key, cases):
-    """One case after the other."""
+    """Run one case after the other."""
     lab, played = Lab(settings), []
     for number, case in enumerate(cases):
         target = None if key == BROKER else _target(case.fault, key)
@@ -147,7 +147,7 @@ def _track(settings, key, cases):
 
 
 def _roll(settings, key, cases):
-    """A start of many clients at once, then each replaced, in the one way and in the other."""
+    """Start many clients at once, then replace them one by one or all at once."""
     played = []
     with Fleet(Lab(settings).name_server, settings.lab.groups[key], settings.runtime.root) as fleet:
         first = range(FLEET_SIZE)
@@ -168,7 +168,7 @@ def _roll(settings, key, cases):
 
 
 def _target(fault, key):
-    """Whom the fault is put on: the topic, a new consumer, or the first."""
+    """Return the target of the fault: the topic, a new consumer, or the first one."""
     if fault == "add-queues":
         return key.capitalize()
     new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed"}
@@ -176,7 +176,7 @@ def _target(fault, key):
 
 
 def commit():
-    """The commit that is checked out."""
+    """Return the commit that is checked out."""
     answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     return answer.stdout.strip()
 

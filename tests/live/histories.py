@@ -1,7 +1,7 @@
-"""What a fold of telemetry held at every moment: the state after each event, as values that hold from then on.
+"""The state rebuilt from telemetry at every moment: the values after each event, valid until the next change.
 
-Values are kept by key: the member on a channel, how many connections a client has, the expression of a subscription,
-the group's modes, a queue's lock (each of one broker's view), a queue's commit and owner, the members over all brokers.
+Values are kept by key: the member on a channel, the number of a client's connections, the expression of a subscription,
+the group's modes, a queue's lock (each by one broker's view), a queue's commit and owner, the members over all brokers.
 """
 
 from bisect import bisect_right
@@ -15,7 +15,7 @@ from rebalance_model.observe.policy import Policy
 
 
 class Series:
-    """The values of one thing, each with the time from which on it held; None before the first."""
+    """The values of one key, each with the time from which it was valid; None before the first."""
 
     def __init__(self):
         self.times = []
@@ -26,25 +26,25 @@ class Series:
         self.values.append(value)
 
     def items(self):
-        """Each time with the value that held from then on."""
+        """Return each time with the value that was valid from then on."""
         return zip(self.times, self.values, strict=True)
 
     def at(self, time):
-        """What held then."""
+        """Return the value at a time."""
         place = bisect_right(self.times, time)
         return self.values[place - 1] if place else None
 
     def since(self, time):
-        """From when on what held then has held."""
+        """Return the time from which the value at a time was valid."""
         return self.times[bisect_right(self.times, time) - 1]
 
     def during(self, begin, end):
-        """All that held at some moment from begin to end; clocks show whole milliseconds, so one may just be over."""
+        """Return all values valid at some moment from begin to end, including one that ended in the first millisecond."""
         first, last = bisect_right(self.times, begin - 1), bisect_right(self.times, end)
         return [self.at(begin - 1), *self.values[first:last]]
 
     def left(self, value, before):
-        """When it last ceased to be this value, at or before a time; None: never."""
+        """Return when this value was last replaced, at or before a time; None: never."""
         for place in range(bisect_right(self.times, before) - 1, 0, -1):
             if self.values[place - 1] == value:
                 return self.times[place]
@@ -52,12 +52,12 @@ class Series:
 
 
 class History:
-    """Everything that the fold of some events held, by group and key."""
+    """The values rebuilt from events, by group and key."""
 
     def __init__(self, events, policy=None):
         self.series = defaultdict(lambda: defaultdict(Series))
         self.corrections = []
-        """(when, group, what) of each correction."""
+        """Time, group and description of each correction."""
         self._shard = Shard(None, GroupsInMemory(), policy or Policy())
         self._last = defaultdict(dict)
         self._fold, self._shard.timeline.fold = self._shard.timeline.fold, self._fold_and_look
@@ -75,7 +75,7 @@ class History:
         ]
 
     def _fold_and_look(self, event):
-        """As the timeline comes to each event."""
+        """Fold an event of the timeline, and record the values after it."""
         effects = self._fold(event)
         if isinstance(event, GroupEvent):
             self._look(event.time, event.group, self._shard.timeline.group(event.cluster, event.group))
@@ -85,7 +85,7 @@ class History:
         return effects
 
     def keys(self, group, kind, *place):
-        """The keys of a kind, of one broker's view or topic."""
+        """Return the keys of a kind, by one broker's view or of one topic."""
         head = (kind, *place)
         return {key for key in self.series[group] if key[: len(head)] == head}
 

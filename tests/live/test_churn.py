@@ -16,12 +16,12 @@ from tests.live.agreement import (
     CLOSED,
     DIED,
     IN_FLIGHT,
-    IN_VAIN,
     LOST,
     SCANNED,
     TAKEN_BACK,
     TWO_HOLD,
-    UNTOLD,
+    UNCOMMITTED,
+    UNUSABLE,
     Judge,
     table,
 )
@@ -91,8 +91,8 @@ def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     assert verdict.too_long() == []
     two_rounds = 2 * churn.INTERVAL_MS + 2 * IN_FLIGHT
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
-    also_held = {TWO_HOLD, TAKEN_BACK, IN_VAIN}
-    lasting = {CLOSED, SCANNED, UNTOLD, DIED, LOST, *also_held}
+    also_held = {TWO_HOLD, TAKEN_BACK, UNUSABLE}
+    lasting = {CLOSED, SCANNED, UNCOMMITTED, DIED, LOST, *also_held}
     for name, ms, one in verdict.spells():
         assert name in lasting or ms < churn.INTERVAL_MS, one  # beside an answer on its way, a call may tell otherwise
     for one in verdict.differences:

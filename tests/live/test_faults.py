@@ -1,7 +1,7 @@
-"""Every fault of the lab gives its incident, by the telemetry that can show it, and no other; then it resolves.
+"""Every fault of the lab opens its incident, by the telemetry that can show it, and no other; then it is resolved.
 
-What each fault must lead to is in `fault_cases`. `fault_run` records a story and `fault_verdict` judges a recording, so
-a rule that is changed is tried on it within seconds.
+`fault_cases` has the required incidents of each fault. `fault_run` records a story and `fault_verdict` judges a
+recording, so a changed rule can be tested on it within seconds.
 """
 
 from dataclasses import replace
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """The quick faults, recorded."""
+    """Record the quick faults."""
     return play("quick", tmp_path_factory.mktemp("quick"))
 
 
 def check(folder):
     run, log = read(folder)
     judged, stray = judge(run, log)
-    said = "\n".join([*report(judged, stray, run), "", *table(judged, answers(folder))])
-    print(said)
-    assert not any(one.wrong for one in judged), said
-    assert not any(stray.values()), said
+    text = "\n".join([*report(judged, stray, run), "", *table(judged, answers(folder))])
+    print(text)
+    assert not any(one.wrong for one in judged), text
+    assert not any(stray.values()), text
 
 
 @pytest.mark.timeout(600)
@@ -50,14 +50,14 @@ def test_an_unnamed_incident_and_a_missing_one_are_found(quick):
 
 
 @pytest.mark.timeout(600)
-def test_mqadmin_has_no_word_for_a_hung_a_poisoned_or_an_orphaned_queue(quick):
+def test_mqadmin_does_not_report_a_hung_a_stuck_or_an_orphaned_queue(quick):
     run, _ = read(quick)
-    said = answers(quick)
+    printed = answers(quick)
     for played in run.played:
         case = STORIES[run.story][played.group].cases[played.case]
         mine = [
             one
-            for one in said
+            for one in printed
             if one.group == f"{played.group}-group" and played.done <= one.asked and one.answered <= played.cure
         ]
         assert mine
