@@ -39,7 +39,7 @@ class Series:
         return self.times[bisect_right(self.times, time) - 1]
 
     def during(self, begin, end):
-        """Return all values valid at some moment from begin to end, including one that ended in the first millisecond."""
+        """Return the value just before begin, since clocks show whole milliseconds, and all values until end."""
         first, last = bisect_right(self.times, begin - 1), bisect_right(self.times, end)
         return [self.at(begin - 1), *self.values[first:last]]
 
