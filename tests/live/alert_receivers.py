@@ -1,4 +1,4 @@
-"""Who gets the alerts in a test: a webhook, and a real Alertmanager, which tells the same webhook what it took in."""
+"""The receivers of alerts in a test: a webhook, and a real Alertmanager, which sends its alerts to the same webhook."""
 
 import json
 import os
@@ -23,7 +23,7 @@ receivers: [{{name: test, webhook_configs: [{{url: "{url}/alertmanager", send_re
 
 
 class Webhook(ThreadingHTTPServer):
-    """Keeps every POST that it takes; with a rate of faults it sometimes refuses one, or takes it and says nothing."""
+    """Keeps every POST that it accepts; with a rate of faults it may refuse one, or accept it without a response."""
 
     def __init__(self, faults=0.0, seed=0):
         super().__init__((LOOPBACK, 0), _Handler)
@@ -31,7 +31,7 @@ class Webhook(ThreadingHTTPServer):
         self.taken = []
         self.faults = faults
         self.slow_seconds = 0.0
-        """Up to so long it thinks before it answers, with the message in its hands."""
+        """The maximum delay of its response, after it has read the message; seconds."""
         self.random = Random(seed)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
 
@@ -45,10 +45,10 @@ class Webhook(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request, client_address):
-        """Whoever was killed while it sent does not read the answer."""
+        """Ignore errors of connections: a sender that was killed does not read the response."""
 
     def alerts(self):
-        """What our own webhook channel sent: each alert, with the key of the message it came in."""
+        """Return the alerts of our own webhook channel, each with the key of its message."""
         return [
             SimpleNamespace(message=key, **alert)
             for path, key, body in list(self.taken)
@@ -57,7 +57,7 @@ class Webhook(ThreadingHTTPServer):
         ]
 
     def from_alertmanager(self):
-        """What the Alertmanager sent: (incident, severity, status), in order, each once."""
+        """Return incident, severity and status of what the Alertmanager sent, in order, each once."""
         seen = []
         for path, _, body in list(self.taken):
             for alert in body["alerts"] if path == "/alertmanager" else ():
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Alertmanager:
-    """Debian's, on a free port, without a cluster."""
+    """Debian's Alertmanager, on a free port, without a cluster."""
 
     def __init__(self, folder, webhook):
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class Alertmanager:
         self._process = None
 
     def start(self):
-        """Start it (again), and wait until it answers."""
+        """Start it, or restart it, and wait until it responds."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [shutil.which(PROGRAM), f"--config.file={self._folder / 'alertmanager.yml'}",
@@ -117,12 +117,12 @@ class Alertmanager:
             return False
 
     def active(self):
-        """The alerts that fire there: incident by labels."""
+        """Return the firing alerts by incident."""
         answer = httpx.get(f"{self.url}/api/v2/alerts").raise_for_status().json()
         return {alert["labels"]["incident_id"]: alert for alert in answer}
 
     def kill(self):
-        """SIGKILL: what it had not written down it has forgotten."""
+        """Kill it (SIGKILL): it loses what it had not written to disk."""
         if self._process is not None and self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()

@@ -1,4 +1,4 @@
-"""A name server and a broker with the hook, in this process's JVM, whose own lock table can be read.
+"""Run a name server and a broker with the hook in this process's JVM, so that the broker's lock table can be read.
 
 No admin command shows `RebalanceLockManager.mqLockTable`, so it is read by reflection. Started by a test as
 ``python -m tests.live.broker_in_process HOME SPOOL BROKER_PORT NAME_SERVER_PORT``; it answers each line on its standard
@@ -19,7 +19,7 @@ from tests.support import hooked
 
 _OPTIONS = (
     "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",
-    "-Drebalance.watch.cluster=lab",  # the hook finds them by the command line, and here it is another
+    "-Drebalance.watch.cluster=lab",  # the hook reads them from the command line, which differs here
     f"-Drebalance.watch.broker={hooked.NAME}",
 )
 
@@ -48,7 +48,7 @@ def _arguments(command):
 
 
 def lock_table(controller):
-    """Of each group and queue: who has its lock, and when it was last renewed."""
+    """Return for each group and queue the holder of the lock, and the time of its last renewal."""
     return {
         str(group.getKey()): {
             f"{lock.getKey().getTopic()}@{lock.getKey().getBrokerName()}:{lock.getKey().getQueueId()}": [

@@ -1,7 +1,7 @@
-"""Churn in a real cluster, recorded: what the brokers' hooks told, and what brokers and clients answered meanwhile.
+"""Record churn in a real cluster: the events of the brokers' hooks, and the answers of brokers and clients meanwhile.
 
-The questions are the collector's own (203, 208, 307, every two seconds), with when each was asked and answered. The
-list of members (38) is asked seldom, since its answer is itself an event that the hooks tell. All clocks are this
+The requests are the collector's own (203, 208, 307, every two seconds), with the times of request and answer. The
+member list (38) is requested rarely, because its answer is itself an event that the hooks report. All clocks are this
 machine's. A run is a folder, so that it can be judged again.
 """
 
@@ -48,7 +48,7 @@ SHORT = (
 SHORT_SECONDS = 96
 LONG = (
     Step(10, "join", "orders-4"),
-    Step(30, "freeze", "orders-3"),  # beyond the 120 to 130 s after which the brokers drop it
+    Step(30, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the brokers drop it
     Step(40, "join", "audit-3"),
     Step(55, "leave", "audit-1"),
     Step(70, "kill", "orders-2"),
@@ -72,7 +72,7 @@ LONG = (
     Step(420, "freeze", "orders-2", cure=True),
     Step(430, "leave", "orders-1", cure=True),
     Step(445, "broker-restart", "broker-a"),
-    Step(500, "broker-restart", "broker-a", cure=True),  # down for so long that the clients give its queues up
+    Step(500, "broker-restart", "broker-a", cure=True),  # down for long enough that the clients release its queues
     Step(540, "join", "orders-5"),
     Step(560, "kill", "audit-1"),
     Step(575, "kill", "audit-1", cure=True),
@@ -92,18 +92,18 @@ class MemberList(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Run:
-    """What was recorded, each in the order of its time."""
+    """The recording, each part in order of time."""
 
     hook: list
-    """What the hooks told."""
+    """The hooks' events."""
     poll: list
-    """What the collector told."""
+    """The collector's events."""
     lists: list[MemberList]
     faults: list[FaultRecord]
 
 
 def play(lab, steps, seconds, folder):
-    """Do to the lab what the steps say, each not before its time, and record until the end."""
+    """Apply the steps to the lab, each not before its time, and record until the end."""
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     with _collecting(lab, folder / "poll.jsonl"), _listing(lab, folder / "lists.jsonl"):
@@ -180,7 +180,7 @@ def _ask_list(broker, group):
     with hooked.Client((host, int(port))) as client:
         asked = time.time_ns() // 1_000_000
         answer = client.ask(hooked.GET_CONSUMER_LIST, {"consumerGroup": group})
-        ids = json.loads(answer.body)["consumerIdList"] if answer.code == 0 else ()  # 1: nobody is there
+        ids = json.loads(answer.body)["consumerIdList"] if answer.code == 0 else ()  # 1: the group has no member
         return MemberList(asked, time.time_ns() // 1_000_000, broker.name, group, tuple(ids))
 
 

@@ -1,4 +1,4 @@
-"""One lab for most live tests: real RocketMQ, Kafka and consumers, started once, and looked at over the wire."""
+"""One lab for most live tests: real RocketMQ, Kafka and consumers, started once, and observed over the network."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from streaming.lab.lab import Lab
 
 @pytest.fixture(scope="session")
 def settings_with(tmp_path_factory):
-    """Settings of a lab: a root of its own, with the jars that are there already."""
+    """Return the settings of a lab with a root of its own, and the jars that already exist."""
 
     def settings_with(**lab):
         root = tmp_path_factory.mktemp("lab")
@@ -30,7 +30,7 @@ def settings_with(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def running():
-    """A lab, up, its queues shared out, until the end of a with-block."""
+    """Yield a running lab whose queues are assigned, until the end of a with-block."""
 
     @contextmanager
     def running(settings):
@@ -54,13 +54,13 @@ def lab_settings(settings_with):
 
 @pytest.fixture(scope="session")
 def lab(lab_settings, running):
-    """The lab that the live tests share; whoever puts a fault on it cures it."""
+    """The lab that the live tests share; a test that injects a fault must cure it."""
     with running(lab_settings) as lab:
         yield lab
 
 
 class Watch:
-    """What the cluster says of itself, asked with the collector's client: not what the lab believes.
+    """The state of the cluster by its own answers to the collector's client, not by the lab's records.
 
     A queue is (broker, number).
     """
@@ -69,11 +69,11 @@ class Watch:
         self._name_server = name_server
 
     def members(self, group):
-        """The client ids that the brokers have."""
+        """Return the client ids that the brokers list."""
         return set(self.connections(group))
 
     def connections(self, group):
-        """The client id of every connection that the brokers have; they must agree."""
+        """Return the client id of every connection that the brokers list; all brokers must agree."""
         views = [
             sorted(one["client_id"] for one in view["connections"]) for view in self._ask_brokers("connection", group)
         ]
@@ -81,12 +81,12 @@ class Watch:
         return views[0]
 
     def running(self, group, client_id, seconds=3.0):
-        """What the client says of its queues."""
+        """Return the queues in the client's answer."""
         rows = self.running_info(group, client_id, seconds)["queues"]
         return {_place(row): SimpleNamespace(**row) for row in rows if row["mq"]["topic"][0] != "%"}
 
     def running_info(self, group, client_id, seconds=3.0):
-        """All that the client says of itself."""
+        """Return the client's whole answer about itself."""
 
         async def ask(rpc):
             masters = await rpc.masters(seconds)
@@ -95,7 +95,7 @@ class Watch:
         return self._ask(ask)
 
     def owners(self, group, topic):
-        """Who owns which queue, by the clients' own word; a queue that two claim fails."""
+        """Return the owner of each queue by the clients' own answers; fail if two claim one."""
         owners = {}
         for client_id in sorted(self.members(group)):
             for place in self.running(group, client_id):
@@ -104,14 +104,14 @@ class Watch:
         return owners
 
     def is_shared_out(self, group, brokers):
-        """Whether every queue of so many brokers has an owner and every consumer its share: nothing moves any more."""
+        """Return whether every queue of this number of brokers has an owner, and every consumer its share."""
         owners = self.owners(group.group, group.topic)
         shares = Counter(owners.values()).values()
         whole = len(owners) == group.queues * brokers and len(shares) == group.consumers
         return whole and max(shares) - min(shares) <= 1
 
     def offsets(self, group, topic):
-        """(the broker's offset, the committed one) of every queue."""
+        """Return the broker's offset and the committed one of every queue."""
         return {
             _place(row): (row["broker_offset"], row["consumer_offset"])
             for stats in self._ask_brokers("consume_stats", group)
@@ -120,11 +120,11 @@ class Watch:
         }
 
     def queues(self, topic):
-        """How many read queues the name server gives out."""
+        """Return the number of read queues by the name server's route."""
         return len(self._ask(lambda rpc: rpc.route(topic, 3.0))["queues"])
 
     def brokers(self):
-        """Their names, as the name server gives them out."""
+        """Return the brokers' names by the name server's answer."""
         return {broker.name for broker in self._ask(lambda rpc: rpc.masters(3.0))}
 
     def _ask_brokers(self, question, group):
@@ -151,7 +151,7 @@ def watch(lab):
 
 
 def eventually(holds, seconds=40):
-    """Wait until something holds: a cluster takes its time."""
+    """Wait until a condition holds and return its value; a cluster needs time."""
     deadline = time.monotonic() + seconds
     while True:
         try:

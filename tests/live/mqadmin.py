@@ -1,4 +1,4 @@
-"""RocketMQ's own `mqadmin consumerStatus`, asked again and again, as an operator would."""
+"""RocketMQ's own `mqadmin consumerStatus`, run repeatedly, as an operator would."""
 
 import os
 import subprocess
@@ -12,12 +12,12 @@ from streaming.base.settings import load_settings
 
 ANSWER_SECONDS_MAX = 120
 QUIET = "rmq.logback-test.xml"
-"""What RocketMQ's logging looks for first; without it, mqadmin prints 100 KB about its own logging."""
+"""The first file that RocketMQ's logging reads; without it, mqadmin prints 100 KB about its own logging."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """One answer: when it was asked for and there (epoch ms), and what was printed."""
+    """One run: the times of its start and its end (epoch ms), and its output."""
 
     asked: int
     answered: int
@@ -27,19 +27,19 @@ class Said:
 
     @property
     def clients(self):
-        """The client ids of the table."""
+        """Return the client ids of the table."""
         rows = [line.split() for line in self.out.splitlines()]
         return {row[1] for row in rows if len(row) == 4 and row[0].isdigit()}
 
     @property
     def verdicts(self):
-        """What it says beside the table: its analyses, and the first line of each trace."""
+        """Return the output beside the table: its analyses, and the first line of each trace."""
         lines = [line for line in self.out.splitlines() if line and not line[0].isdigit() and line[0] != "#"]
         return [*lines, *(line for line in self.err.splitlines() if line and not line[0].isspace())]
 
 
 class ConsumerStatus:
-    """Asks from the beginning to the end of a with-block, one question after the other."""
+    """Runs it repeatedly until the end of a with-block."""
 
     def __init__(self, home, name_server, group):
         self._home = home
@@ -50,7 +50,7 @@ class ConsumerStatus:
         main = ["org.apache.rocketmq.tools.command.MQAdminStartup", "consumerStatus"]
         self._command = [*map(str, java), *main, "-n", name_server, "-g", group]
         self._environment = os.environ | {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
-        self._environment.pop("JDK_JAVA_OPTIONS", None)  # Java would print a note of it
+        self._environment.pop("JDK_JAVA_OPTIONS", None)  # Java would print a note about it
         self._stop = Event()
         self._thread = Thread(target=self._ask)
         self.answers = []

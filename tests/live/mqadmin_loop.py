@@ -1,7 +1,7 @@
-"""`mqadmin consumerStatus` for many groups, round after round, in one JVM: to start Java each time takes too long.
+"""Run `mqadmin consumerStatus` for many groups, round after round, in one JVM: starting Java each time takes too long.
 
-Run by `fault_run` as ``python -m tests.live.mqadmin_loop NAME_SERVER HOME GROUP…``; it prints an `Answer` a line. The
-class that is called is RocketMQ's own MQAdminStartup, and what is kept is all that it prints.
+`fault_run` starts it as ``python -m tests.live.mqadmin_loop NAME_SERVER HOME GROUP…``; it prints one `Answer` per line.
+It calls RocketMQ's own MQAdminStartup and keeps all its output.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.live.mqadmin import QUIET, Said
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was printed for one group, between two moments (epoch ms)."""
+    """The output for one group, between two moments (epoch ms)."""
 
     group: str
     asked: int
@@ -48,11 +48,11 @@ def _printed(group, name_server):
 
 
 def main(name_server, home, groups):
-    """Ask until SIGTERM."""
+    """Run until SIGTERM."""
     home.mkdir(parents=True, exist_ok=True)
     (home / QUIET).write_text("<configuration/>")
     class_path = [home.resolve(), *(jar.resolve() for jar in jars.ensure("rocketmq", load_settings().runtime.jars))]
-    os.chdir(home)  # where the command leaves what every client said
+    os.chdir(home)  # the folder to which the command writes every client's answer
     asked_to_end = jvm.start_jvm(list(map(str, class_path)), home)
     jpype.JClass("java.lang.System").setProperty("rocketmq.home.dir", str(home))
     while not asked_to_end.is_set():

@@ -1,7 +1,7 @@
 """The alert process as a user starts it, with a real Alertmanager and a webhook, over tables that a test fills.
 
-What it tells is compared with what the incidents of the demo's capture, or of a made-up story, ask for; and it is
-killed (SIGKILL) at random points, with a webhook that fails now and then.
+Its messages are compared with those that the incidents of the demo's capture, or random ones, require. It is
+killed (SIGKILL) at random points, with a webhook that fails sometimes.
 """
 
 import shutil
@@ -74,7 +74,7 @@ def tables(tmp_path):
 
 
 def wanted(transitions):
-    """(incident, kind) of everything that is to be told, of transitions as the observer told them."""
+    """Return incident and kind of every required message, from transitions in the observer's order."""
     told = set()
     for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
         if one.transition in {"OPENED", "ESCALATED"} and one.parent is None:
@@ -118,7 +118,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
 
 
 def all_that_end(transitions):
-    """The capture ends before some of its incidents do: they end here with it."""
+    """Resolve the incidents that are open at the end of the capture."""
     last = {one.incident_id: one for one in transitions}
     still_open = [one for one in last.values() if one.transition != "RESOLVED"]
     assert still_open, "nothing is open at the end of the capture: this is not needed"
@@ -127,14 +127,14 @@ def all_that_end(transitions):
 
 
 def all_ended(webhook):
-    """What the Alertmanager told, once everything that fired has ended."""
+    """Return what the Alertmanager sent, once no alert fires any more."""
     heard = webhook.from_alertmanager()
     fired = {one[:2] for one in heard if one[2] == "firing"}
     return heard if fired and fired == {one[:2] for one in heard if one[2] == "resolved"} else None
 
 
 class Story:
-    """Incidents that open, get worse and end at random, as a job would tell them."""
+    """Incidents that open, escalate and are resolved at random, as a job would report them."""
 
     def __init__(self, tables, seed):
         self._tables = tables
@@ -144,13 +144,13 @@ class Story:
         self.transitions = []
 
     def go_on(self):
-        """Tell a few transitions in one commit."""
+        """Append a few transitions in one commit."""
         batch = [self._next() for _ in range(self._random.randint(1, 4))]
         self.transitions += batch
         append_transitions(self._tables, *batch)
 
     def end(self):
-        """Resolve what is open."""
+        """Resolve the open incidents."""
         batch = [self._step(incident, "RESOLVED") for incident in list(self._open)]
         self.transitions += batch
         append_transitions(self._tables, *batch)
@@ -178,7 +178,7 @@ class Story:
 
 
 def check_told(webhook, story, ledger):
-    """Everything is told, in its order, and each telling has one key, however often it came."""
+    """Check that every message was sent, in order, and that a repeated message has the same key."""
     alerts = webhook.alerts()
     assert told(webhook) == wanted(story.transitions)
     for (incident, kind), same in groupby(
@@ -200,7 +200,7 @@ def check_told(webhook, story, ledger):
 
 
 def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed):
-    """Kill the process so often while a story goes on; returns how many messages came more than once."""
+    """Kill the process this number of times while incidents change; return how many messages came more than once."""
     random, story = Random(seed), Story(tables, seed)
     webhook.faults, webhook.slow_seconds = 0.4, 0.2
     command.start().wait_for("following", 30)
@@ -215,7 +215,7 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
         command.kill()
         story.go_on()
         command.start()
-        if random.random() < 0.7:  # else it is killed while it starts
+        if random.random() < 0.7:  # otherwise it would be killed while it starts
             command.wait_for("following", 30)
         assert "Traceback" not in command.said(), command.said()
         if number % 10 == 7:
@@ -233,7 +233,7 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
 
 
 def wait_for_a_message(webhook, seconds):
-    """Wait until the next message has come, if it does."""
+    """Wait for the next message, for a limited time."""
     deadline, before = time.monotonic() + seconds, len(webhook.taken)
     while len(webhook.taken) == before and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -1,5 +1,6 @@
-"""The whole way to a person: a poisoned ordered queue of a real cluster, a message at a webhook, an alert in a real
-Alertmanager, and the end of both when it is cured. Default intervals and thresholds, so it takes minutes."""
+"""The complete path to a person: a poison message in an ordered queue of a real cluster, a message at a webhook, an
+alert in a real Alertmanager, and the end of both after the cure. Intervals and thresholds are the defaults: it takes
+minutes."""
 
 import os
 import shutil

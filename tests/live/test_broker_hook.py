@@ -1,4 +1,4 @@
-"""The hook in a real broker: what a client asked is told, each once; and a spool that fails costs telemetry alone."""
+"""The hook in a real broker: it reports each request of a client once; a failing spool only loses telemetry."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ def ticks(found):
 
 
 def after_a_tick(spool, eventually):
-    """What was told, once the calls made until now are in it."""
+    """Return the reported events, once they include the calls made so far."""
     now = time.time_ns() // 1_000_000
 
     def ticked():
@@ -53,7 +53,7 @@ def after_a_tick(spool, eventually):
 
 
 def of(found, group, *, pulls=False):
-    """What was told of a group."""
+    """Return the reported events of a group."""
     mine = [event for event in found if getattr(event, "group", None) == group]
     return [event for event in mine if pulls or not isinstance(event, events.PullMessage)]
 
@@ -197,7 +197,7 @@ def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventua
     assert lost.count >= 20
     assert hooked.missing(kept + found) == lost.count
     assert max(event.time for event in kept) <= lost.from_time <= lost.to_time <= lost.time
-    assert isinstance(found[0], events.BrokerStatus)  # told again after every trouble
+    assert isinstance(found[0], events.BrokerStatus)  # reported again after every error
 
 
 def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually):

@@ -1,7 +1,7 @@
-"""Under churn, what is rebuilt from the hooks' events is what the real brokers and clients answer, at every instant.
+"""Under churn, the state rebuilt from the hooks' events always agrees with the answers of real brokers and clients.
 
 Two brokers, an ordered and a concurrent group; joins, leaves, kills, freezes, a broker restart and a broker kill, more
-queues. Each answer is compared by value with what the fold held (`agreement`), which names every difference.
+queues. Each answer is compared by value with the rebuilt state (`agreement`), and every difference is named.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.live
 
 @dataclass(frozen=True)
 class Form:
-    """A story, how long it is told, and how many rounds of questions at least are asked meanwhile."""
+    """A story, its duration, and the minimum number of rounds of requests."""
 
     steps: tuple
     seconds: int
@@ -57,20 +57,20 @@ def form(request):
 
 @pytest.fixture(scope="module")
 def run(form, settings_with, running, tmp_path_factory):
-    """A churned lab's recording."""
+    """The recording of a lab under churn."""
     with running(settings_with(brokers=2, kafka=False, groups={"orders": {"queues": 4}})) as lab:
         return churn.play(lab, form.steps, form.seconds, tmp_path_factory.mktemp("churn") / "run")
 
 
 @pytest.fixture(scope="module")
 def by_hook(run):
-    """What the hooks' events alone made known."""
+    """The state rebuilt from hooks alone."""
     return History(run.hook)
 
 
 @pytest.fixture(scope="module")
 def by_both(run):
-    """What hooks and polls together made known."""
+    """The state rebuilt from hooks and polls."""
     everything = sorted([*run.hook, *run.poll], key=lambda event: event.time)
     return History(everything, Policy(poll_interval=churn.INTERVAL_MS))
 
@@ -101,7 +101,7 @@ def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
 
 
 def _says_so(history, known, one):
-    """Whether the owner that was shown has the queue by its last answer or next one, or by a call since."""
+    """Return whether the owner has the queue by its last or next answer, or by a call since."""
     owners = history.series[one.group][one.key]
     shown, taken = owners.at(one.time), owners.since(one.time)
     claims = known.claims[one.group, shown]

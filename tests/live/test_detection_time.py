@@ -1,7 +1,7 @@
-"""How soon a frozen ordered consumer is told: by the hook, by polls, by both, and what mqadmin says; all in one run.
+"""How soon a frozen ordered consumer is reported: by the hook, by polls, by both, and by mqadmin; all in one run.
 
-A time is that of the event, by its source's clock, whose folding told it; how much later a row is in the table, the
-pipeline decides (`test_exactly_once`). All processes run on one machine, so the clocks are one.
+A time is that of the event, by its source's clock, that leads to the report; the delay until its row is in the table
+depends on the pipeline (`test_exactly_once`). All processes run on one machine, so there is only one clock.
 """
 
 import heapq
@@ -25,17 +25,17 @@ from tests.support.folding import folded
 pytestmark = pytest.mark.live
 LOCK_EXPIRED, STUCK = "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK"
 BY_POLL_SECONDS = 50
-"""Until both sources have told of the locks: at most 10 s to the next poll, 30 s more, and a slow machine."""
+"""The time until both sources have reported the locks: at most 10 s to the next poll, 30 s more, and a slow machine."""
 STUCK_SECONDS = 95
-"""Until polls have told of a standing queue (60 s and two polls), and before the broker drops the client (120 s)."""
+"""The time until polls have reported a stuck queue (60 s and two polls), before the broker drops the client (120 s)."""
 FROZEN_SECONDS_MAX = 90
-"""Until then the broker keeps the client: for 120 s since its last heartbeat, and it sends one every 30 s."""
+"""The time for which the broker keeps the client at least: 120 s since its last heartbeat, sent every 30 s."""
 SETTLED_SECONDS, SETTLED_SECONDS_MAX = 10, 300
-"""A cluster that has been as it should be for so long is at rest. A thawed client first closes the channels on which it
-waited in vain and comes back on others, again and again, and every time its group rebalances."""
+"""A cluster whose assignment was correct for this time is at rest. A thawed client first closes the channels that did
+not answer and comes back on others, repeatedly, and its group rebalances every time."""
 LOCK_MS = Policy().client_lock_max_live_time
 FLIGHT_MS = 1_000
-"""What was sent before the freeze may be granted after it."""
+"""A request sent before the freeze may be granted after it."""
 SOURCES = ("hook alone", "poll alone", "hook and poll")
 
 
@@ -50,7 +50,7 @@ class Told:
 
 
 def openings(log):
-    """Every opening of an incident, when it was known."""
+    """Return every opening of an incident, with the time at which it was known."""
     return [
         Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), effect.known_at)
         for effect in folded(log)
@@ -66,7 +66,7 @@ def recorded(path):
 
 @dataclass(frozen=True)
 class Run:
-    """What was done and what was seen, all of it."""
+    """The freezes, and everything that was observed."""
 
     frozen: list
     hook: list
@@ -74,7 +74,7 @@ class Run:
     mqadmin: list
 
     def told(self, freeze, until):
-        """What each source told of the frozen client."""
+        """Return the reports of each source about the frozen client."""
         logs = (self.hook, self.poll, heapq.merge(self.hook, self.poll, key=lambda event: event.time))
         return {
             source: [
@@ -84,7 +84,7 @@ class Run:
         }
 
     def renewals(self, freeze):
-        """When the frozen client's lock of each queue was granted last, by the broker's clock."""
+        """Return the time of the frozen client's last granted lock of each queue, by the broker's clock."""
         renewed = {}
         for event in self.hook:
             mine = isinstance(event, events.LockBatchMq) and event.client_id == freeze.client_id
@@ -94,7 +94,7 @@ class Run:
 
 
 def first(told, source, code):
-    """When the source first told it; None: it did not."""
+    """Return when the source first reported it; None: never."""
     return min((one.time for one in told[source] if one.code == code), default=None)
 
 
@@ -103,7 +103,7 @@ def _seconds(freeze, moment):
 
 
 def settle(watch, group):
-    """Wait until the group has been shared out for a while without a break."""
+    """Wait until the group's queues have been assigned for a while without interruption."""
     deadline, since = time.monotonic() + SETTLED_SECONDS_MAX, None
     while since is None or time.monotonic() - since < SETTLED_SECONDS:
         assert time.monotonic() < deadline
@@ -116,7 +116,7 @@ def settle(watch, group):
 
 
 def await_answer(mqadmin, freeze):
-    """Wait until mqadmin has answered what it was asked during the freeze: that takes it 10 s or 25."""
+    """Wait for the end of the mqadmin run that was started during the freeze: 10 to 25 s."""
     while not any(freeze.done <= said.asked for said in mqadmin.answers) and (
         time.time() < freeze.done / 1000 + FROZEN_SECONDS_MAX
     ):
@@ -124,7 +124,7 @@ def await_answer(mqadmin, freeze):
 
 
 def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
-    """Freeze an ordered consumer so often and at least so long, while polls, hook and mqadmin tell of it."""
+    """Freeze an ordered consumer this many times, for at least this time, observed by polls, hook and mqadmin."""
     recording = tmp_path / "poll.jsonl"
     settings = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
     frozen = []
@@ -148,7 +148,7 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
 
 
 def check(run, freeze, until, told):
-    """What holds of every freeze, however long."""
+    """Check what must hold for every freeze, however long."""
     renewed = run.renewals(freeze)
     expired = [one for one in told["hook alone"] if one.code == LOCK_EXPIRED]
     assert expired
@@ -174,7 +174,7 @@ def check(run, freeze, until, told):
         assert freeze.client_id not in said.clients
         assert "Rebalance OK" in said.verdicts
         assert "lock" not in said.out + said.err
-        assert "while" not in said.out  # "can't consume for a while": its word for a standing queue
+        assert "while" not in said.out  # "can't consume for a while": its message for a stuck queue
 
 
 def show(run, tables):

@@ -1,4 +1,4 @@
-"""The whole way, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables."""
+"""The complete path, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ POLL_MS, STUCK_MS = 2_000, 8_000
 
 @pytest.fixture
 def environment(lab, settings_in, tmp_path):
-    """A topic and a root of its own, and a collector that asks often, so that nobody waits for minutes."""
+    """Return settings with a topic and a root of its own, and frequent polls, so that the test takes no minutes."""
     settings_in(tmp_path)
     values = {
         "RUNTIME__ROOT": str(tmp_path),

@@ -1,7 +1,7 @@
-"""Every call that a client made of a real broker is in the tables once, whatever is killed on its way there.
+"""Every call of a client to a real broker is in the tables once, whichever process is killed on the way.
 
-Raw clients ask a broker with the hook for locks, unlocks, heartbeats and commits, each unlike any other, and know what
-they were answered. Shipper, Kafka and the Spark job are killed meanwhile, and started again.
+Raw clients send locks, unlocks, heartbeats and commits, all different, to a broker with the hook, and record the
+answers. Shipper, Kafka and the Spark job are killed meanwhile, and restarted.
 """
 
 import random
@@ -42,8 +42,8 @@ DIGITS, BASE = 3, 20
 PAUSE_SECONDS = 0.2
 STEADY_SECONDS, KILLS = 60, 16
 START_AGAIN = ("Python worker failed to connect back", "does not respond")
-"""With these sentences the job ends on a machine too busy to start a Python worker in ten seconds, and while Kafka is
-away. Then it is started again, as a service manager would."""
+"""The job's errors if the machine is too busy to start a Python worker in ten seconds, and while Kafka is unavailable.
+Then it is started again, as by a service manager."""
 STARTS_MAX = 10
 SPOOLED_SECONDS_MAX = 30
 BATCH_SECONDS_MAX = 300
@@ -146,7 +146,7 @@ class Pipeline:
         self.kafka.start()
 
     def await_batch(self, words):
-        """Wait until the job tells of a batch."""
+        """Wait until the job reports a batch."""
         for _ in range(STARTS_MAX):
             self.job.wait_for((words, *START_AGAIN), BATCH_SECONDS_MAX)
             if not self._wants_a_new_start():

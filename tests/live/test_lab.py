@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
 GROUP, TOPIC = "orders-group", "Orders"
 QUEUES = [(broker, number) for broker in ("broker-a", "broker-b") for number in range(4)]
 LOCK_SECONDS_MAX = 75
-"""Who leaves amid a rebalance may be granted a lock after it gave all back, which then nobody gets for 60 s."""
+"""A client that leaves during a rebalance may be granted a lock after releasing all; no other gets it for 60 s."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_a_consumer_joins_and_leaves(lab, watch, eventually):
 
 
 def _given_back(lab, gone):
-    """The queues that a client has unlocked since it was told to leave, as the brokers' hooks tell."""
+    """Return the queues that a client has unlocked since it was asked to leave, by the brokers' hooks."""
     unlocks = [event for event in hooked.spooled(lab.spool) if isinstance(event, UnlockBatchMq)]
     mine = [event for event in unlocks if event.client_id == gone.client_id and event.time >= gone.time]
     return {(mq.broker, mq.queue_id) for event in mine for mq in event.queues if mq.topic == TOPIC}

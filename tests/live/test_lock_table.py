@@ -1,4 +1,4 @@
-"""The lock table rebuilt from what the hook tells is the broker's own, entry by entry."""
+"""The lock table rebuilt from the hook's events equals the broker's own, entry by entry."""
 
 import json
 import os
@@ -31,7 +31,7 @@ STAMP_MS_USUAL = 50
 
 
 class Broker:
-    """The program with broker and name server; asks for its table whenever told to, and twice a second besides."""
+    """The program with broker and name server; requests its lock table on demand, and twice a second."""
 
     def __init__(self, process):
         self._process = process
@@ -139,7 +139,7 @@ def _churn(world, eventually):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory, eventually):
-    """What the hook told and the tables that the broker had meanwhile."""
+    """Return the hook's events, and the broker's tables meanwhile."""
     home = tmp_path_factory.mktemp("in-process")
     spool, done = home / "spool", threading.Event()
     with running(home, spool) as world:
@@ -157,7 +157,7 @@ def told(tmp_path_factory, eventually):
 
 
 def _in_flight(events):
-    """For how long what the broker did at a time may have been on its way into its hook."""
+    """Return how long a call to the broker at a time may have taken to reach its hook."""
     return partial(Known(SimpleNamespace(hook=events, poll=(), faults=())).in_flight, hooked.NAME)
 
 

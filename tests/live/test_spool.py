@@ -39,7 +39,7 @@ def topic(kafka):
 
 @pytest.fixture
 def command(kafka, topic, tmp_path):
-    """Starts a shipper; what it says goes to a file, so that it never waits for a reader."""
+    """Return a function that starts a shipper; its output goes to a file, so that it never waits for a reader."""
     environment = {
         **os.environ,
         "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path / "root"),
