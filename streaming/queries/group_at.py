@@ -59,7 +59,7 @@ def explain_nothing(
 
     Raises:
         NotFoundError: the cluster or group is unknown.
-        UserError: the instant is before the begin of history; or see `find_group`.
+        UserError: the instant is before the beginning of history; or see `find_group`.
     """
     if group is not None:
         find_group(model, group, cluster, at)

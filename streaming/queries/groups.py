@@ -104,7 +104,7 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
 
     Raises:
         NotFoundError: the cluster is unknown.
-        UserError: the instant is before the begin of history.
+        UserError: the instant is before the beginning of history.
     """
     wanted = {"instant": instant_of(at), "cluster": cluster, "group": None}
     found = _read(model, wanted, at)

@@ -49,7 +49,7 @@ def incidents(  # noqa: PLR0913  filters
 
     Raises:
         NotFoundError: the cluster or group is unknown.
-        UserError: the instant is before the begin of history.
+        UserError: the instant is before the beginning of history.
     """
     wanted = {
         "cluster": cluster,

@@ -19,7 +19,7 @@ WHERE p.time > from_ms($last) AND p.source = 'POLL' AND p.date >= {day("$last")}
 
 
 class Ends(NamedTuple):
-    """The begin and end of history, in epoch milliseconds."""
+    """The beginning and end of history, in epoch milliseconds."""
 
     first: int
     last: int

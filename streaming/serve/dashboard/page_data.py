@@ -43,7 +43,7 @@ class History:
     window: Window
     intervals: list[Interval]
     unowned: frozenset[tuple[str, str, int]]
-    """Queues (topic, broker, id) that were unassigned at the begin of the period."""
+    """Queues (topic, broker, id) that were unassigned at the beginning of the period."""
     rebalances: list[Rebalance]
     incidents: list[Incident]
     lag: list[LagPoint]

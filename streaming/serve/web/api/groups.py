@@ -89,7 +89,7 @@ def rebalances(  # noqa: PLR0913  its filters
     *,
     name: GroupName,
     store: StoreOf,
-    since: Annotated[str | None, Query(description="Start time; default: the begin of history.")] = None,
+    since: Annotated[str | None, Query(description="Start time; default: the beginning of history.")] = None,
     until: Annotated[str | None, Query(description="End time; default: now.")] = None,
     cluster: Cluster = None,
     last: Annotated[int, Query(ge=1, description="Maximum number of rebalances, newest first.")] = 20,
