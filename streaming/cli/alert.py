@@ -232,7 +232,7 @@ def _incidents(incidents: Sequence["OpenIncident"], now: int) -> RenderableType:
     table = _grid("open incident", "opened", "severity", "code", "subject", "notified", "")
     for one in incidents:
         note = "acknowledged" if one.acknowledged else "silenced" if one.silenced else ""
-        subject, notified = f"{one.group} {one.subject}".strip(), ", ".join(one.told) or "none"
+        subject, notified = f"{one.group} {one.subject}".strip(), ", ".join(one.notified) or "none"
         opened = labels.moment(one.opened_at, now)
         table.add(one.incident_id, opened, severity(one.severity), one.code, subject, notified, note)
     return table if incidents else Text("no open incident")

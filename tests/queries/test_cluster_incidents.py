@@ -116,7 +116,7 @@ def test_metrics_count_it_once_without_a_group(model):
 
 def test_a_message_about_it_says_what_it_touches(tables, shards):
     opened = shards.transitions("BROKER_UNREACHABLE")[0]
-    alert = Alert(key="k", kind="OPENED", told_severity=None, transition=opened)
+    alert = Alert(key="k", kind="OPENED", notified_severity=None, transition=opened)
     message = Texts("", "http://watch", asking(tables)).message(
         Delivery("k", "ops", (alert,), summary=False, attempt=1)
     )

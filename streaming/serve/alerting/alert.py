@@ -17,7 +17,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """The idempotency key: the same in every attempt."""
     kind: Kind
-    told_severity: str | None
+    notified_severity: str | None
     """The severity in the last message to the channel; None if there was none about the incident."""
     transition: IncidentTransition
 

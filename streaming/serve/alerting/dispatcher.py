@@ -177,7 +177,7 @@ class Dispatcher:
                     self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
 
     def _hold(self, transition: IncidentTransition, why: str, now: int) -> None:
-        alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", told_severity=None,
+        alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", notified_severity=None,
                       transition=transition)  # fmt: skip
         self._step("HELD", None, alert, now, detail=why)
 
@@ -192,7 +192,7 @@ class Dispatcher:
         reminder: int = 0,
     ) -> None:
         key = key_of(transition, channel, reminder)
-        self._step("QUEUED", channel, Alert(key=key, kind=kind, told_severity=notified_severity,
+        self._step("QUEUED", channel, Alert(key=key, kind=kind, notified_severity=notified_severity,
                    transition=transition), now, due=now + wait_ms)  # fmt: skip
 
     def _all(self, step: Step, delivery: Delivery, now: int, detail: str = "", due: int | None = None) -> None:

@@ -117,7 +117,7 @@ class Texts:
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
             "kind": alert.kind,
-            "told_severity": alert.told_severity,
+            "notified_severity": alert.notified_severity,
             "evidence": json.loads(of.evidence),
             "where": " ".join(part for part in (_about(of), of.subject) if part),
             "link": self._address + incident_link(of.incident_id),
@@ -126,7 +126,7 @@ class Texts:
     def _try(self, path: Path) -> None:
         for name in NAMES:
             notified = None if name == "opened" else "warning"
-            sample = self._variables(msgspec.structs.replace(SAMPLE, told_severity=notified))
+            sample = self._variables(msgspec.structs.replace(SAMPLE, notified_severity=notified))
             try:
                 variables = _summary([sample]) | {"address": self._address} if name == "summary" else sample
                 _parts(self._theirs, name, variables)
@@ -181,7 +181,7 @@ def _read(path: Path) -> str:
 SAMPLE = Alert(
     key="0123456789abcdef:1:sample",
     kind="OPENED",
-    told_severity=None,
+    notified_severity=None,
     transition=IncidentTransition(
         cluster="sample-cluster", group="sample-group", time=1_795_276_800_000, known_at=1_795_276_801_000, seq=1,
         cause="poll-1@1||1",

@@ -142,7 +142,7 @@ class AlertState:
                 yield Alert(
                     key=key_of(known.last, channel),
                     kind="OPENED",
-                    told_severity=last.severity,
+                    notified_severity=last.severity,
                     transition=msgspec.structs.replace(known.last, severity=last.severity),
                 )
 

@@ -43,7 +43,7 @@ class OpenIncident(msgspec.Struct, frozen=True):
     severity: Severity
     subject: str
     opened_at: int
-    told: tuple[str, ...]
+    notified: tuple[str, ...]
     """The channels that have been, or are about to be, notified."""
     acknowledged: bool
     silenced: bool
@@ -92,7 +92,7 @@ def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
         OpenIncident(
             incident_id=one.last.incident_id, cluster=one.last.cluster, group=one.last.group, code=one.last.code,
             severity=one.last.severity, subject=one.last.subject, opened_at=one.last.opened_at,
-            told=tuple(one.last_alert), acknowledged=one.last.incident_id in dispatcher.controls.acknowledged,
+            notified=tuple(one.last_alert), acknowledged=one.last.incident_id in dispatcher.controls.acknowledged,
             silenced=one.silenced,
         )
         for one in sorted(state.known.values(), key=lambda one: (-one.last.opened_at, one.last.incident_id))

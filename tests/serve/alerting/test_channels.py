@@ -66,7 +66,7 @@ def channel():
 
 def message(kind="OPENED", told=None, **fields):
     one = transition(**fields)
-    alerts = (Alert(key=key_of(one, "ops"), kind=kind, told_severity=told, transition=one),)
+    alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=told, transition=one),)
     return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))
 
 
@@ -129,9 +129,9 @@ def test_an_alertmanager_gets_the_same_labels_throughout_an_incident(server, cha
         "topic": "Orders", "broker": "b", "queue_id": "0", "subject": "Orders@b:0", "incident_id": "i1",
         "team": "payments",
     }  # fmt: skip
-    assert opened["startsAt"] == over["startsAt"] == "2026-11-21T16:53:20.000+00:00"
-    assert (opened["endsAt"], again["endsAt"]) == ("2026-11-21T16:57:20.000+00:00", "2026-11-21T16:58:20.000+00:00")
-    assert over["endsAt"] == "2026-11-21T16:55:20.000+00:00"
+    assert opened["startsAt"] == over["startsAt"] == "2026-11-21T16:53:20.000Z"
+    assert (opened["endsAt"], again["endsAt"]) == ("2026-11-21T16:57:20.000Z", "2026-11-21T16:58:20.000Z")
+    assert over["endsAt"] == "2026-11-21T16:55:20.000Z"
     assert opened["annotations"]["idempotency_key"] == "i1:1:ops"
     assert opened["generatorURL"] == "http://watch/incident/i1"
 
@@ -139,8 +139,8 @@ def test_an_alertmanager_gets_the_same_labels_throughout_an_incident(server, cha
 def test_what_gets_worse_ends_the_alert_as_it_was_and_fires_as_it_is(server, channel):
     channel(kind="alertmanager", url=server.url).send(message("ESCALATED", told="warning"), NOW + MINUTE)
     [(_, _, [before, after])] = server.requests
-    assert (before["labels"]["severity"], before["endsAt"]) == ("warning", "2026-11-21T16:54:20.000+00:00")
-    assert (after["labels"]["severity"], after["endsAt"]) == ("critical", "2026-11-21T16:58:20.000+00:00")
+    assert (before["labels"]["severity"], before["endsAt"]) == ("warning", "2026-11-21T16:54:20.000Z")
+    assert (after["labels"]["severity"], after["endsAt"]) == ("critical", "2026-11-21T16:58:20.000Z")
 
 
 def test_an_alertmanager_gets_the_last_transition_of_an_incident(server, channel):

@@ -113,11 +113,11 @@ def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
 def test_the_status_says_what_waits_and_that_nobody_sends_it(alert, tables):
     open_incident(tables, "abcdef")
     append_transitions(tables, transition("new"))
-    told = json.loads(alert("status", "--format", "json", code=3))
-    assert (told["running"], told["behind"]) == (False, 1)
-    [ops] = told["channels"]
+    status = json.loads(alert("status", "--format", "json", code=3))
+    assert (status["running"], status["behind"]) == (False, 1)
+    [ops] = status["channels"]
     assert (ops["channel"], ops["kind"], ops["waiting"], ops["failing_since"]) == ("ops", "webhook", 1, None)
-    assert [one["told"] for one in told["incidents"]] == [["ops"]]
+    assert [one["notified"] for one in status["incidents"]] == [["ops"]]
     shown = alert("status", code=3)
     assert "not running; unprocessed incident commits: 1" in shown
     assert "secret" not in shown

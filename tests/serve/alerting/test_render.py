@@ -11,7 +11,7 @@ from tests.support.alerting import MINUTE, NOW, transition
 
 def alert(kind="OPENED", incident="i1", told=None, **fields):
     one = transition(incident, **fields)
-    return Alert(key=key_of(one, "ops"), kind=kind, told_severity=told, transition=one)
+    return Alert(key=key_of(one, "ops"), kind=kind, notified_severity=told, transition=one)
 
 
 def message(*alerts, texts=None, summary=False):

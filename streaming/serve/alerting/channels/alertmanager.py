@@ -52,8 +52,8 @@ class Alertmanager:
     def _alerts(
         self, first: dict[str, Any], last: dict[str, Any], message: Message, now: int
     ) -> Iterator[dict[str, Any]]:
-        before, over = first["told_severity"], last["kind"] == "RESOLVED"
-        severity = last["told_severity"] if over else last["severity"]
+        before, over = first["notified_severity"], last["kind"] == "RESOLVED"
+        severity = last["notified_severity"] if over else last["severity"]
         if before not in {None, severity}:
             yield self._alert(last, message, before, now, now)
         yield self._alert(last, message, severity, now, now if over else now + self._end_ms)
