@@ -5,6 +5,17 @@ class UserError(Exception):
     """An error that the user can correct. The command prints this one sentence and ends with exit code 1."""
 
 
+class SettingsError(UserError):
+    """A setting, or a file that the settings name, is wrong, so a new start fails again: exit code 2.
+
+    Its arguments are one sentence for each thing that is wrong.
+    """
+
+    def __str__(self) -> str:
+        """Return all sentences."""
+        return " ".join(map(str, self.args))
+
+
 class UnhealthyError(UserError):
     """The requested object exists and is unhealthy. The command ends with exit code 3."""
 

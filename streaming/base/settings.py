@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import SettingsError as UnreadableError
 
 from rebalance_model.observe.policy import Policy
-from streaming.base.errors import UserError
+from streaming.base.errors import SettingsError
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
 
@@ -214,35 +216,44 @@ def load_settings(**overrides: object) -> Settings:
     """Read and check the settings; ``overrides`` are sections as nested mappings.
 
     Raises:
-        UserError: a setting is invalid.
+        SettingsError: settings are invalid.
     """
     user_file = os.environ.get(CONFIG_VARIABLE)
     if user_file and not Path(user_file).is_file():
-        raise UserError(f"The settings file {user_file} does not exist: correct {CONFIG_VARIABLE} or --config.")
+        raise SettingsError(f"The settings file {user_file} does not exist: correct {CONFIG_VARIABLE} or --config.")
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        is_secret = not {"acl", "web"}.isdisjoint(first["loc"])  # and never shown
-        value = "" if is_secret else f" (it is {first.get('input')!r})"
-        raise UserError(f"Setting {name}: {first['msg']}{value}.") from None
+        raise SettingsError(*map(_sentence, error.errors())) from None
+    except UnreadableError as error:  # of the environment, where lists and tables are JSON
+        raise SettingsError(_unreadable(error)) from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"The settings file {user_file} is not valid TOML: {error}.") from None
+        raise SettingsError(f"The settings file {user_file} is not valid TOML: {error}.") from None
+
+
+def _unreadable(error: UnreadableError) -> str:
+    return f"{str(error)[:1].upper()}{str(error)[1:]}: write lists and tables in the environment as JSON."
+
+
+def _sentence(error: ErrorDetails) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    is_secret = not {"acl", "web"}.isdisjoint(error["loc"])  # and never shown
+    value = "" if is_secret else f" (it is {error.get('input')!r})"
+    return f"Setting {name}: {error['msg']}{value}."
 
 
 def load_policy(path: Path | None = None) -> Policy:
     """Read and check the thresholds (`conf/policy.toml` without ``path``).
 
     Raises:
-        UserError: a threshold is invalid.
+        SettingsError: a threshold is invalid.
     """
     file = path or conf_file("policy.toml")
     try:
         return msgspec.toml.decode(file.read_bytes(), type=Policy)
     except FileNotFoundError:
-        raise UserError(f"The policy file {file} does not exist: correct --policy.") from None
+        raise SettingsError(f"The policy file {file} does not exist: correct --policy.") from None
     except msgspec.ValidationError as error:
-        raise UserError(f"The policy file {file} can't be used: {error}.") from None
+        raise SettingsError(f"The policy file {file} can't be used: {error}.") from None
     except msgspec.DecodeError as error:
-        raise UserError(f"The policy file {file} is not valid TOML: {error}.") from None
+        raise SettingsError(f"The policy file {file} is not valid TOML: {error}.") from None

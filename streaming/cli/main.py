@@ -2,20 +2,21 @@
 
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from streaming.base.errors import UnhealthyError, UserError
+from rebalance_model.observe.state import STATE_VERSION
+from streaming.base.errors import SettingsError, UnhealthyError, UserError
 from streaming.base.settings import CONFIG_VARIABLE
 from streaming.cli import (
     alert,
     allocate,
     backtest,
     collect,
+    config,
     dashboard,
     demo,
     doctor,
@@ -33,7 +34,7 @@ from streaming.cli import (
     topic,
     who_owned,
 )
-from streaming.cli.grid import visible
+from streaming.cli.output import print_error
 
 app = typer.Typer(
     name="rebalance-watch",
@@ -46,6 +47,7 @@ app.command()(allocate.allocate)
 app.add_typer(alert.app, name="alert")
 app.command()(backtest.backtest)
 app.add_typer(collect.app, name="collect")
+app.add_typer(config.app, name="config")
 app.command()(dashboard.dashboard)
 app.command()(demo.demo)
 app.command()(doctor.doctor)
@@ -64,24 +66,41 @@ app.add_typer(topic.app, name="topic")
 app.command("who-owned")(who_owned.who_owned)
 
 
+_EXIT_CODES = {SettingsError: 2, UnhealthyError: 3}
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
+    if wanted:
+        release = metadata.version("rebalance-watch")
+        typer.echo(f"rebalance-watch {release} (state version {STATE_VERSION}, Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
-    config: Annotated[Path | None, typer.Option(help="Settings file that overrides conf/default.toml.")] = None,
+    *,
+    settings: Annotated[
+        Path | None, typer.Option("--config", help="Settings file that overrides conf/default.toml.")
+    ] = None,
     root: Annotated[Path | None, typer.Option(help="Runtime root; default: runtime.root.")] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    if config is not None:
-        os.environ[CONFIG_VARIABLE] = str(config)
+    del version
+    if settings is not None:
+        os.environ[CONFIG_VARIABLE] = str(settings)
     if root is not None:
         os.environ["REBALANCE_WATCH_RUNTIME__ROOT"] = str(root)
 
 
 def main() -> None:
-    """Run the command line; exit codes: 0 ok, 1 failed, 2 usage, 3 unhealthy, 130 interrupted."""
+    """Run the command line; exit codes: 0 ok, 1 failed, 2 usage or settings, 3 unhealthy, 130 interrupted."""
     try:
         app()
     except UserError as error:
-        Console(stderr=True).print(f"[red]error:[/] {escape(visible(str(error)))}", highlight=False, soft_wrap=True)
-        sys.exit(3 if isinstance(error, UnhealthyError) else 1)
+        print_error(str(error))
+        sys.exit(_EXIT_CODES.get(type(error), 1))
     except KeyboardInterrupt:
         sys.exit(130)
 

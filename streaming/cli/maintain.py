@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
-from streaming.cli.grid import visible
+from streaming.cli.output import print_error
 
 if TYPE_CHECKING:
     from streaming.tables.maintenance import Done, Limits
@@ -99,8 +98,7 @@ def _repeat(once: Callable[[], None], every: str) -> NoReturn:
         try:
             once()
         except UserError as error:
-            message = escape(visible(f"{error} Retrying in {every}."))
-            Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False, soft_wrap=True)
+            print_error(f"{error} Retrying in {every}.")
         time.sleep(pause)
 
 

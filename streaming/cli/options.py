@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -24,6 +25,7 @@ CheckOption = Annotated[bool, typer.Option("--check", help="Exit with code 3 if 
 RetryOption = Annotated[bool, typer.Option("--retry", help="Include the group's retry topic.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.")]
 GroupArgument = Annotated[str | None, typer.Argument(help="Consumer group.", show_default=False)]
+PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Policy file to use instead of conf/policy.toml.")]
 GroupOption = Annotated[str | None, typer.Option("--group", "-g", help="Consumer group, as in mqadmin.")]
 
 

@@ -2,13 +2,13 @@
 
 import signal
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from streaming.base.settings import load_policy, load_settings
+from streaming.cli.options import PolicyOption
 
 
 def run(
@@ -16,7 +16,7 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stop when the whole log is processed.")
     ] = False,
-    policy: Annotated[Path | None, typer.Option(help="Policy file to use instead of conf/policy.toml.")] = None,
+    policy: PolicyOption = None,
 ) -> None:
     """Process the telemetry log into tables until Ctrl-C; a restart resumes at the last checkpoint.
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.policy import Policy
-from streaming.base.errors import UserError
+from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import CONFIG_VARIABLE, conf_file, load_policy, load_settings
 
 
@@ -46,6 +46,21 @@ def test_a_wrong_setting_is_named_with_its_value(monkeypatch, variable, value, s
     monkeypatch.setenv(f"REBALANCE_WATCH_{variable}", value)
     with pytest.raises(UserError, match=f"^{sentence}$"):
         load_settings()
+
+
+def test_all_wrong_settings_are_named_at_once(monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "pulsar")
+    monkeypatch.setenv("REBALANCE_WATCH_JOB__CORES", "0")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert [sentence.split()[1] for sentence in refused.value.args] == ["source.kind:", "job.cores:"]
+
+
+def test_a_list_in_the_environment_that_is_not_json_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", "10.0.0.5:9876")
+    with pytest.raises(SettingsError, match="name_servers") as refused:
+        load_settings()
+    assert "\n" not in str(refused.value)
 
 
 def test_a_secret_is_never_shown(monkeypatch):

@@ -2,6 +2,12 @@
 
 import subprocess
 import sys
+from importlib import metadata
+
+import pytest
+from typer.testing import CliRunner
+
+from streaming.cli.main import app
 
 
 def test_help_waits_for_no_engine():
@@ -10,3 +16,19 @@ def test_help_waits_for_no_engine():
     code = f"import sys, streaming.cli.main; print(sorted({slow!r} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_version_is_that_of_the_package_with_the_state_s():
+    ended = CliRunner().invoke(app, ["--version"])
+    assert ended.exit_code == 0
+    assert ended.output.startswith(f"rebalance-watch {metadata.version('rebalance-watch')} (state version ")
+
+
+@pytest.mark.parametrize(("root", "code"), [("/proc/nowhere", 1), (None, 2)])
+def test_the_exit_code_tells_a_wrong_setting_from_a_failure(root, code):
+    arguments = ["--root", root, "group", "list"] if root else ["--config", "/proc/nowhere", "group", "list"]
+    command = [sys.executable, "-m", "streaming.cli.main", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == code, ran.stderr
+    assert ran.stderr.startswith("error: ")
+    assert ran.stderr.count("\n") == 1

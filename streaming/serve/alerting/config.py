@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from rebalance_model.observe.rules.registry import CODES as RULE_CODES
-from streaming.base.errors import UserError
+from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import conf_file
 from streaming.base.times import duration_ms
 from streaming.queries.health import Severity
@@ -210,7 +210,7 @@ def load_alerts(file: str) -> AlertsConfig:
     """Read and validate a file over the defaults; with an empty name the defaults alone.
 
     Raises:
-        UserError: the file is invalid; the message says what to change.
+        SettingsError: the file is invalid; the message says what to change.
     """
     path = Path(file).expanduser() if file else conf_file("alerts.toml")
     try:
@@ -218,11 +218,11 @@ def load_alerts(file: str) -> AlertsConfig:
         defaults = tomllib.loads(conf_file("alerts.toml").read_text("utf-8"))
         return AlertsConfig.model_validate(_over(defaults, given), context={"folder": path.absolute().parent})
     except OSError:
-        raise UserError(f"Cannot read the alerts file {path}: correct alerts.file.") from None
+        raise SettingsError(f"Cannot read the alerts file {path}: correct alerts.file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"The alerts file {path} is not valid TOML: {error}.") from None
+        raise SettingsError(f"The alerts file {path} is not valid TOML: {error}.") from None
     except ValidationError as error:
-        raise UserError(f"Invalid alerts file {path}: {_sentence(error)}.") from None
+        raise SettingsError(f"Invalid alerts file {path}: {_sentence(error)}.") from None
 
 
 def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

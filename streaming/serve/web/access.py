@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streaming.base.errors import UserError
+from streaming.base.errors import SettingsError
 from streaming.base.settings import Web
 from streaming.base.times import now_ms
 
@@ -54,11 +54,11 @@ def access(host: str, web: Web) -> Access:
     """Determine the credentials for requests to a server on this address.
 
     Raises:
-        UserError: other machines can reach the address and there is no valid token.
+        SettingsError: other machines can reach the address and there is no valid token.
     """
     token, loopback = _token(web), is_loopback(host)
     if token is None and not loopback:
-        raise UserError(
+        raise SettingsError(
             f"{host} is reachable from other machines: set a token of at least {TOKEN_LENGTH_MIN} characters in "
             "REBALANCE_WATCH_WEB__TOKEN (or a file in web.token_file), or listen on 127.0.0.1."
         )
@@ -88,18 +88,18 @@ def _digest(token: str) -> bytes:
 
 def _token(web: Web) -> str | None:
     if web.token and web.token_file:
-        raise UserError("Both web.token and web.token_file are set: keep one.")
+        raise SettingsError("Both web.token and web.token_file are set: keep one.")
     token, where = web.token, "web.token"
     if web.token_file:
         where = f"The file {web.token_file} (web.token_file)"
         try:
             token = Path(web.token_file).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{where} cannot be read ({type(error).__name__}): correct the setting.") from None
+            raise SettingsError(f"{where} cannot be read ({type(error).__name__}): correct the setting.") from None
     elif not token:
         return None
     if len(token) < TOKEN_LENGTH_MIN:
-        raise UserError(
+        raise SettingsError(
             f"{where} has fewer than {TOKEN_LENGTH_MIN} characters: create a token with `openssl rand -hex 32`."
         )
     return token
