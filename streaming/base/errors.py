@@ -22,3 +22,7 @@ class UnhealthyError(UserError):
 
 class NotFoundError(UserError):
     """The requested object does not exist: exit code 1 as any `UserError`, and 404 over HTTP."""
+
+
+class NotReadyError(UserError):
+    """The requested data does not exist yet, but may later: exit code 1 as any `UserError`, and 503 over HTTP."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from streaming.base.errors import UserError
+from streaming.base.errors import NotReadyError
 from streaming.base.times import now_ms
 from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.observations import day
@@ -65,11 +65,11 @@ def history_ends(model: ReadModel) -> Ends:
     """Return the ends of history.
 
     Raises:
-        UserError: there are no rows yet.
+        NotReadyError: there are no rows yet.
     """
     found = known_ends(model)
     if found is None:
-        raise UserError("No consumer groups yet: they appear as soon as the job has processed telemetry.")
+        raise NotReadyError("No consumer groups yet: they appear as soon as the job has processed telemetry.")
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
+from streaming.base.errors import NotReadyError, UserError
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)
@@ -20,12 +21,9 @@ class Store:
     """The tables, shared by every page, request and scrape of this process."""
 
     def __init__(self, tables: Path) -> None:
-        """Open the tables.
-
-        Raises:
-            UserError: there are no tables, or one is missing.
-        """
-        self._model = ReadModel(tables)
+        """Open the tables if they exist, otherwise as soon as they do."""
+        self._tables = tables
+        self._model = _opened(tables)
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, name="store", daemon=True)
 
@@ -36,23 +34,48 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._follower.join()
-        self._model.close()
+        if self._model is not None:
+            self._model.close()
 
     @property
     def version(self) -> int:
         """The version of the tables, which rises when they have new rows; pages of another version update."""
-        return self._model.version
+        return 0 if self._model is None else self._model.version
+
+    def model(self) -> ReadModel:
+        """Return the read model.
+
+        Raises:
+            NotReadyError: there are no tables yet.
+        """
+        if self._model is None:
+            raise NotReadyError(
+                f"There are no tables in {self._tables} yet: they appear when `rebalance-watch run` has started."
+            )
+        return self._model
 
     def ask_here(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query of `streaming.queries`, or one like it, in the current thread; thread-safe."""
-        return question(self._model, *args, **kwargs)
+        """Run a query of `streaming.queries`, or one like it, in the current thread; thread-safe.
+
+        Raises:
+            NotReadyError: there are no tables yet.
+        """
+        return question(self.model(), *args, **kwargs)
 
     async def ask(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query off the event loop: ``await store.ask(queues, "orders-group", at=None)``."""
-        return await asyncio.to_thread(lambda: question(self._model, *args, **kwargs))
+        """Run a query off the event loop: ``await store.ask(queues, "orders-group", at=None)``.
+
+        Raises:
+            NotReadyError: there are no tables yet.
+        """
+        model = self.model()
+        return await asyncio.to_thread(lambda: question(model, *args, **kwargs))
 
     def refresh(self) -> bool:
         """Read new rows and return whether there were any; called every second in the background."""
+        if self._model is None:
+            self._model = _opened(self._tables)
+            return self._model is not None
         return self._model.refresh()
 
     def _follow(self) -> None:
@@ -66,3 +89,11 @@ class Store:
                 if not failing:
                     _LOG.exception("refreshing the tables failed; retrying every second")
                 failing = True
+
+
+def _opened(tables: Path) -> ReadModel | None:
+    """Return the read model; None until the job has created every table."""
+    try:
+        return ReadModel(tables)
+    except UserError:
+        return None

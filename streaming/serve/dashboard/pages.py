@@ -7,7 +7,7 @@ from typing import Protocol
 from nicegui import app as nicegui
 from nicegui import ui
 
-from streaming.base.errors import NotFoundError, UserError
+from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.serve.dashboard.frame import dress, element, error_page
 from streaming.serve.dashboard.group import GroupPage
 from streaming.serve.dashboard.home import Home
@@ -18,6 +18,8 @@ from streaming.serve.store import Store
 
 _SECONDS = 20.0
 """The time that a browser has to connect, in seconds."""
+_LOOK_SECONDS = 1.0
+"""The interval in which a page without data looks for it, in seconds."""
 _PATIENCE = 1.0
 """The time after which a page is sent without its data, in seconds."""
 
@@ -60,14 +62,32 @@ def register(store: Store) -> None:
 
 
 async def _built(title: str, make: Callable[[], _Page]) -> None:
-    """Build a page, or the error page with the reason."""
+    """Build a page, or the error page with the reason; where data does not exist yet, until it does."""
     dress()
     try:
         page = make()
         await _patiently(page.ask())
         page.lay_out()
+    except NotReadyError as error:
+        error_page("No data yet", str(error), 503)
+        _reload_when_ready(make, str(error))
     except UserError as error:
         error_page(title, str(error), 404 if isinstance(error, NotFoundError) else 400)
+
+
+def _reload_when_ready(make: Callable[[], _Page], reason: str) -> None:
+    """Look once a second whether the page can be built, or lacks something else, and load it again then."""
+
+    async def look() -> None:
+        try:
+            await make().ask()
+        except UserError as error:
+            if str(error) == reason:
+                return
+        looking.deactivate()
+        ui.navigate.reload()
+
+    looking = ui.timer(_LOOK_SECONDS, look, immediate=False)
 
 
 async def _patiently(asking: Coroutine[None, None, None]) -> None:

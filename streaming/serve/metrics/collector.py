@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
+from streaming.base.errors import NotReadyError
 from streaming.base.settings import Settings
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
@@ -31,15 +33,19 @@ class TablesCollector(Collector):
         self._read: tuple[int, float, Snapshot] | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """Read all metrics; concurrent scrapes wait for each other."""
-        limit = self._settings.metrics.queue_series
+        """Read all metrics, those of the tables as soon as they exist; concurrent scrapes wait for each other."""
         with self._scraping:
-            found = self._snapshot(limit)
-            yield from group_families(found)
-            yield from queue_families(found, limit)
-            yield from telemetry_families(found)
-            yield from self._sizes.families()
+            with suppress(NotReadyError):
+                yield from self._table_families()
             yield from job_families(self._settings.runtime.checkpoints)
+
+    def _table_families(self) -> Iterator[Metric]:
+        limit = self._settings.metrics.queue_series
+        found = self._snapshot(limit)
+        yield from group_families(found)
+        yield from queue_families(found, limit)
+        yield from telemetry_families(found)
+        yield from self._sizes.families()
 
     def _snapshot(self, limit: int) -> Snapshot:
         """Read the tables again only if there are new rows or the values may have become stale."""

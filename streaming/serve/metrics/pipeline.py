@@ -57,12 +57,13 @@ class Sizes:
     """The sizes of the tables, from their Delta logs."""
 
     def __init__(self, tables: Path) -> None:
-        self._tables = {name: DeltaTable(tables / name) for name in TABLES}
+        self._folder = tables
+        self._tables: dict[str, DeltaTable] = {}
         self._known: dict[str, Size] = {}
 
     def families(self) -> Iterator[Metric]:
-        """Yield rows, bytes and files of each table."""
-        sizes = {(name,): self._size(name) for name in self._tables}
+        """Yield rows, bytes and files of each table; all of them exist."""
+        sizes = {(name,): self._size(name) for name in TABLES}
         for field, text in (("rows", "Rows"), ("bytes", "Bytes on disk"), ("files", "Files")):
             yield family(
                 f"rebalance_watch_table_{field}",
@@ -72,6 +73,8 @@ class Sizes:
             )
 
     def _size(self, name: str) -> Size:
+        if name not in self._tables:
+            self._tables[name] = DeltaTable(self._folder / name)
         table = self._tables[name]
         table.update_incremental()
         known = self._known.get(name)

@@ -119,8 +119,10 @@ def serve(
 ) -> None:
     """Serve an application until Ctrl-C or SIGTERM; ``say`` is called with its address when it is reachable.
 
+    Before there are tables it is served, too: requests for them are answered with 503, and pages wait.
+
     Raises:
-        UserError: a token is required, the port cannot be bound, or there are no tables.
+        UserError: a token is required, or the port cannot be bound.
     """
     who = access(host, settings.web)
     with listen(host, port) as listening, Store(settings.runtime.tables) as store:

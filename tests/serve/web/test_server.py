@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 from streaming.base.errors import UserError
 from streaming.cli.main import app
 from tests.support.served import served
+from tests.support.tables import make_tables
 from tests.support.world import example
 
 TOKEN = "a token of some length"
@@ -46,7 +47,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["dashboard", "metrics"])
-def test_why_it_does_not_start_is_one_sentence(command, root, tmp_path, monkeypatch):
+def test_why_it_does_not_start_is_one_sentence(command, root, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))
     assert "set a token" in refused(command, "--host", "0.0.0.0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -54,8 +55,6 @@ def test_why_it_does_not_start_is_one_sentence(command, root, tmp_path, monkeypa
         assert f"port {port} (Address already in use): choose" in refused(command, "--port", str(port))
     monkeypatch.setenv("REBALANCE_WATCH_WEB__TOKEN", TOKEN)
     assert "Cannot listen on 203.0.113.1" in refused(command, "--host", "203.0.113.1", "--port", "0")
-    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
-    assert "There are no tables" in refused(command, "--port", "0")
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
@@ -138,3 +137,26 @@ def test_a_browser_logs_in_once_and_follows_a_link_from_a_chat(dashboard, browse
         [cookie] = [one for one in context.cookies() if one["name"] == "rebalance-watch-session"]
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
         assert page.evaluate("document.cookie").find("rebalance-watch-session") == -1
+
+
+def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
+    with served("dashboard", tmp_path) as address, browser.new_context() as context:
+        answer = httpx.get(f"{address}/api/v1/groups", timeout=30)
+        assert answer.status_code == 503
+        assert answer.json()["error"].startswith(f"There are no tables in {tmp_path / 'tables'} yet")
+        assert httpx.get(address, timeout=30).status_code == 503
+        metrics = httpx.get(f"{address}/metrics", timeout=30)
+        assert metrics.status_code == 200
+        assert "rebalance_watch_table_rows" not in metrics.text
+
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        page.goto(address)
+        page.get_by_role("heading", level=1, name="No data yet").wait_for()
+        make_tables(tmp_path / "tables")
+        page.get_by_text("No consumer groups yet").wait_for()
+        example().write(tmp_path / "tables")
+        page.get_by_role("heading", level=2, name="Groups by health").wait_for()
+        assert httpx.get(f"{address}/api/v1/groups", timeout=30).json()[0]["group"] == "orders"
+        assert "rebalance_watch_table_rows" in httpx.get(f"{address}/metrics", timeout=30).text
+    assert "Traceback" not in (tmp_path / "dashboard.log").read_text()

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.base.errors import NotFoundError, UserError
+from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.queries.results import QueryResult
 
 _LOG = logging.getLogger(__name__)
@@ -26,7 +26,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "The request is invalid."},
     404: {"model": Failure, "description": "The requested object does not exist."},
     422: {"model": Failure, "description": "A parameter is missing or has the wrong type."},
+    503: {"model": Failure, "description": "There are no tables yet."},
 }
+_STATUS = {NotFoundError: HTTPStatus.NOT_FOUND, NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE}
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -34,8 +36,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(UserError)
     def user_error(_: Request, error: UserError) -> JSONResponse:
-        missing = isinstance(error, NotFoundError)
-        return failure(HTTPStatus.NOT_FOUND if missing else HTTPStatus.BAD_REQUEST, str(error))
+        return failure(_STATUS.get(type(error), HTTPStatus.BAD_REQUEST), str(error))
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(_: Request, error: RequestValidationError) -> JSONResponse:
