@@ -157,6 +157,17 @@ class Metrics(_Section):
     queue_series: int = Field(ge=0)
 
 
+class HealthPorts(_Section):
+    """Where the processes without a web server of their own answer /healthz and /readyz; port 0: nowhere."""
+
+    host: str = Field(min_length=1)
+    run: int = Field(ge=0, le=65_535)
+    poll: int = Field(ge=0, le=65_535)
+    spool: int = Field(ge=0, le=65_535)
+    alert: int = Field(ge=0, le=65_535)
+    maintain: int = Field(ge=0, le=65_535)
+
+
 class Alerts(_Section):
     """The alerts; routes and channels are in a separate file, see `streaming.serve.alerting.config`."""
 
@@ -179,6 +190,7 @@ class Settings(BaseSettings):
     web: Web
     tables: Tables
     metrics: Metrics
+    health: HealthPorts
     alerts: Alerts
 
     @classmethod
@@ -225,14 +237,14 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         raise SettingsError(*map(_sentence, error.errors())) from None
-    except UnreadableError as error:  # of the environment, where lists and tables are JSON
-        raise SettingsError(_unreadable(error)) from None
+    except UnreadableError as error:
+        section = str(error).split('"')[1]  # pydantic-settings names no more
+        raise SettingsError(
+            f"Setting {section}: one of its environment variables is not valid JSON. Write lists and tables as "
+            f"""'["a", "b"]'."""
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"The settings file {user_file} is not valid TOML: {error}.") from None
-
-
-def _unreadable(error: UnreadableError) -> str:
-    return f"{str(error)[:1].upper()}{str(error)[1:]}: write lists and tables in the environment as JSON."
 
 
 def _sentence(error: ErrorDetails) -> str:

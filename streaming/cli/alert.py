@@ -3,6 +3,7 @@
 import getpass
 import secrets
 import signal
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
+from streaming.base.health import Health
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid, visible
@@ -29,6 +31,11 @@ silence_app = typer.Typer(
     help="Silences: suppress alerts of matching incidents for a limited time.", no_args_is_help=True
 )
 app.add_typer(silence_app, name="silence")
+
+_TABLES_SECONDS = 1.0
+"""How often an alert process looks whether the job has created the tables."""
+_LOOK_AGE_MS_MAX = 60_000
+"""An alert process that has not looked at the incidents for this time is not ready; it does so every alerts poll."""
 
 Output = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 
@@ -51,6 +58,8 @@ def run() -> None:
     from streaming.serve.alerting.reach import asking
     from streaming.serve.alerting.render import Texts
     from streaming.serve.alerting.run import Alerting
+    from streaming.serve.web.probes import probes
+    from streaming.tables.files import are_complete
 
     settings = load_settings()
     config = load_alerts(settings.alerts.file)
@@ -60,10 +69,15 @@ def run() -> None:
     console = Console(stderr=True, highlight=False)
     texts = Texts(config.templates, settings.web.address, asking(settings.runtime.tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
-    if not settings.runtime.tables.is_dir():
-        raise UserError(f"There are no tables in {settings.runtime.tables}: start `rebalance-watch run` first, or set "
-                        "another root with --root.")  # fmt: skip
-    with claimed(settings.runtime.root):
+    health = Health()
+    looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
+    with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
+        if not are_complete(settings.runtime.tables):
+            looked.failed("there are no tables yet")
+            console.print(f"waiting for the tables in {settings.runtime.tables}, which `rebalance-watch run` creates",
+                          soft_wrap=True)  # fmt: skip
+        while not are_complete(settings.runtime.tables):
+            time.sleep(_TABLES_SECONDS)
         alerting = Alerting(
             settings.runtime.tables,
             settings.runtime.checkpoints,
@@ -72,6 +86,7 @@ def run() -> None:
             texts=texts,
             clock=now_ms,
             report=lambda line: console.print(f"{written(now_ms())} {escape(visible(line))}", soft_wrap=True),
+            on_round=looked.done,
         )
 
         def stop(number: int, _frame: object) -> None:

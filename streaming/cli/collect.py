@@ -6,12 +6,21 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from typing import Annotated, Any
+from threading import Event as Flag
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.base.health import Health
 from streaming.base.settings import load_settings
+
+if TYPE_CHECKING:
+    from rebalance_model.observe.events import Event
+    from streaming.collect.emitter import Sink
+
+_AGE_MS_MAX = 60_000
+"""A collector that has done nothing for this time is not ready; it writes ticks every second."""
 
 app = typer.Typer(help="Collect the telemetry of a RocketMQ cluster.", no_args_is_help=True)
 
@@ -41,25 +50,36 @@ def poll(
     from streaming.log.open import open_publisher
     from streaming.log.recording import Recorder
     from streaming.log.rows import publish
+    from streaming.serve.web.probes import probes
 
-    log = _log()
+    log, settings, health = _log(), load_settings(), Health()
+    polled = health.task("round of polls", max(_AGE_MS_MAX, 3 * settings.collector.interval_ms))
+    written = health.task("write to the log", _AGE_MS_MAX)
 
     def report(round_: Summary) -> None:
+        polled.done()
         log.info("round", **{name: getattr(round_, name) for name in round_.__struct_fields__})
 
-    settings = load_settings()
+    def noted(sink: "Sink") -> "Sink":
+        def write(events: "list[Event]") -> None:
+            sink(events)
+            written.done()
+
+        return write
+
     rounds = 1 if once else rounds
-    with Shipper(spools or []) as shipper:
+    with probes(health, settings.health.host, settings.health.poll), Shipper(spools or []) as shipper:
         if to is not None:
             with Recorder(to) as recorder:
                 shipper.send_to(RecordingOutlet(recorder))
-                asyncio.run(collect(settings, shipper.beside(recorder.publish), rounds=rounds, report=report))
+                sink = noted(shipper.beside(recorder.publish))
+                asyncio.run(collect(settings, sink, rounds=rounds, report=report))
                 shipper.drain()
         else:
             resend_after_ms = DELIVERY_MS if spools else None
             with open_publisher(settings, settings.source.kind, resend_after_ms=resend_after_ms) as publisher:
                 shipper.send_to(LogOutlet(publisher))
-                sink = shipper.beside(partial(publish, publisher))
+                sink = noted(shipper.beside(partial(publish, publisher)))
                 asyncio.run(collect(settings, sink, rounds=rounds, report=report))
                 shipper.drain()
         shipper.finish()
@@ -76,9 +96,13 @@ def spool(
     One process can ship the spools of many brokers. It waits while Kafka is unavailable, and resumes after a restart.
     """
     from streaming.collect.shipper import ship
+    from streaming.serve.web.probes import probes
 
     _log()
-    ship(load_settings(), folders, _interruption(), once=once)
+    settings, health = load_settings(), Health()
+    shipped = health.task("look at the spools", _AGE_MS_MAX)
+    with probes(health, settings.health.host, settings.health.spool):
+        ship(settings, folders, _interruption(), once=once, on_look=shipped.done)
 
 
 def _log() -> Any:
@@ -95,7 +119,7 @@ def _log() -> Any:
     return structlog.get_logger()
 
 
-def _interruption() -> Event:
+def _interruption() -> Flag:
     """Return an event set by the first SIGINT or SIGTERM; the second signal ends the process at once.
 
     The handler only lets Python write the signal's number into a pipe: setting the event inside the handler would
@@ -103,7 +127,7 @@ def _interruption() -> Event:
     waiting for them does not work either: a library's thread that was started before and does not block them would end
     the process.)
     """
-    interruption = Event()
+    interruption = Flag()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 

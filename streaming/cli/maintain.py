@@ -1,5 +1,6 @@
 """`rebalance-watch maintain`: merge small files, drop old rows on request, and remove files no longer in use."""
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,8 @@ from rich.table import Table
 
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
-from streaming.base.settings import load_settings
+from streaming.base.health import Health
+from streaming.base.settings import HealthPorts, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.cli.output import print_error
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from streaming.tables.maintenance import Done, Limits
 
 _KEEP_MS_MIN = 3_600_000
+_ROUND_MS = 3_600_000
+"""How long a round may take, of large tables that have not been maintained for days."""
 
 
 def maintain(
@@ -59,11 +63,13 @@ def maintain(
     replaced = duration_ms(keep)
     if replaced < _KEEP_MS_MIN:
         raise UserError(f"--keep {keep} is too short: the job or a reader may need a replaced file for up to 1h.")
-    if not any((tables / name).is_dir() for name in wanted):
-        raise UserError(f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root.")
     age = duration_ms(older_than) if older_than is not None else None
 
     def once() -> None:
+        if not any((tables / name).is_dir() for name in wanted):
+            raise UserError(
+                f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root."
+            )
         since = now_ms() - age if age is not None else None
         if not dry_run and not set(SERIES).isdisjoint(wanted):
             _roll_up(tables)
@@ -72,7 +78,7 @@ def maintain(
     if every is None:
         once()
     else:
-        _repeat(once, every)
+        _repeat(once, every, settings.health)
 
 
 def _roll_up(tables: Path) -> None:
@@ -91,15 +97,22 @@ def _roll_up(tables: Path) -> None:
         Console(stderr=True).print(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", highlight=False)
 
 
-def _repeat(once: Callable[[], None], every: str) -> NoReturn:
+def _repeat(once: Callable[[], None], every: str, ports: HealthPorts) -> NoReturn:
     """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
-    pause = duration_ms(every) / 1000
-    while True:
-        try:
-            once()
-        except UserError as error:
-            print_error(f"{error} Retrying in {every}.")
-        time.sleep(pause)
+    from streaming.serve.web.probes import probes
+
+    pause_ms, health = duration_ms(every), Health()
+    maintained = health.task("round of maintenance", 3 * pause_ms + _ROUND_MS)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it works on is left as it was
+    with probes(health, ports.host, ports.maintain):
+        while True:
+            try:
+                once()
+                maintained.done()
+            except UserError as error:
+                maintained.failed(str(error))
+                print_error(f"{error} Retrying in {every}.")
+            time.sleep(pause_ms / 1000)
 
 
 def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> None:

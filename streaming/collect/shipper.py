@@ -5,7 +5,7 @@ two, lines are sent again, in order, and every reader recognises them by their `
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event as Flag
@@ -149,10 +149,12 @@ class Shipper:
             self.report()
         return sent
 
-    def follow(self, stop: Flag) -> None:
-        """Send lines as they are written, until the event is set."""
+    def follow(self, stop: Flag, on_look: Callable[[], None] = lambda: None) -> None:
+        """Send lines as they are written, until the event is set; ``on_look`` is called after each look at them."""
         while not stop.is_set():
-            if not self.step():
+            sent = self.step()
+            on_look()
+            if not sent:
                 stop.wait(POLL_SECONDS)
 
     def drain(self, seconds_max: float = float("inf"), stop: Flag | None = None) -> None:
@@ -248,10 +250,18 @@ class Shipper:
                 log.warning("a spool can't be read; retrying", path=str(folder), error=str(error))
 
 
-def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool = False) -> None:
+def ship(
+    settings: Settings,
+    folders: Sequence[Path],
+    stop: Flag,
+    *,
+    once: bool = False,
+    on_look: Callable[[], None] = lambda: None,
+) -> None:
     """Ship spools to the log until the event is set or, with ``once``, only the lines that exist now.
 
     While Kafka is unavailable this waits; nothing is lost, because only acknowledged lines are deleted.
+    ``on_look`` is called after each look at the spools while it is available.
 
     Raises:
         UserError: an error that waiting does not correct.
@@ -266,7 +276,7 @@ def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool 
             reraise=True,
         )
         try:
-            retrying(_ship, shipper, settings, stop, once=once)
+            retrying(_ship, shipper, settings, stop, on_look, once=once)
         except (UserError, KafkaError) as error:
             if not (stop.is_set() and _may_pass(error)):
                 raise
@@ -277,13 +287,13 @@ def ship(settings: Settings, folders: Sequence[Path], stop: Flag, *, once: bool 
             shipper.report()
 
 
-def _ship(shipper: Shipper, settings: Settings, stop: Flag, *, once: bool) -> None:
+def _ship(shipper: Shipper, settings: Settings, stop: Flag, on_look: Callable[[], None], *, once: bool) -> None:
     with open_publisher(settings, settings.source.kind, resend_after_ms=RESEND_MS) as publisher:
         shipper.send_to(LogOutlet(publisher))
         if once:
             shipper.drain(stop=stop)
         else:
-            shipper.follow(stop)
+            shipper.follow(stop, on_look)
     shipper.finish()
 
 

@@ -42,6 +42,8 @@ _SLOW_START = "Python worker failed to connect back"
 """Spark gives a new Python worker ten seconds, however busy the machine is; no setting changes that."""
 _STARTS_MAX = 3
 _LOOK_SECONDS = 0.1
+_STATUS_SECONDS = 1.0
+"""How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 
@@ -67,11 +69,14 @@ class Running:
         starts: Sequence[Callable[[], StreamingQuery]],
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
+        on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._starts = starts
         self._logs = logs
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
+        self._on_progress = on_progress
+        """Called with a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
         self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
         self._queries: list[StreamingQuery] = []
 
@@ -94,11 +99,18 @@ class Running:
             UserError: a query failed.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
+        look_at = time.monotonic()
         running = True
         while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
+            looks = time.monotonic() >= look_at
+            if looks:
+                look_at = time.monotonic() + _STATUS_SECONDS
             for index, query in enumerate(self._queries):
+                if looks and not query.status["isTriggerActive"]:
+                    self._on_progress(query.name)
                 for batch in _batches(query, after=last[query.name]):
+                    self._on_progress(query.name)
                     yield batch
                     last[query.name] = batch.number
                 if (failure := query.exception()) is not None:
@@ -114,13 +126,20 @@ class Running:
 
 
 @contextmanager
-def running(settings: Settings, policy: Policy, *, available_now: bool = False) -> Iterator[Running]:
+def running(
+    settings: Settings,
+    policy: Policy,
+    *,
+    available_now: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Running]:
     """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
     Args:
         settings: the settings of the log, the tables and the job.
         policy: the thresholds.
         available_now: end when all rows that are in the log now have been processed.
+        on_progress: called with a query that has ended a batch or waits for rows.
 
     Raises:
         UserError: the queries can't start.
@@ -143,7 +162,7 @@ def running(settings: Settings, policy: Policy, *, available_now: bool = False) 
             partial(start_archive, spark, settings, generation, available_now=available_now),
         )
         rebuilds = Folder(settings.runtime.checkpoints)
-        with alive(logs), Running(starts, logs, lambda: rebuilds.ready() is not None) as job:
+        with alive(logs), Running(starts, logs, lambda: rebuilds.ready() is not None, on_progress) as job:
             yield job
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from streaming.base.errors import NotReadyError, UserError
+from streaming.base.health import Health
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)
 _REFRESH_SECONDS = 1.0
+_REFRESH_AGE_MS_MAX = 60_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,8 +24,12 @@ class Store:
 
     def __init__(self, tables: Path) -> None:
         """Open the tables if they exist, otherwise as soon as they do."""
+        self.health = Health()
+        """Whether this process has the tables and keeps them up to date."""
+        self._refreshed = self.health.task("refresh of the tables", _REFRESH_AGE_MS_MAX)
         self._tables = tables
         self._model = _opened(tables)
+        self._note_refresh()
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, name="store", daemon=True)
 
@@ -78,13 +84,21 @@ class Store:
             return self._model is not None
         return self._model.refresh()
 
+    def _note_refresh(self) -> None:
+        if self._model is None:
+            self._refreshed.failed("there are no tables yet")
+        else:
+            self._refreshed.done()
+
     def _follow(self) -> None:
         failing = False
         while not self._closing.wait(_REFRESH_SECONDS):
             try:
                 self.refresh()
+                self._note_refresh()
                 failing = False
             except Exception:  # noqa: BLE001  whatever it is, the next attempt may succeed
+                self._refreshed.failed("reading the tables failed: see the log")
                 # Queries continue over the last state; /health reports its age.
                 if not failing:
                     _LOG.exception("refreshing the tables failed; retrying every second")

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from schemas.arrow import in_epoch_ms
 from schemas.columns import ColumnType, ListOf, StructOf
-from schemas.tables import PARTITIONED_BY, columns
+from schemas.tables import PARTITIONED_BY, TABLES, columns
 from streaming.base.times import written
 
 _TYPES = {
@@ -42,6 +42,11 @@ class File(NamedTuple):
     """The latest ``time`` of its rows; 0 as for `begins`."""
     partition: tuple[str, ...]
     """The values of the table's partition columns."""
+
+
+def are_complete(tables: Path) -> bool:
+    """Return whether the folder has every table; the job creates them one after the other."""
+    return all(DeltaTable.is_deltatable(str(tables / table)) for table in TABLES)
 
 
 def folder_of(snapshot: DeltaTable) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from streaming.serve.web.server import address, listen
+from streaming.serve.web.listening import address, listen
 
 _STARTS_SECONDS = 60
 

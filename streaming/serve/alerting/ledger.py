@@ -82,6 +82,7 @@ def claimed(root: Path) -> FileLock:
     Raises:
         UserError: another alert process is running.
     """
+    root.mkdir(parents=True, exist_ok=True)
     return FileLock(
         root / _LOCK,
         f"Another `rebalance-watch alert` is running on {root}: stop it, or set another --root.",

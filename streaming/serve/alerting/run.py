@@ -45,6 +45,7 @@ class Alerting:
         texts: Texts,
         clock: Clock,
         report: Callable[[str], None] = lambda _: None,
+        on_round: Callable[[], None] = lambda: None,
     ) -> None:
         """Restore the state from the ledger.
 
@@ -52,6 +53,7 @@ class Alerting:
             UserError: a table is missing.
         """
         self._config, self._channels, self._clock, self._report = config, channels, clock, report
+        self._on_round = on_round
         self._ledger = Ledger(tables)
         self._dispatcher = Dispatcher(config, self._ledger.rows())
         self._incidents = Follower(tables / _ANOMALIES, columns_of(_ANOMALIES))
@@ -83,6 +85,7 @@ class Alerting:
         try:
             while not self._stopping:
                 self.round()
+                self._on_round()
                 self._rest()
         finally:
             self._record(self._sender.close())

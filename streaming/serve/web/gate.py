@@ -2,7 +2,7 @@
 
 - The host name of a request must be one of this server (against DNS rebinding).
 - A request from a page of another site is rejected: no foreign script can read the tables or open a websocket.
-- If there is a token, the request must have it or a session created with it.
+- If there is a token, the request must have it or a session created with it; the probes are open.
 
 A link from another site (an alert in a chat) is followed without the session cookie, which is SameSite=Strict. The
 first response is therefore a page that reloads the same address from this site.
@@ -17,11 +17,14 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from streaming.serve.web import probes
 from streaming.serve.web.access import Access
 from streaming.serve.web.api.errors import failure
 
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
+_OPEN_PATHS = frozenset({LOGIN_PATH, *probes.PATHS})
+"""The paths that need no token."""
 
 HEADERS = {
     # NiceGUI's pages contain their elements in an inline script, and Vue compiles its templates.
@@ -79,7 +82,7 @@ class Gate:
             return failure(HTTPStatus.BAD_REQUEST, "Unknown host name: use 127.0.0.1, or set web.url.")
         if self._is_foreign(connection):
             return failure(HTTPStatus.FORBIDDEN, "Requests from pages of other sites are not allowed.")
-        if self._access.token is None or connection.scope["path"] == LOGIN_PATH or self._is_known(connection):
+        if self._access.token is None or connection.scope["path"] in _OPEN_PATHS or self._is_known(connection):
             return None
         if "text/html" not in connection.headers.get("accept", ""):
             answer = failure(HTTPStatus.UNAUTHORIZED, "A token is required: send it as Authorization: Bearer TOKEN.")

@@ -9,7 +9,6 @@ around everything, including the websocket; pages need not care.
 """
 
 import os
-import socket
 from collections.abc import Callable
 from importlib.metadata import version
 
@@ -18,15 +17,15 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
-from streaming.serve.web import api
+from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
 from streaming.serve.web.api.errors import install_error_handlers
 from streaming.serve.web.gate import Gate
+from streaming.serve.web.listening import address, listen
 from streaming.serve.web.login import login_routes
 
 TITLE = "rebalance-watch"
@@ -79,6 +78,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
     install_error_handlers(app)
     app.add_middleware(Gate, access=who)  # the last one that is added is the outermost
+    app.router.routes.extend(probes.routes(store.health))
     exported = registry(store, app.state.sources, settings)
 
     @app.get("/metrics", include_in_schema=False)
@@ -87,27 +87,6 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
         return Response(generate_latest(exported), media_type=CONTENT_TYPE_LATEST)
 
     return app
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Bind before anything is started, so that a port in use is reported in one sentence.
-
-    Raises:
-        UserError: the port is in use or the address does not belong to this machine.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        # Python adds the address to the message of a failed bind; for an unknown name there is no other message.
-        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise UserError(f"Cannot listen on {host} port {port} ({why}): choose another with --port or --host.") from None
-
-
-def address(listening: socket.socket) -> str:
-    """Return the address for a browser on this machine."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def serve(

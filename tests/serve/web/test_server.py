@@ -69,6 +69,12 @@ def test_everything_of_a_dashboard_with_a_token_needs_it(dashboard, path):
     assert "access-control-allow-origin" not in answer.headers
 
 
+def test_the_probes_of_a_dashboard_need_no_token(dashboard):
+    assert httpx.get(f"{dashboard}/healthz", timeout=30).json() == {"alive": True}
+    [task] = httpx.get(f"{dashboard}/readyz", timeout=30).json()["tasks"]
+    assert (task["task"], task["ready"]) == ("refresh of the tables", True)
+
+
 def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
     page = httpx.get(dashboard, headers=BEARER, timeout=30).text
     script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
@@ -145,6 +151,8 @@ def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
         assert answer.status_code == 503
         assert answer.json()["error"].startswith(f"There are no tables in {tmp_path / 'tables'} yet")
         assert httpx.get(address, timeout=30).status_code == 503
+        unready = httpx.get(f"{address}/readyz", timeout=30)
+        assert (unready.status_code, unready.json()["tasks"][0]["reason"]) == (503, "there are no tables yet")
         metrics = httpx.get(f"{address}/metrics", timeout=30)
         assert metrics.status_code == 200
         assert "rebalance_watch_table_rows" not in metrics.text
