@@ -45,7 +45,11 @@ def run(
     with probes(health, settings.health.host, settings.health.run):
         while True:
             with job.running(
-                settings, thresholds, available_now=available_now, on_progress=lambda query: queries[query].done()
+                settings,
+                thresholds,
+                available_now=available_now,
+                on_progress=lambda query: queries[query].done(),
+                on_restart=lambda line: console.print(line, soft_wrap=True),
             ) as running:
                 # Only now: Spark's own handler, which it sets at its start, would discard the batch in progress.
                 signal.signal(signal.SIGINT, stop)

@@ -38,9 +38,13 @@ _OWN_SENTENCE = re.compile(
     r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
-_SLOW_START = "Python worker failed to connect back"
-"""Spark gives a new Python worker ten seconds, however busy the machine is; no setting changes that."""
+_WORKER_LOST = (
+    "Python worker failed to connect back",  # Spark gives it ten seconds, however busy the machine is
+    "Python worker exited unexpectedly",  # killed, as by the kernel when memory is short
+)
+"""Failures after which a new start may succeed: nothing is wrong with the query or its rows."""
 _STARTS_MAX = 3
+"""How often a query is started in a row without ending a batch."""
 _LOOK_SECONDS = 0.1
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
@@ -70,6 +74,7 @@ class Running:
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
         on_progress: Callable[[str], None] = lambda _: None,
+        on_restart: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._starts = starts
         self._logs = logs
@@ -77,7 +82,9 @@ class Running:
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._on_progress = on_progress
         """Called with a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
-        self._left = dict.fromkeys(range(len(starts)), _STARTS_MAX - 1)
+        self._on_restart = on_restart
+        """Called with a sentence when a query is started again."""
+        self._starts_in_row = [1] * len(starts)
         self._queries: list[StreamingQuery] = []
 
     def __enter__(self) -> Self:
@@ -111,6 +118,7 @@ class Running:
                     self._on_progress(query.name)
                 for batch in _batches(query, after=last[query.name]):
                     self._on_progress(query.name)
+                    self._starts_in_row[index] = 0
                     yield batch
                     last[query.name] = batch.number
                 if (failure := query.exception()) is not None:
@@ -118,10 +126,17 @@ class Running:
                     running = True
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Restart a query that failed only because the machine was overloaded; it repeats its unfinished batch."""
-        if _SLOW_START not in str(failure) or not self._left[index]:
-            raise failed(self._queries[index].name, failure, self._logs)
-        self._left[index] -= 1
+        """Start a query again that lost a Python worker; it repeats its unfinished batch, which no row shows.
+
+        Raises:
+            UserError: it failed otherwise, or fails again and again.
+        """
+        name = self._queries[index].name
+        lost_worker = any(text in str(failure) for text in _WORKER_LOST)
+        if not lost_worker or self._starts_in_row[index] >= _STARTS_MAX:
+            raise failed(name, failure, self._logs)
+        self._starts_in_row[index] += 1
+        self._on_restart(f"the {name} query lost a Python worker (killed, or short of memory) and is started again")
         self._queries[index] = self._starts[index]()
 
 
@@ -132,6 +147,7 @@ def running(
     *,
     available_now: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
+    on_restart: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Running]:
     """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
@@ -140,6 +156,7 @@ def running(
         policy: the thresholds.
         available_now: end when all rows that are in the log now have been processed.
         on_progress: called with a query that has ended a batch or waits for rows.
+        on_restart: called with a sentence when a query is started again.
 
     Raises:
         UserError: the queries can't start.
@@ -162,7 +179,8 @@ def running(
             partial(start_archive, spark, settings, generation, available_now=available_now),
         )
         rebuilds = Folder(settings.runtime.checkpoints)
-        with alive(logs), Running(starts, logs, lambda: rebuilds.ready() is not None, on_progress) as job:
+        made = Running(starts, logs, lambda: rebuilds.ready() is not None, on_progress, on_restart)
+        with alive(logs), made as job:
             yield job
 
 

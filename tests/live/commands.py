@@ -39,6 +39,11 @@ class Command:
             )
         return self
 
+    @property
+    def pid(self):
+        """The process id of this run."""
+        return self._process.pid
+
     def said(self):
         """Return the output of all runs."""
         return self._log.read_text() if self._log.exists() else ""

@@ -195,13 +195,16 @@ def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
     assert len(started) - len(queries) == 2
 
 
-def test_a_query_is_not_started_again_for_ever(tmp_path):
+@pytest.mark.parametrize(
+    "failure", ["Python worker failed to connect back.", "Python worker exited unexpectedly (crashed)"]
+)
+def test_a_query_is_not_started_again_for_ever(tmp_path, failure):
     starts = []
 
     def start() -> _Query:
         starts.append(1)
-        return ended("Python worker failed to connect back.")
+        return ended(failure)
 
-    with pytest.raises(UserError, match="connect back"), job.Running([start], tmp_path) as running:
+    with pytest.raises(UserError, match="Python worker"), job.Running([start], tmp_path) as running:
         list(running.batches(threading.Event()))
     assert len(starts) == 3

@@ -1,0 +1,71 @@
+"""A Python worker of a running job is killed: its query is started again, and the rows are the same."""
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.log.files import FilePublisher
+from streaming.log.rows import publish
+from tests.live.commands import Command
+from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
+from tests.support.telemetry import telemetry
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+PARTITIONS = 2
+KILLS = 2
+"""Fewer than the starts that a query has without ending a batch in between."""
+SECONDS = 400
+
+
+def workers(pid):
+    """The Python workers below a process: forked by a daemon, which has the same command line."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    processes = {
+        int(pid): (int(parent), args) for pid, parent, args in (line.split(None, 2) for line in listed.splitlines())
+    }
+    daemons = {one for one, (_, args) in processes.items() if "pyspark.daemon" in args}
+    of_job = {pid}
+    while more := {one for one, (parent, _) in processes.items() if parent in of_job} - of_job:
+        of_job |= more
+    return [one for one in of_job & daemons if processes[one][0] in daemons]
+
+
+def kill_workers(pid):
+    """Kill those that are there, once there are some."""
+    deadline = time.monotonic() + SECONDS
+    while not (found := workers(pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for worker in found:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+
+
+def test_rows_are_the_same_when_workers_are_killed(settings_in, tmp_path):
+    settings = settings_in(tmp_path, partitions=PARTITIONS)
+    with FilePublisher(settings.log_path, PARTITIONS, file_bytes_max=60_000, roll_seconds=1e9) as publisher:
+        publish(publisher, list(telemetry(10, 60)))
+    given = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
+    given |= {"SOURCE__FILES_PER_BATCH": 4, "JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
+    with Command(tmp_path, given, "run", "--available-now") as job:
+        job.start()
+        for number in range(KILLS):
+            job.wait_for(f"operator batch {2 * number}:", SECONDS)
+            time.sleep(0.5 * number)  # at another moment of a batch each time
+            kill_workers(job.pid)
+        assert job.ended(SECONDS) == 0, job.said()
+    assert "lost a Python worker" in job.said()
+    assert "Traceback" not in job.said()
+    expected = derived_rows(settings.log_path, PARTITIONS, Policy())
+    tables = settings.runtime.tables
+    assert {table: sorted(map(as_json, read_rows(tables, table))) for table in DERIVED} == expected
+    places = [(row["partition"], row["offset"]) for row in read_rows(tables, "telemetry")]
+    assert len(places) == len(set(places))
