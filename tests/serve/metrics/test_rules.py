@@ -11,6 +11,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.base.settings import conf_file
+from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT
 from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
@@ -94,6 +95,14 @@ def test_annotations_name_labels_that_the_alert_has():
         by = re.search(r"^(?:sum|max) by \(([^)]*)\)|- max by \(([^)]*)\)", query)
         if by and " unless " not in query:
             assert set(re.findall(r"\$labels\.(\w+)", alert)) <= set((by[1] or by[2]).split(", ")), alert
+
+
+def test_every_alert_about_ourselves_is_in_the_runbook():
+    runbook = (ROOT / "streaming/README.md").read_text("utf-8").partition("## Runbook")[2].partition("\n## ")[0]
+    explained = re.findall(r"^\| `(\w+)` \|", runbook, re.MULTILINE)
+    ours = re.findall(r"- alert: (\w+)", RULES.read_text("utf-8").partition("rebalance-watch-itself")[2])
+    assert ours
+    assert explained == [*ours, JOB_SILENT, SOURCE_SILENT]
 
 
 def test_promtool_takes_the_rules():
