@@ -3,8 +3,8 @@
 import getpass
 import secrets
 import signal
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid, visible
 from streaming.cli.output import print_table, screen, severity
+from streaming.cli.waiting import wait_for_tables
 from streaming.queries import labels
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ silence_app = typer.Typer(
 )
 app.add_typer(silence_app, name="silence")
 
-_TABLES_SECONDS = 1.0
-"""How often an alert process looks whether the job has created the tables."""
 _LOOK_AGE_MS_MAX = 60_000
 """An alert process that has not looked at the incidents for this time is not ready; it does so every alerts poll."""
 
@@ -72,12 +71,7 @@ def run() -> None:
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
     with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
-        if not are_complete(settings.runtime.tables):
-            looked.failed("there are no tables yet")
-            console.print(f"waiting for the tables in {settings.runtime.tables}, which `rebalance-watch run` creates",
-                          soft_wrap=True)  # fmt: skip
-        while not are_complete(settings.runtime.tables):
-            time.sleep(_TABLES_SECONDS)
+        wait_for_tables(partial(are_complete, settings.runtime.tables), settings.runtime.tables, looked)
         alerting = Alerting(
             settings.runtime.tables,
             settings.runtime.checkpoints,

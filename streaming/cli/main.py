@@ -32,9 +32,11 @@ from streaming.cli import (
     simulate,
     sql,
     topic,
+    up,
     who_owned,
 )
 from streaming.cli.output import print_error
+from streaming.supervise.parent import stop_with_supervisor
 
 app = typer.Typer(
     name="rebalance-watch",
@@ -63,6 +65,7 @@ app.command()(run.run)
 app.command()(simulate.simulate)
 app.command()(sql.sql)
 app.add_typer(topic.app, name="topic")
+app.command()(up.up)
 app.command("who-owned")(who_owned.who_owned)
 
 
@@ -86,8 +89,11 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     del version
+    if supervised:
+        stop_with_supervisor()
     if settings is not None:
         os.environ[CONFIG_VARIABLE] = str(settings)
     if root is not None:

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -13,10 +13,11 @@ from rich.table import Table
 
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
-from streaming.base.health import Health
+from streaming.base.health import Health, Task
 from streaming.base.settings import HealthPorts, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.cli.output import print_error
+from streaming.cli.waiting import wait_for_tables
 
 if TYPE_CHECKING:
     from streaming.tables.maintenance import Done, Limits
@@ -55,30 +56,34 @@ def maintain(
         kept = now_ms() - days * DAY_MS if days is not None else None
         return Limits(max((one for one in (since, kept) if one is not None), default=None), replaced)
 
-    for name in wanted:
-        if name not in TABLES:
-            raise UserError(f"Unknown table {name}. Use one of {', '.join(TABLES)}.")
-        if table and older_than is not None and name not in PRUNED:
-            raise UserError(f"Rows of table {name} are never dropped: omit --older-than or --table {name}.")
+    _check_names(wanted, PRUNED if table and older_than is not None else TABLES)
     replaced = duration_ms(keep)
     if replaced < _KEEP_MS_MIN:
         raise UserError(f"--keep {keep} is too short: the job or a reader may need a replaced file for up to 1h.")
     age = duration_ms(older_than) if older_than is not None else None
 
+    def exist() -> bool:
+        return any((tables / name).is_dir() for name in wanted)
+
     def once() -> None:
-        if not any((tables / name).is_dir() for name in wanted):
-            raise UserError(
-                f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root."
-            )
         since = now_ms() - age if age is not None else None
         if not dry_run and not set(SERIES).isdisjoint(wanted):
             _roll_up(tables)
         _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
 
-    if every is None:
-        once()
-    else:
-        _repeat(once, every, settings.health)
+    if every is not None:
+        _repeat(once, every, partial(wait_for_tables, exist, tables), settings.health)
+    if not exist():
+        raise UserError(f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root.")
+    once()
+
+
+def _check_names(wanted: Sequence[str], droppable: Container[str]) -> None:
+    for name in wanted:
+        if name not in TABLES:
+            raise UserError(f"Unknown table {name}. Use one of {', '.join(TABLES)}.")
+        if name not in droppable:
+            raise UserError(f"Rows of table {name} are never dropped: omit --older-than or --table {name}.")
 
 
 def _roll_up(tables: Path) -> None:
@@ -97,7 +102,7 @@ def _roll_up(tables: Path) -> None:
         Console(stderr=True).print(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", highlight=False)
 
 
-def _repeat(once: Callable[[], None], every: str, ports: HealthPorts) -> NoReturn:
+def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], ports: HealthPorts) -> NoReturn:
     """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
     from streaming.serve.web.probes import probes
 
@@ -105,6 +110,7 @@ def _repeat(once: Callable[[], None], every: str, ports: HealthPorts) -> NoRetur
     maintained = health.task("round of maintenance", 3 * pause_ms + _ROUND_MS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it works on is left as it was
     with probes(health, ports.host, ports.maintain):
+        wait(maintained)
         while True:
             try:
                 once()

@@ -314,7 +314,8 @@ def sleep(monkeypatch):
         if len(pauses) == 3:
             raise StoppedError
 
-    monkeypatch.setattr("streaming.cli.maintain.time", SimpleNamespace(sleep=sleep))  # no other thread's
+    for module in ("maintain", "waiting"):
+        monkeypatch.setattr(f"streaming.cli.{module}.time", SimpleNamespace(sleep=sleep))  # no other thread's
     return pauses
 
 
@@ -357,11 +358,14 @@ def test_another_that_works_on_the_tables_is_waited_for(command, job, sleep):
     assert result.stderr.count("Another `rebalance-watch maintain`") == 3
 
 
-def test_without_tables_it_ends_at_once_however_often_it_was_to_be_done(command, tmp_path, monkeypatch, sleep):
+def test_without_tables_a_single_run_ends_and_a_repeated_one_waits(command, tmp_path, monkeypatch, sleep):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path / "nowhere"))
+    assert "There are no tables" in str(command().exception)
 
-    assert "There are no tables" in str(command("--every", "10m").exception)
-    assert sleep == []
+    waits = command("--every", "10m")
+    assert type(waits.exception) is StoppedError
+    assert sleep == [1] * 3
+    assert waits.stderr.count("waiting for the tables") == 1
 
 
 @pytest.mark.spark

@@ -1,0 +1,91 @@
+"""`rebalance-watch up`: run everything that watches a cluster, in one terminal."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from streaming.base.errors import SettingsError, UserError
+from streaming.base.settings import Settings, load_settings
+from streaming.cli.collect import SpoolOption
+from streaming.cli.config import checked_configuration
+from streaming.cli.grid import visible
+from streaming.cli.options import PolicyOption
+from streaming.supervise.child import Program
+from streaming.supervise.supervisor import Supervisor
+
+_MAINTAIN_EVERY = "10m"
+_STYLES = ("cyan", "green", "yellow", "magenta", "blue")
+_OUTPUT = {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+
+
+class Part(StrEnum):
+    """A process of `up`, in the order in which they start and end: who writes ends before who reads."""
+
+    COLLECT = "collect"
+    RUN = "run"
+    MAINTAIN = "maintain"
+    ALERT = "alert"
+    DASHBOARD = "dashboard"
+
+
+def up(
+    *,
+    only: Annotated[list[Part] | None, typer.Option(help="Run only this process; repeatable.")] = None,
+    without: Annotated[list[Part] | None, typer.Option(help="Leave out this process; repeatable.")] = None,
+    spools: SpoolOption = None,
+    policy: PolicyOption = None,
+) -> None:
+    """Run collect poll, run, maintain, alert run (if it has routes) and dashboard together until Ctrl-C.
+
+    A process that ends is started again after 1 s, then after twice as long, up to 60 s. If one ends five times within
+    10 minutes, or a setting is wrong, all are stopped. Each line is printed with the name of its process.
+    """
+    checked = checked_configuration(policy)
+    if not checked.ok:
+        raise SettingsError(*checked.errors)
+    parts = _chosen(load_settings(), only or [], without or [])
+    os.environ.update(_OUTPUT)  # of the children: their lines are not folded, and not kept back
+    console = Console(stderr=True, highlight=False)
+
+    def say(name: str, line: str) -> None:
+        style = _STYLES[parts.index(Part(name))]
+        console.print(Text.assemble((f"{name:9} | ", style), visible(line)), soft_wrap=True)
+
+    supervisor = Supervisor([Program(part, _command(part, spools or [], policy)) for part in parts], say)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: supervisor.stop())
+    supervisor.run()
+    console.print("stopped")
+
+
+def _chosen(settings: Settings, only: Sequence[Part], without: Sequence[Part]) -> list[Part]:
+    from streaming.serve.alerting.config import load_alerts
+
+    is_alerting = bool(load_alerts(settings.alerts.file).routes) or Part.ALERT in only
+    chosen = [
+        part
+        for part in Part
+        if (not only or part in only) and part not in without and (part is not Part.ALERT or is_alerting)
+    ]
+    if not chosen:
+        raise UserError("Nothing is left to run: correct --only and --without.")
+    return chosen
+
+
+def _command(part: Part, spools: Sequence[Path], policy: Path | None) -> list[str]:
+    arguments = {
+        Part.COLLECT: ["collect", "poll", *(word for spool in spools for word in ("--spool", str(spool)))],
+        Part.RUN: ["run", *(["--policy", str(policy)] if policy else [])],
+        Part.MAINTAIN: ["maintain", "--every", _MAINTAIN_EVERY],
+        Part.ALERT: ["alert", "run"],
+        Part.DASHBOARD: ["dashboard"],
+    }
+    return [sys.executable, "-m", "streaming.cli.main", "--supervised", *arguments[part]]

@@ -1,0 +1,141 @@
+"""The supervisor: runs programs together, starts again what ends, and ends all in order.
+
+One thread decides; each child's lines and end reach it through one queue, and so does the request to stop.
+"""
+
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+
+from streaming.base.errors import UserError
+from streaming.supervise.child import Child, Ended, Event, Line, Program, StopRequest
+from streaming.supervise.restarts import RestartPolicy, Restarts
+
+USAGE_CODE = 2
+"""The exit code of a command with a wrong option or setting, for which a new start is of no use."""
+GRACE_SECONDS = 90.0
+"""How long a program may take to its end: the job up to a minute for its batch."""
+_LINES_KEPT = 20
+_LINES_TOLD = 3
+_ERROR = "error: "
+
+Say = Callable[[str, str], None]
+"""Prints a line of a program: its name and the text."""
+
+
+class Supervisor:
+    """Runs programs until `stop`, or until one of them keeps failing."""
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        say: Say,
+        policy: RestartPolicy = RestartPolicy(),  # noqa: B008  frozen
+        *,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        """Prepare the programs, in the order in which they are started and ended."""
+        self._programs = {program.name: program for program in programs}
+        self._say = say
+        self._grace_seconds = grace_seconds
+        self._events: SimpleQueue[Event] = SimpleQueue()  # its put may be called in a signal handler
+        self._restarts = {name: Restarts(policy) for name in self._programs}
+        self._policy = policy
+        self._due = dict.fromkeys(self._programs, 0)
+        """When each program that does not run is started, milliseconds of the monotonic clock."""
+        self._started: dict[str, int] = {}
+        self._children: dict[str, Child] = {}
+        self._last_lines = {name: deque[str](maxlen=_LINES_KEPT) for name in self._programs}
+
+    def stop(self) -> None:
+        """Stop everything; a second call kills what is left. Safe in a signal handler."""
+        self._events.put(StopRequest())
+
+    def run(self) -> None:
+        """Run the programs until `stop`; no child is left over, however this ends.
+
+        Raises:
+            UserError: a program keeps failing, or has a wrong option or setting.
+        """
+        try:
+            while True:
+                self._start_due()
+                event = self._next(min(self._due.values(), default=None))
+                if isinstance(event, StopRequest):
+                    return
+                if isinstance(event, Ended):
+                    self._restart(event)
+        finally:
+            self._end()
+
+    def _start_due(self) -> None:
+        now = _now_ms()
+        for name in [name for name, due in self._due.items() if due <= now]:
+            del self._due[name]
+            self._last_lines[name].clear()
+            self._started[name] = now
+            self._children[name] = Child(self._programs[name], self._events)
+
+    def _next(self, until: int | None) -> Event | None:
+        """Return the next event, after a line of a program was printed; None at ``until`` at the latest."""
+        try:
+            event = self._events.get(timeout=None if until is None else max(0, until - _now_ms()) / 1000)
+        except Empty:
+            return None
+        if isinstance(event, Line):
+            self._last_lines[event.name].append(event.text)
+            self._say(event.name, event.text)
+        elif isinstance(event, Ended):
+            del self._children[event.name]
+        return event
+
+    def _restart(self, ended: Ended) -> None:
+        """Schedule the next start of a program that ended.
+
+        Raises:
+            UserError: it must not be started again.
+        """
+        name, now = ended.name, _now_ms()
+        if ended.code == USAGE_CODE:
+            raise UserError(f"{name} can't run: {self._reason(name)}")
+        pause_ms = self._restarts[name].failed(self._started[name], now)
+        if pause_ms is None:
+            times, minutes = self._policy.failures_max, self._policy.within_ms / 60_000
+            raise UserError(f"{name} ended {times} times within {minutes:g} minutes, so all are stopped; it "
+                            f"{_how(ended.code)}: {self._reason(name)}")  # fmt: skip
+        self._due[name] = now + pause_ms
+        self._say(name, f"{_how(ended.code)}; starting it again in {pause_ms / 1000:g} s")
+
+    def _reason(self, name: str) -> str:
+        """Return the last error that a program printed, otherwise its last lines."""
+        lines = self._last_lines[name]
+        errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
+        return errors[-1] if errors else " / ".join([*lines][-_LINES_TOLD:]) or "it printed nothing."
+
+    def _end(self) -> None:
+        """End the children one after the other, each when the one before it has ended."""
+        for name in self._programs:
+            if (child := self._children.get(name)) is not None:
+                child.stop()
+                deadline = _now_ms() + round(self._grace_seconds * 1000)
+                while name in self._children:
+                    if isinstance(self._next(deadline), StopRequest):
+                        self._kill()
+                    elif _now_ms() >= deadline:
+                        self._say(name, f"has not ended within {self._grace_seconds:g} s and is killed")
+                        child.kill()
+                        deadline += round(self._grace_seconds * 1000)
+
+    def _kill(self) -> None:
+        for child in self._children.values():
+            child.kill()
+
+
+def _how(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,167 @@
+"""The supervisor with real child processes, which are small."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from threading import Timer
+
+import pytest
+
+from streaming.base.errors import UserError
+from streaming.supervise.child import Program
+from streaming.supervise.restarts import RestartPolicy
+from streaming.supervise.supervisor import Supervisor
+
+QUICK = RestartPolicy(first_ms=20, longest_ms=100)
+CHILD = """
+import os, signal, sys, time
+from streaming.supervise.parent import stop_with_supervisor
+def end(*_):
+    print("ends", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+stop_with_supervisor()
+print("runs", os.getpid(), flush=True)
+while True:
+    time.sleep(60)
+"""
+STUBBORN = "print('runs', flush=True)\nimport time\ntime.sleep(600)"
+
+
+class Told(list):
+    """What was printed; `on` is called with each line."""
+
+    def __init__(self, on=lambda name, line: None):
+        super().__init__()
+        self.on = on
+
+    def __call__(self, name, line):
+        self.append((name, line))
+        self.on(name, line)
+
+
+def program(name, code):
+    return Program(name, (sys.executable, "-c", code))
+
+
+def supervise(told, *programs, policy=QUICK, grace_seconds=30.0):
+    supervisor = Supervisor(programs, told, policy, grace_seconds=grace_seconds)
+    told.stop = supervisor.stop
+    supervisor.run()
+
+
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_all_end_in_order_when_asked():
+    running = set()
+
+    def on(name, line):
+        if line.startswith("runs"):
+            running.add(name)
+            if len(running) == 3:
+                told.stop()
+
+    told = Told(on)
+    supervise(told, program("collect", CHILD), program("run", CHILD), program("dashboard", CHILD))
+    assert [name for name, line in told if line == "ends"] == ["collect", "run", "dashboard"]
+
+
+def test_what_is_killed_is_started_again_and_the_others_stay():
+    pids = []
+
+    def on(name, line):
+        if line.startswith("runs") and name == "run":
+            pids.append(int(line.split()[1]))
+            if len(pids) < 3:
+                os.kill(pids[-1], signal.SIGKILL)
+            else:
+                told.stop()
+
+    told = Told(on)
+    supervise(told, program("collect", CHILD), program("run", CHILD))
+    said = [line for name, line in told if "again" in line]
+    assert said == ["was killed by SIGKILL; starting it again in 0.02 s",
+                    "was killed by SIGKILL; starting it again in 0.04 s"]  # fmt: skip
+    assert len([line for name, line in told if name == "collect" and line.startswith("runs")]) == 1
+    assert not any(map(is_there, pids))
+
+
+def test_what_keeps_failing_stops_all_with_its_last_error():
+    told = Told()
+    failing = "import sys\nprint('hello')\nprint('error: No name server answers.', file=sys.stderr)\nsys.exit(1)"
+    with pytest.raises(UserError) as ended:
+        supervise(told, program("collect", failing), program("run", CHILD))
+    assert str(ended.value) == (
+        "collect ended 5 times within 10 minutes, so all are stopped; it ended with exit code 1: "
+        "No name server answers."
+    )
+    assert told.count(("collect", "hello")) == 5
+
+
+def test_a_wrong_setting_stops_all_at_once():
+    wrong = "import sys\nprint('error: Setting a.b: wrong.')\nsys.exit(2)"
+    told = Told()
+    with pytest.raises(UserError, match=r"^collect can't run: Setting a\.b: wrong\.$"):
+        supervise(told, program("collect", wrong), program("run", CHILD))
+    assert [line for _, line in told if "again" in line] == []
+
+
+def test_without_an_error_line_the_last_lines_are_the_reason():
+    lines = "import sys\nprint('1\\n2\\n3\\n4')\nsys.exit(3)"
+    with pytest.raises(UserError, match=r": 2 / 3 / 4$"):
+        supervise(Told(), program("collect", lines))
+
+
+def test_a_program_that_is_not_there_is_one_sentence():
+    with pytest.raises(UserError, match=r"can't be started \(No such file or directory\)\.$"):
+        supervise(Told(), Program("collect", ("/nowhere/at/all",)))
+
+
+def test_what_does_not_end_is_killed():
+    told = Told(lambda name, line: line == "runs" and told.stop())
+    supervise(told, program("run", STUBBORN), grace_seconds=0.2)
+    assert told[-1] == ("run", "has not ended within 0.2 s and is killed")
+
+
+def test_a_second_request_kills_at_once():
+    told = Told(lambda name, line: line == "runs" and (told.stop(), Timer(0.2, told.stop).start()))
+    began = time.monotonic()
+    supervise(told, program("run", STUBBORN))
+    assert time.monotonic() - began < 20
+
+
+def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path):
+    code = f"""
+import sys
+from streaming.supervise.child import Program
+from streaming.supervise.supervisor import Supervisor
+names = ["collect", "run"]
+programs = [Program(name, (sys.executable, "-c", {CHILD!r})) for name in names]
+Supervisor(programs, lambda name, line: print(line, flush=True)).run()
+"""
+    supervisor = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with supervisor:
+        pids = [int(supervisor.stdout.readline().split()[1]) for _ in range(2)]
+        assert all(map(is_there, pids))
+        supervisor.kill()
+    deadline = time.monotonic() + 30
+    while any(map(is_there, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_child_that_ignores_the_signal_for_a_while_ends_afterwards():
+    handled = "signal.signal(signal.SIGTERM, end)\n"
+    slow = CHILD.replace(handled, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n")  # as while Spark starts
+    slow = slow.replace("while True:\n", f"time.sleep(1)\n{handled}while True:\n")
+    told = Told(lambda name, line: line.startswith("runs") and told.stop())
+    supervise(told, program("run", slow))
+    assert told[-1] == ("run", "ends")

@@ -1,0 +1,114 @@
+"""`rebalance-watch up` with the real processes over a file log, and why it does not start."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from streaming.base.errors import SettingsError, UserError
+from streaming.cli.main import app
+from streaming.lab.servers import free_port
+from streaming.log.files import FilePublisher
+from streaming.log.rows import publish
+from tests.live.commands import Command
+from tests.support.telemetry import telemetry
+
+PARTITIONS = 2
+ROUTES = '[[routes]]\nchannels = ["ops"]\n[channels.ops]\nkind = "webhook"\nurl = "http://127.0.0.1:1"\n'
+
+
+@pytest.fixture
+def ports():
+    return {name: free_port() for name in ("web", "run", "maintain", "alert")}
+
+
+@pytest.fixture
+def up(settings_in, tmp_path, ports):
+    """`up` without the collector, over a log that is there."""
+    settings_in(tmp_path)
+    with FilePublisher(tmp_path / "log", PARTITIONS, roll_seconds=1e9) as publisher:
+        publish(publisher, list(telemetry(4, 20)))
+    (tmp_path / "alerts.toml").write_text(ROUTES)
+    settings = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
+    settings |= {"WEB__PORT": ports["web"], "ALERTS__FILE": tmp_path / "alerts.toml"}
+    settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("run", "maintain", "alert")}
+    with Command(tmp_path, settings, "up", "--without", "collect") as command:
+        yield command.start()
+
+
+def parents():
+    """The parent of each process."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    return {int(child): int(parent) for child, parent in map(str.split, listed.splitlines())}
+
+
+def descendants(pid):
+    """The processes that a process has started, and those that these have started."""
+    found, known = {pid}, parents()
+    while more := {child for child, parent in known.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def command_of(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+def answer(port, path):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10)
+    except httpx.TransportError:
+        return None
+
+
+def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, seconds=400):
+    deadline = time.monotonic() + seconds
+    while not ((got := answer(port, path)) is not None and holds(got)):
+        assert time.monotonic() < deadline, got and got.text
+        time.sleep(0.2)
+    return got
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports):
+    groups = wait_for_answer(ports["web"], "/api/v1/groups", lambda got: got.status_code == 200 and got.json())
+    assert len(groups.json()) == 4
+    for name in ("web", "run", "maintain", "alert"):
+        assert wait_for_answer(ports[name], "/readyz").json()["ready"]
+    assert "alert     | waiting for the tables" in up.said()
+
+    children = [pid for pid, parent in parents().items() if parent == up.pid]
+    [job] = [pid for pid in children if command_of(pid)[-3:-1] == [b"--supervised", b"run"]]
+    os.kill(job, signal.SIGKILL)
+    up.wait_for("run       | was killed by SIGKILL; starting it again in 1 s", 60)
+    deadline = time.monotonic() + 400
+    while up.said().count("run       | processing the log") < 2:
+        assert time.monotonic() < deadline, up.said()
+        time.sleep(0.2)
+
+    children = descendants(up.pid)
+    assert up.interrupt() == 0
+    assert up.said().endswith("stopped\n")
+    assert "Traceback" not in up.said()
+    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+    assert re.search(r"run       \| stopped\n", up.said())
+
+
+def test_a_wrong_setting_starts_nothing(monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_JOB__CORES", "0")
+    error = CliRunner().invoke(app, ["up"]).exception
+    assert isinstance(error, SettingsError)
+    assert "Setting job.cores" in str(error)
+
+
+def test_nothing_left_to_run_is_one_sentence():
+    error = CliRunner().invoke(app, ["up", "--only", "run", "--without", "run"]).exception
+    assert type(error) is UserError
+    assert "Nothing is left to run" in str(error)
