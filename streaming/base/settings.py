@@ -157,6 +157,12 @@ class Metrics(_Section):
     queue_series: int = Field(ge=0)
 
 
+class Log(_Section):
+    """The lines that a long-running process prints."""
+
+    format: Literal["console", "json"]
+
+
 class HealthPorts(_Section):
     """Where the processes without a web server of their own answer /healthz and /readyz; port 0: nowhere."""
 
@@ -191,6 +197,7 @@ class Settings(BaseSettings):
     tables: Tables
     metrics: Metrics
     health: HealthPorts
+    log: Log
     alerts: Alerts
 
     @classmethod

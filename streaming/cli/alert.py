@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
 from rich.console import Group as Lines
-from rich.markup import escape
+from rich.console import RenderableType
 from rich.text import Text
 
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.health import Health
+from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid, visible
@@ -65,7 +65,12 @@ def run() -> None:
     if not config.routes:
         raise UserError("No routes are configured: define routes and channels as in conf/alerts.toml, and name the "
                         "file in alerts.file.")  # fmt: skip
-    console = Console(stderr=True, highlight=False)
+    log = start_lines(settings.log.format, "alert")
+
+    def report(line: str) -> None:
+        time = "" if settings.log.format == "json" else f"{written(now_ms())} "
+        log.info(f"{time}{visible(line)}")
+
     texts = Texts(config.templates, settings.web.address, asking(settings.runtime.tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     health = Health()
@@ -79,7 +84,7 @@ def run() -> None:
             channels=channels,
             texts=texts,
             clock=now_ms,
-            report=lambda line: console.print(f"{written(now_ms())} {escape(visible(line))}", soft_wrap=True),
+            report=report,
             on_round=looked.done,
         )
 
@@ -89,10 +94,9 @@ def run() -> None:
 
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
-        console.print(f"following the incidents in {settings.runtime.tables}; channels: {', '.join(channels)}",
-                      soft_wrap=True)  # fmt: skip
+        log.info(f"following the incidents in {settings.runtime.tables}; channels: {', '.join(channels)}")
         alerting.run()
-    console.print("stopped")
+    log.info("stopped")
 
 
 @app.command()

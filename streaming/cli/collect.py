@@ -3,16 +3,16 @@
 import asyncio
 import os
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.base.health import Health
+from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def poll(
     from streaming.log.rows import publish
     from streaming.serve.web.probes import probes
 
-    log, settings, health = _log(), load_settings(), Health()
+    settings, health = load_settings(), Health()
+    log = start_lines(settings.log.format, "collect poll", "fields")
     polled = health.task("round of polls", max(_AGE_MS_MAX, 3 * settings.collector.interval_ms))
     written = health.task("write to the log", _AGE_MS_MAX)
 
@@ -98,25 +99,11 @@ def spool(
     from streaming.collect.shipper import ship
     from streaming.serve.web.probes import probes
 
-    _log()
     settings, health = load_settings(), Health()
+    start_lines(settings.log.format, "collect spool", "fields")
     shipped = health.task("look at the spools", _AGE_MS_MAX)
     with probes(health, settings.health.host, settings.health.spool):
         ship(settings, folders, _interruption(), once=once, on_look=shipped.done)
-
-
-def _log() -> Any:
-    import structlog
-
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    return structlog.get_logger()
 
 
 def _interruption() -> Flag:

@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 
 from streaming.base.errors import SettingsError, UserError
+from streaming.base.lines import print_error
 from streaming.base.setting_sources import EffectiveSetting, effective_settings
 from streaming.base.settings import Settings, load_policy, load_settings
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Column, Grid, visible
 from streaming.cli.options import PolicyOption
-from streaming.cli.output import print_error, print_table, screen
+from streaming.cli.output import print_table, screen
 
 app = typer.Typer(help="Check the configuration.", no_args_is_help=True)
 
@@ -104,7 +105,7 @@ def _check_access(settings: Settings) -> None:
 
 def _print(checked: Checked) -> None:
     for sentence in checked.errors:
-        print_error(sentence)
+        print_error(visible(sentence))
     table = Grid([Column("setting"), Column("value"), Column("source")])
     for one in checked.settings:
         table.add(one.name, msgspec.json.encode(one.value).decode(), one.source)

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
 
 
@@ -20,11 +20,12 @@ def dashboard(
     """
     from streaming.serve.web.server import dashboard_application, serve
 
-    settings, console = load_settings(), Console(stderr=True, highlight=False)
+    settings = load_settings()
+    log = start_lines(settings.log.format, "dashboard")
     serve(
         dashboard_application,
         settings,
         host or settings.web.host,
         settings.web.port if port is None else port,
-        lambda where: console.print(f"Dashboard: [bold]{where}[/] (Ctrl-C to stop)", soft_wrap=True),
+        lambda where: log.info(f"Dashboard: {where} (Ctrl-C to stop)"),
     )

@@ -10,6 +10,7 @@ import typer
 
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UnhealthyError, UserError
+from streaming.base.lines import print_error
 from streaming.base.settings import CONFIG_VARIABLE
 from streaming.cli import (
     alert,
@@ -35,7 +36,7 @@ from streaming.cli import (
     up,
     who_owned,
 )
-from streaming.cli.output import print_error
+from streaming.cli.grid import visible
 from streaming.supervise.parent import stop_with_supervisor
 
 app = typer.Typer(
@@ -105,7 +106,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print_error(str(error))
+        print_error(visible(str(error)))
         sys.exit(_EXIT_CODES.get(type(error), 1))
     except KeyboardInterrupt:
         sys.exit(130)

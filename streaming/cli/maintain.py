@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Container, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,9 +15,10 @@ from rich.table import Table
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.health import Health, Task
-from streaming.base.settings import HealthPorts, load_settings
+from streaming.base.lines import is_json, print_error, print_line, start_lines
+from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
-from streaming.cli.output import print_error
+from streaming.cli.grid import visible
 from streaming.cli.waiting import wait_for_tables
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def maintain(
         _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
 
     if every is not None:
-        _repeat(once, every, partial(wait_for_tables, exist, tables), settings.health)
+        _repeat(once, every, partial(wait_for_tables, exist, tables), settings)
     if not exist():
         raise UserError(f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root.")
     once()
@@ -99,17 +101,18 @@ def _roll_up(tables: Path) -> None:
         except TableNotFoundError:  # of a later release than these tables
             return
     for one in done:
-        Console(stderr=True).print(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", highlight=False)
+        print_line(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", table=one.table, rows=one.rows)
 
 
-def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], ports: HealthPorts) -> NoReturn:
+def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], settings: Settings) -> NoReturn:
     """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
     from streaming.serve.web.probes import probes
 
     pause_ms, health = duration_ms(every), Health()
+    start_lines(settings.log.format, "maintain")
     maintained = health.task("round of maintenance", 3 * pause_ms + _ROUND_MS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it works on is left as it was
-    with probes(health, ports.host, ports.maintain):
+    with probes(health, settings.health.host, settings.health.maintain):
         wait(maintained)
         while True:
             try:
@@ -117,7 +120,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
                 maintained.done()
             except UserError as error:
                 maintained.failed(str(error))
-                print_error(f"{error} Retrying in {every}.")
+                print_error(visible(f"{error} Retrying in {every}."))
             time.sleep(pause_ms / 1000)
 
 
@@ -156,6 +159,10 @@ def _round(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"
 
 
 def _print(done: Sequence["Done"], *, dry_run: bool) -> None:
+    if is_json():
+        for one in done:
+            print_line(f"table {one.table} maintained", **asdict(one))
+        return
     console = Console(highlight=False)
     shown = Table(box=None, pad_edge=False)
     shown.add_column("table", no_wrap=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
-from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
@@ -38,11 +37,6 @@ def screen() -> Console:
     """Return the console for tables: coloured and folded on a terminal only; COLUMNS sets the width."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(highlight=False, width=_PIPED_WIDTH if piped else None)
-
-
-def print_error(sentence: str) -> None:
-    """Print what is wrong, in one line, to standard error."""
-    Console(stderr=True).print(f"[red]error:[/] {escape(visible(sentence))}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

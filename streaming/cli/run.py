@@ -2,15 +2,18 @@
 
 import signal
 import threading
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from streaming.base.health import Health
+from streaming.base.lines import start_lines
 from streaming.base.settings import load_policy, load_settings
 from streaming.cli.options import PolicyOption
+
+if TYPE_CHECKING:
+    from streaming.pipeline.job import Batch
 
 _BATCH_AGE_MS_MAX = 120_000
 """A query that has neither ended a batch nor waited for rows for this time is stuck; as in the Prometheus rules."""
@@ -32,12 +35,11 @@ def run(
     from streaming.serve.web.probes import probes
 
     settings, thresholds = load_settings(), load_policy(policy)
-    console = Console(stderr=True, highlight=False)
+    log = start_lines(settings.log.format, "run")
     stopping, health = threading.Event(), Health()
     queries = {name: health.task(f"{name} batch", _BATCH_AGE_MS_MAX) for name in (OPERATOR, ARCHIVE)}
 
     def stop(_signal: int, _frame: object) -> None:
-        console.print("stopping after the current batch (Ctrl-C again to stop at once)")
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         stopping.set()
@@ -49,21 +51,25 @@ def run(
                 thresholds,
                 available_now=available_now,
                 on_progress=lambda query: queries[query].done(),
-                on_restart=lambda line: console.print(line, soft_wrap=True),
+                on_restart=log.warning,
             ) as running:
                 # Only now: Spark's own handler, which it sets at its start, would discard the batch in progress.
                 signal.signal(signal.SIGINT, stop)
                 signal.signal(signal.SIGTERM, stop)
-                console.print(
-                    f"processing the log {source_identity(settings)}; tables: {settings.runtime.tables}",
-                    soft_wrap=True,
-                )
+                log.info(f"processing the log {source_identity(settings)}; tables: {settings.runtime.tables}")
                 for batch in running.batches(stopping):
-                    effects = "" if batch.effects is None else f"{batch.effects:,} derived rows, "
-                    console.print(
-                        f"{batch.query} batch {batch.number}: {batch.rows:,} rows, {effects}{batch.milliseconds:,} ms"
-                    )
+                    _print(log, batch)
+                if stopping.is_set():  # not in the handler: it may interrupt the printing of a line
+                    log.info("stopping after the current batch (Ctrl-C again to stop at once)")
             if stopping.is_set() or not running.is_interrupted():
                 break
-            console.print("swapping in the rebuild")
-    console.print("stopped" if stopping.is_set() else "the whole log is processed")
+            log.info("swapping in the rebuild")
+    log.info("stopped" if stopping.is_set() else "the whole log is processed")
+
+
+def _print(log: Any, batch: "Batch") -> None:
+    effects = "" if batch.effects is None else f"{batch.effects:,} derived rows, "
+    log.info(
+        f"{batch.query} batch {batch.number}: {batch.rows:,} rows, {effects}{batch.milliseconds:,} ms",
+        query=batch.query, batch=batch.number, rows=batch.rows, effects=batch.effects, ms=batch.milliseconds,
+    )  # fmt: skip

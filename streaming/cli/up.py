@@ -8,18 +8,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from streaming.base.errors import SettingsError, UserError
+from streaming.base.lines import is_json, print_line, start_lines
 from streaming.base.settings import Settings, load_settings
 from streaming.cli.collect import SpoolOption
 from streaming.cli.config import checked_configuration
 from streaming.cli.grid import visible
 from streaming.cli.options import PolicyOption
 from streaming.supervise.child import Program
-from streaming.supervise.supervisor import Supervisor
+from streaming.supervise.supervisor import Supervisor, error_of
 
 _MAINTAIN_EVERY = "10m"
 _STYLES = ("cyan", "green", "yellow", "magenta", "blue")
@@ -51,19 +53,47 @@ def up(
     checked = checked_configuration(policy)
     if not checked.ok:
         raise SettingsError(*checked.errors)
-    parts = _chosen(load_settings(), only or [], without or [])
+    settings = load_settings()
+    parts = _chosen(settings, only or [], without or [])
     os.environ.update(_OUTPUT)  # of the children: their lines are not folded, and not kept back
-    console = Console(stderr=True, highlight=False)
-
-    def say(name: str, line: str) -> None:
-        style = _STYLES[parts.index(Part(name))]
-        console.print(Text.assemble((f"{name:9} | ", style), visible(line)), soft_wrap=True)
-
-    supervisor = Supervisor([Program(part, _command(part, spools or [], policy)) for part in parts], say)
+    programs = [Program(part, _command(part, spools or [], policy)) for part in parts]
+    log = start_lines(settings.log.format, "up")
+    if is_json():
+        supervisor = Supervisor(programs, _say_as_json, error_of=_error_in_json)
+    else:
+        supervisor = Supervisor(programs, _say)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stop())
     supervisor.run()
-    console.print("stopped")
+    log.info("stopped")
+
+
+def _say(name: str, line: str) -> None:
+    style = _STYLES[list(Part).index(Part(name))]
+    Console(stderr=True, highlight=False).print(Text.assemble((f"{name:9} | ", style), visible(line)), soft_wrap=True)
+
+
+def _say_as_json(name: str, line: str) -> None:
+    """Pass a JSON line on as it is, and make one of any other."""
+    if _decoded(line) is not None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    else:
+        print_line(line, process=name)
+
+
+def _error_in_json(line: str) -> str | None:
+    decoded = _decoded(line)
+    if decoded is None:
+        return error_of(line)
+    return str(decoded.get("event")) if decoded.get("level") == "error" else None
+
+
+def _decoded(line: str) -> dict[str, object] | None:
+    try:
+        return msgspec.json.decode(line, type=dict)
+    except msgspec.DecodeError:
+        return None
 
 
 def _chosen(settings: Settings, only: Sequence[Part], without: Sequence[Part]) -> list[Part]:

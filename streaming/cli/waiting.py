@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
+import structlog
 
 from streaming.base.health import Task
 
@@ -22,8 +22,6 @@ def wait_for_tables(exist: Callable[[], bool], tables: Path, task: Task) -> None
     if exist():
         return
     task.failed("there are no tables yet")
-    Console(stderr=True, highlight=False).print(
-        f"waiting for the tables in {tables}, which `rebalance-watch run` creates", soft_wrap=True
-    )
+    structlog.get_logger().info(f"waiting for the tables in {tables}, which `rebalance-watch run` creates")
     while not exist():
         time.sleep(_LOOK_SECONDS)

@@ -19,10 +19,16 @@ GRACE_SECONDS = 90.0
 """How long a program may take to its end: the job up to a minute for its batch."""
 _LINES_KEPT = 20
 _LINES_TOLD = 3
-_ERROR = "error: "
 
 Say = Callable[[str, str], None]
 """Prints a line of a program: its name and the text."""
+ErrorOf = Callable[[str], str | None]
+"""Returns the error that a line reports, None if it reports none."""
+
+
+def error_of(line: str) -> str | None:
+    """Return the sentence after ``error: ``."""
+    return line.removeprefix("error: ") if line.startswith("error: ") else None
 
 
 class Supervisor:
@@ -34,11 +40,12 @@ class Supervisor:
         say: Say,
         policy: RestartPolicy = RestartPolicy(),  # noqa: B008  frozen
         *,
+        error_of: ErrorOf = error_of,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Prepare the programs, in the order in which they are started and ended."""
         self._programs = {program.name: program for program in programs}
-        self._say = say
+        self._say, self._error_of = say, error_of
         self._grace_seconds = grace_seconds
         self._events: SimpleQueue[Event] = SimpleQueue()  # its put may be called in a signal handler
         self._restarts = {name: Restarts(policy) for name in self._programs}
@@ -111,7 +118,7 @@ class Supervisor:
     def _reason(self, name: str) -> str:
         """Return the last error that a program printed, otherwise its last lines."""
         lines = self._last_lines[name]
-        errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
+        errors = [error for line in lines if (error := self._error_of(line)) is not None]
         return errors[-1] if errors else " / ".join([*lines][-_LINES_TOLD:]) or "it printed nothing."
 
     def _end(self) -> None:

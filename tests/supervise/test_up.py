@@ -1,5 +1,6 @@
 """`rebalance-watch up` with the real processes over a file log, and why it does not start."""
 
+import json
 import os
 import re
 import signal
@@ -112,3 +113,27 @@ def test_nothing_left_to_run_is_one_sentence():
     error = CliRunner().invoke(app, ["up", "--only", "run", "--without", "run"]).exception
     assert type(error) is UserError
     assert "Nothing is left to run" in str(error)
+
+
+def test_in_json_the_lines_of_all_processes_are_json(tmp_path, ports):
+    settings = {"RUNTIME__ROOT": tmp_path, "LOG__FORMAT": "json", "WEB__PORT": ports["web"]}
+    with Command(tmp_path, settings, "up", "--only", "dashboard", "--only", "maintain") as up:
+        up.start()
+        up.wait_for("Dashboard: ", 200)
+        up.wait_for("waiting for the tables", 200)
+        assert up.interrupt() == 0
+    lines = [json.loads(line) for line in up.said().splitlines()]
+    assert {line["process"] for line in lines} == {"up", "dashboard", "maintain"}
+    assert lines[-1]["event"] == "stopped"
+
+
+def test_in_json_the_last_error_is_found_too(tmp_path):
+    settings = {"RUNTIME__ROOT": tmp_path, "LOG__FORMAT": "json", "SOURCE__KIND": "files"}
+    settings["COLLECTOR__NAME_SERVERS"] = '["127.0.0.1:1"]'
+    with Command(tmp_path, settings, "up", "--only", "collect") as up:
+        up.start()
+        assert up.ended(400) == 1
+    last = json.loads(up.said().splitlines()[-1])
+    assert last["level"] == "error"
+    assert last["event"].startswith("collect ended 5 times within 10 minutes")
+    assert "No name server of 127.0.0.1:1 answers" in last["event"]

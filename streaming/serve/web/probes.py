@@ -51,7 +51,7 @@ def probes(health: Health, host: str, port: int) -> Iterator[None]:
         return
     with listen(host, port, "set another port in [health]") as listening:
         config = uvicorn.Config(
-            Starlette(routes=routes(health)), lifespan="off", log_level="warning", access_log=False,
+            Starlette(routes=routes(health)), lifespan="off", log_config=None, log_level="warning", access_log=False,
             server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         server = uvicorn.Server(config)

@@ -108,6 +108,11 @@ def serve(
         app = application(settings, store, who)
         say(address(listening))
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
-        )
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])

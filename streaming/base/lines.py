@@ -1,0 +1,87 @@
+"""The lines that a process prints about its work: for people, or as JSON for a log collector."""
+
+import logging
+import sys
+from typing import Any, Literal
+
+import structlog
+from rich.console import Console
+from rich.markup import escape
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+Form = Literal["sentences", "fields"]
+"""What people see of a line: its event alone, which is a sentence, or with time, level and fields."""
+
+_FIRST = ("time", "level", "process", "event")
+_JSON = structlog.processors.JSONRenderer(default=str)
+_SHARED: list[Processor] = [
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", key="time"),
+]
+
+
+def start_lines(format_: Literal["console", "json"], process: str, form: Form = "sentences") -> Any:
+    """Configure the lines of this process, on standard error, and return their logger.
+
+    Args:
+        format_: the setting log.format.
+        process: the name of the command, in JSON.
+        form: what people see of a line.
+    """
+    if format_ == "json":
+        in_json: list[Processor] = [_ordered(process), structlog.processors.format_exc_info, _JSON]
+        _take_library_lines(in_json)
+        last: list[Processor] = [*_SHARED, *in_json]
+    elif form == "fields":
+        last = [*_SHARED, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), timestamp_key="time")]
+    else:
+        last = [_sentence]
+    structlog.configure(processors=last, logger_factory=_on_stderr)
+    return structlog.get_logger()
+
+
+def is_json() -> bool:
+    """Return whether the lines of this process are JSON."""
+    return structlog.get_config()["processors"][-1] is _JSON
+
+
+def print_line(sentence: str, **fields: object) -> None:
+    """Print a sentence; its fields are shown in JSON alone."""
+    if is_json():
+        structlog.get_logger().info(sentence, **fields)
+    else:
+        Console(stderr=True).print(escape(sentence), highlight=False, soft_wrap=True)
+
+
+def print_error(sentence: str) -> None:
+    """Print what is wrong, in one line; as JSON if the lines of this process are."""
+    if is_json():
+        structlog.get_logger().error(sentence)
+    else:
+        Console(stderr=True).print(f"[red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def _on_stderr(*_: object) -> structlog.PrintLogger:
+    return structlog.PrintLogger(sys.stderr)  # what it is now
+
+
+def _sentence(_: WrappedLogger, __: str, event: EventDict) -> str:
+    return str(event["event"])
+
+
+def _ordered(process: str) -> Processor:
+    """Return a processor that names the process, and puts first what every line has."""
+
+    def order(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        event.setdefault("process", process)
+        return {name: event[name] for name in _FIRST} | dict(event)
+
+    return order
+
+
+def _take_library_lines(in_json: list[Processor]) -> None:
+    """Print what libraries log (warnings and errors) in the same form."""
+    handler = logging.StreamHandler(sys.stderr)
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=[remove, *in_json]))
+    logging.getLogger().addHandler(handler)

@@ -1,0 +1,64 @@
+"""The lines of a process: sentences for people, JSON for a log collector."""
+
+import json
+import logging
+
+import pytest
+import structlog
+
+from streaming.base.lines import print_error, print_line, start_lines
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """Other tests have the lines as they were."""
+    handlers = list(logging.getLogger().handlers)
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers = handlers
+
+
+def printed(capsys):
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_a_line_in_json_has_time_level_process_event_and_its_fields(capsys):
+    start_lines("json", "run").info("operator batch 3: 5 rows", query="operator", batch=3)
+    [line] = printed(capsys)
+    assert list(line) == ["time", "level", "process", "event", "query", "batch"]
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "info", "process": "run", "event": "operator batch 3: 5 rows", "query": "operator", "batch": 3,
+    }  # fmt: skip
+
+
+def test_a_sentence_is_printed_as_it_is(capsys):
+    start_lines("console", "run").info("operator batch 3: 5 rows", query="operator")
+    assert capsys.readouterr().err == "operator batch 3: 5 rows\n"
+
+
+def test_fields_are_shown_where_the_event_is_no_sentence(capsys):
+    start_lines("console", "collect poll", "fields").info("round", groups=3)
+    said = capsys.readouterr().err
+    assert "info" in said
+    assert "groups=3" in said
+
+
+def test_errors_and_the_lines_of_libraries_have_the_same_form(capsys):
+    start_lines("json", "dashboard")
+    print_error("Setting a.b: wrong.")
+    try:
+        int("x")
+    except ValueError:
+        logging.getLogger("streaming.serve.store").exception("refreshing failed")
+    print_line("2 rows", rows=2)
+    error, library, line = printed(capsys)
+    assert (error["level"], error["event"]) == ("error", "Setting a.b: wrong.")
+    assert (library["level"], library["event"], library["process"]) == ("error", "refreshing failed", "dashboard")
+    assert "ValueError" in library["exception"]
+    assert (line["event"], line["rows"]) == ("2 rows", 2)
+
+
+def test_without_json_an_error_is_a_line_for_people(capsys):
+    print_error("Setting a.b: wrong [sic].")
+    assert capsys.readouterr().err == "error: Setting a.b: wrong [sic].\n"
