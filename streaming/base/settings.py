@@ -4,10 +4,10 @@ import os
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as UnreadableError
@@ -65,6 +65,38 @@ class Source(_Section):
     partitions: int = Field(ge=1, le=1024)
     rows_per_batch: int = Field(ge=1)
     files_per_batch: int = Field(ge=1)
+
+
+class Kafka(_Section):
+    """How every Kafka client of the program connects: collector, `topic create`, the job's Spark."""
+
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
+    username: str
+    password: SecretStr
+    password_file: str
+    ca_file: str
+    check_hostname: bool
+    certificate_file: str
+    key_file: str
+    key_password: SecretStr
+    key_password_file: str
+    token_url: str
+    token_scope: str
+    kerberos_service: str
+    python: dict[str, Any] = Field(repr=False)
+    """Further properties of kafka-python; any of them may be secret, as in `java`."""
+    java: dict[str, str | int | float | bool] = Field(repr=False)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the client authenticates by SASL."""
+        return self.security_protocol.startswith("SASL")
 
 
 class Job(_Section):
@@ -189,6 +221,7 @@ class Settings(BaseSettings):
 
     runtime: Runtime
     source: Source
+    kafka: Kafka
     job: Job
     collector: Collector
     acl: Acl
@@ -256,7 +289,7 @@ def load_settings(**overrides: object) -> Settings:
 
 def _sentence(error: ErrorDetails) -> str:
     name = ".".join(str(part) for part in error["loc"])
-    is_secret = not {"acl", "web"}.isdisjoint(error["loc"])  # and never shown
+    is_secret = not {"acl", "kafka", "web"}.isdisjoint(error["loc"])  # and never shown
     value = "" if is_secret else f" (it is {error.get('input')!r})"
     return f"Setting {name}: {error['msg']}{value}."
 

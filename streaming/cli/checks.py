@@ -19,10 +19,11 @@ from packaging.specifiers import SpecifierSet
 from checkpoints.generation import verify
 from streaming.base import jars, java
 from streaming.base.errors import UserError
-from streaming.base.settings import Acl, Settings, Source
+from streaming.base.settings import Acl, Settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
-from streaming.log.kafka import partition_count
+from streaming.log.kafka import READER_OPERATIONS, partition_count
+from streaming.log.kafka_properties import connection_of
 
 DISTRIBUTION = "rebalance-watch"
 
@@ -54,7 +55,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield _memory(settings.job.driver_memory)
     yield _generation(settings.runtime.checkpoints, settings.runtime.tables)
     if servers:
-        yield _kafka(settings.source)
+        yield _kafka(settings)
         yield from (_name_server(address, settings.acl) for address in settings.collector.name_servers)
 
 
@@ -161,13 +162,15 @@ def _generation(checkpoints: Path, tables: Path) -> Check:
     return Check(part="checkpoints", state="ok", found=found)
 
 
-def _kafka(source: Source) -> Check:
+def _kafka(settings: Settings) -> Check:
+    source = settings.source
     needed = source.kind == "kafka"
     servers, topic = source.bootstrap_servers, source.topic
     try:
-        partitions = partition_count(servers, topic)
+        partitions = partition_count(connection_of(settings), topic, *READER_OPERATIONS)
     except UserError as error:
-        return Check(part="kafka", state="missing", found=f"no response from {servers}", mend=str(error), needed=needed)
+        found = f"{servers} can't be used"
+        return Check(part="kafka", state="missing", found=found, mend=str(error), needed=needed)
     if partitions is None:
         mend = "`rebalance-watch topic create`"
         return Check(part="kafka", state="missing", found=f"{servers} has no topic {topic}", mend=mend, needed=needed)

@@ -21,10 +21,12 @@ def create(
 ) -> None:
     """Create the topic of the settings (source.topic, source.partitions) with broker timestamps (LogAppendTime)."""
     from streaming.log.kafka import create_topic
+    from streaming.log.kafka_properties import connection_of
 
-    source = load_settings().source
+    settings = load_settings()
+    source = settings.source
     made = create_topic(
-        source.bootstrap_servers,
+        connection_of(settings),
         source.topic,
         source.partitions,
         replication=replication,

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, UnknownTopicOrPartitionError
+from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
 
 from streaming.base.errors import UserError
+from streaming.log.kafka_handshake import check_handshake
+from streaming.log.kafka_properties import Connection
 from streaming.log.rows import Row
 
 ROW_BYTES_MAX = 2**24
@@ -18,6 +20,8 @@ _TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
 """How long a row may wait for Kafka's acknowledgement before the publisher fails with an error."""
 _NEVER_MS = 2**31 - 1
+READER_OPERATIONS = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
+"""What the job does with the topic; Read implies Describe."""
 
 
 class KafkaPublisher:
@@ -26,7 +30,7 @@ class KafkaPublisher:
     flush_seconds = 1.0
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, partitions: int, *, resend_after_ms: int | None = None
+        self, connection: Connection, topic: str, partitions: int, *, resend_after_ms: int | None = None
     ) -> None:
         """Connect, and check the topic's partition count.
 
@@ -46,20 +50,21 @@ class KafkaPublisher:
         self.partitions = partitions
         self.flushes = 0
         self._topic = topic
-        self._servers = bootstrap_servers
+        self._connection = connection
         self._failure: BaseException | None = None
         self._closed = False
         self._resends = resend_after_ms is not None
         self._flush_seconds_max = (resend_after_ms or DELIVERY_MS) / 1000
-        there = partition_count(bootstrap_servers, topic)
+        there = partition_count(connection, topic, ACLOperation.WRITE)
         if there is None:
             raise UserError(
-                f"Kafka at {bootstrap_servers} has no topic {topic}: create it with `rebalance-watch topic create`."
+                f"Kafka at {connection.servers} has no topic {topic}: create it with `rebalance-watch topic create`."
             )
         if there != partitions:
             raise UserError(_other_count(topic, there, partitions))
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap_servers.split(","),
+        self._producer = _client(
+            KafkaProducer,
+            connection,
             acks="all",
             enable_idempotence=True,
             linger_ms=20,
@@ -118,39 +123,52 @@ class KafkaPublisher:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
+            if (refused := _refusal(self._connection, self._failure)) is not None:
+                raise refused from None
             raise UserError(
-                f"Kafka at {self._servers} did not accept a row of topic {self._topic} ({self._failure}): "
+                f"Kafka at {self._connection.servers} did not accept a row of topic {self._topic} ({self._failure}): "
                 "check that the brokers are running, then start again."
             ) from self._failure
 
 
-def partition_count(bootstrap_servers: str, topic: str) -> int | None:
+def partition_count(connection: Connection, topic: str, *operations: ACLOperation) -> int | None:
     """Return the topic's number of partitions; None if it does not exist.
 
+    Args:
+        connection: where Kafka is, and how to reach it.
+        topic: the topic.
+        operations: those that this client must be allowed on it.
+
     Raises:
-        UserError: Kafka can't be reached.
+        UserError: Kafka can't be reached, or refuses this client or one of the operations.
     """
-    with _admin(bootstrap_servers) as admin:
-        try:
-            described = admin.describe_topics([topic])
-        except UnknownTopicOrPartitionError:
-            return None
-        return len(described[0]["partitions"]) or None
+    with _admin(connection) as admin:
+        (described,) = admin.describe_topics([topic])
+    if described["error_code"] == TopicAuthorizationFailedError.errno:
+        raise _forbidden(connection, topic, ACLOperation.DESCRIBE)
+    allowed = described["authorized_operations"]  # none known of a topic that is not there, or by an old broker
+    for operation in operations:
+        if allowed and operation.name not in allowed:
+            raise _forbidden(connection, topic, operation)
+    return len(described["partitions"]) or None
 
 
-def appends_with_its_own_time(bootstrap_servers: str, topic: str) -> bool:
+def appends_with_its_own_time(connection: Connection, topic: str) -> bool:
     """Return whether the broker stamps the topic's rows (LogAppendTime), not the producer.
 
     Raises:
-        UserError: Kafka can't be reached.
+        UserError: Kafka can't be reached or refuses.
     """
-    with _admin(bootstrap_servers) as admin:
+    with _admin(connection) as admin:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_TIMESTAMP_TYPE: None})
-        (configs,) = admin.describe_configs([resource], config_filter="all").values()
+        try:
+            (configs,) = admin.describe_configs([resource], config_filter="all").values()
+        except TopicAuthorizationFailedError:
+            raise _forbidden(connection, topic, ACLOperation.DESCRIBE_CONFIGS) from None
         return str(configs[topic][_TIMESTAMP_TYPE]["value"]) == _LOG_APPEND_TIME
 
 
-def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
+def create_topic(connection: Connection, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
     """Create the topic; return False if it exists with this partition count.
 
     With LogAppendTime the broker's clock stamps every row: this is the ingest time, and an event's own time is
@@ -159,7 +177,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replica
     Raises:
         UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).
     """
-    there = partition_count(bootstrap_servers, topic)
+    there = partition_count(connection, topic)
     if there is not None:
         if there != partitions:
             raise UserError(_other_count(topic, there, partitions))
@@ -170,26 +188,67 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int, *, replica
         "max.message.bytes": str(ROW_BYTES_MAX),
     }
     wanted = {topic: {"num_partitions": partitions, "replication_factor": replication, "configs": configs}}
-    with _admin(bootstrap_servers) as admin:
+    with _admin(connection) as admin:
         (made,) = admin.create_topics(wanted, raise_errors=False)["topics"]
+        if made["error_code"] == TopicAuthorizationFailedError.errno:
+            raise _forbidden(connection, topic, ACLOperation.CREATE)
         if made["error_code"]:
-            raise UserError(f"Kafka at {bootstrap_servers} did not create the topic {topic}: {made['error_message']}")
+            raise UserError(f"Kafka at {connection.servers} did not create the topic {topic}: {made['error_message']}")
         admin.wait_for_topics([topic])
     return True
 
 
 @contextmanager
-def _admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
+def _admin(connection: Connection) -> Iterator[KafkaAdminClient]:
+    check_handshake(connection)
     try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), bootstrap_timeout_ms=10_000)
+        admin = _client(KafkaAdminClient, connection, bootstrap_timeout_ms=10_000)
         try:
             yield admin
         finally:
             admin.close()
     except KafkaError as error:
+        if (refused := _refusal(connection, error)) is not None:
+            raise refused from None
         raise UserError(
-            f"Kafka at {bootstrap_servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
+            f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
         ) from error
+
+
+def _client(kind: type[Any], connection: Connection, **own: object) -> Any:
+    """Return a client of kafka-python; it gets those of the connection's properties that it knows."""
+    shared = {name: value for name, value in connection.properties.items() if name in kind.DEFAULT_CONFIG}
+    return kind(bootstrap_servers=connection.servers.split(","), **(shared | own))
+
+
+def _refusal(connection: Connection, error: BaseException) -> UserError | None:
+    """Return what to change if Kafka refuses this client for what it is; None for what may pass."""
+    if isinstance(error, SaslAuthenticationFailedError):
+        return UserError(
+            f"Kafka at {connection.servers} refuses the credentials of {_who(connection)} "
+            f"({connection.properties.get('sasl_mechanism')}): correct kafka.username, its password or "
+            "kafka.sasl_mechanism."
+        )
+    if isinstance(error, AuthorizationError):
+        return UserError(
+            f"Kafka at {connection.servers} refuses an operation of {_who(connection)} ({type(error).__name__}): grant "
+            "the rights that conf/README.md lists."
+        )
+    return None
+
+
+def _forbidden(connection: Connection, topic: str, operation: ACLOperation) -> UserError:
+    name = operation.name.title().replace("_", "")
+    principal = connection.properties.get("sasl_plain_username") or "…"
+    return UserError(
+        f"Kafka at {connection.servers} does not allow {_who(connection)} the operation {name} on the topic {topic}: "
+        f"grant it with `kafka-acls --add --allow-principal User:{principal} --operation {name} --topic {topic}`."
+    )
+
+
+def _who(connection: Connection) -> str:
+    user = connection.properties.get("sasl_plain_username")
+    return f"the user {user}" if user else "this client"
 
 
 def _other_count(topic: str, there: int, wanted: int) -> str:

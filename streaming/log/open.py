@@ -5,6 +5,7 @@ from typing import Literal
 from streaming.base.settings import Settings
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher
+from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import Publisher
 
 
@@ -18,7 +19,5 @@ def open_publisher(
     """
     source = settings.source
     if kind == "kafka":
-        return KafkaPublisher(
-            source.bootstrap_servers, source.topic, source.partitions, resend_after_ms=resend_after_ms
-        )
+        return KafkaPublisher(connection_of(settings), source.topic, source.partitions, resend_after_ms=resend_after_ms)
     return FilePublisher(settings.log_path, source.partitions)

@@ -22,6 +22,7 @@ from streaming.base import jars
 from streaming.base.errors import UserError
 from streaming.base.java import java_home
 from streaming.base.settings import Settings, conf_file
+from streaming.pipeline.kafka_options import java_options, kafka_environment
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -38,6 +39,8 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers start whatever `python3` is first on PATH
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if settings.source.kind == "kafka":
+        os.environ.update(kafka_environment(settings.kafka))
     builder = SparkSession.builder.master(f"local[{settings.job.cores}]").appName(app_name)
     for name, value in _options(settings, logs).items():
         builder = builder.config(name, value)
@@ -77,8 +80,12 @@ def _options(settings: Settings, logs: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jar_files),
         "spark.driver.memory": settings.job.driver_memory,
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log_config} -Drebalance.watch.log={logs / 'spark.log'}"
+        "spark.driver.extraJavaOptions": " ".join(
+            (
+                f"-Dlog4j2.configurationFile={log_config}",
+                f"-Drebalance.watch.log={logs / 'spark.log'}",
+                *java_options(settings.kafka),
+            )
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

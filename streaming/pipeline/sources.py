@@ -21,7 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.log.files import offset_of, parse_path
-from streaming.log.kafka import appends_with_its_own_time, partition_count
+from streaming.log.kafka import READER_OPERATIONS, appends_with_its_own_time, partition_count
+from streaming.log.kafka_properties import connection_of
+from streaming.pipeline.kafka_options import kafka_options
 
 ROWS_READ = "read"
 
@@ -56,13 +58,14 @@ def check_source(settings: Settings) -> None:
                 "files` or `rebalance-watch collect poll`, or set source.path."
             )
         return
-    there = partition_count(source.bootstrap_servers, source.topic)
+    kafka = connection_of(settings)
+    there = partition_count(kafka, source.topic, *READER_OPERATIONS)
     if there != source.partitions:
         raise UserError(
             f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
             f"{source.partitions}: create it with `rebalance-watch topic create`, or set source.partitions."
         )
-    if not appends_with_its_own_time(source.bootstrap_servers, source.topic):
+    if not appends_with_its_own_time(kafka, source.topic):
         raise UserError(
             f"The topic {source.topic} stamps rows by the producer's clock, so wrong clocks would not be detected: set "
             "its message.timestamp.type to LogAppendTime, or create a new one with `rebalance-watch topic create`."
@@ -85,6 +88,7 @@ def _read_kafka(spark: SparkSession, settings: Settings) -> DataFrame:
     source = settings.source
     rows = (
         spark.readStream.format("kafka")
+        .options(**kafka_options(settings.kafka))
         .option("kafka.bootstrap.servers", source.bootstrap_servers)
         # Not `assign`: rows of a partition that was added later must stop the job, not stay unread.
         .option("subscribe", source.topic)

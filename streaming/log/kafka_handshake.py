@@ -1,0 +1,191 @@
+"""Greet a Kafka broker as a client does, and say in one sentence why the two do not come together.
+
+kafka-python takes a failed TLS handshake, or a listener of another protocol, for a broker that is still starting: it
+tries again until its time is over, and then names no reason. So before a client is made, the first broker that answers
+is asked what the client would ask it: TLS, the versions of its API, and the SASL mechanism. Where nobody listens or
+answers, the client is left to try again for a while.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.cluster import collect_hosts
+from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.net.transport import KafkaSSLTransport
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslHandshakeRequest
+
+from streaming.base.errors import UserError
+from streaming.log.kafka_properties import Connection
+
+_ANSWER_SECONDS_MAX = 5.0
+_AGAIN_AFTER_SECONDS = 1.0
+"""A broker that is being stopped closes connections, too; after this time it refuses them."""
+_UNSUPPORTED_SASL_MECHANISM = 33
+_NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
+"""OpenSSL's X509_V_ERR_…"""
+
+
+def check_handshake(connection: Connection) -> None:
+    """Check that the first broker that can be reached speaks the protocol of the settings with this client.
+
+    Raises:
+        UserError: it does not. Its cause is a KafkaError where waiting may help.
+    """
+    properties = connection.properties
+    tls = _tls_context(properties)
+    if "proxy_url" in properties or "socks5_proxy" in properties:
+        return  # only the client knows the way through it
+    for host, port, _ in _addresses(connection.servers):
+        greeting = _Greeting(host, port, tls, properties)
+        try:
+            if not greeting.is_accepted():
+                time.sleep(_AGAIN_AFTER_SECONDS)
+                greeting.is_accepted(is_last=True)
+        except ConnectionError:  # nobody listens
+            continue
+        return
+
+
+@dataclass(frozen=True)
+class _Greeting:
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    properties: Mapping[str, Any]
+
+    def is_accepted(self, *, is_last: bool = False) -> bool:
+        """Return whether the broker accepts the client; the last attempt raises if it does not.
+
+        Raises:
+            UserError: it does not, for a reason that will not pass.
+            ConnectionError: it can't be reached.
+        """
+        with self._connected() as opened:
+            try:
+                self._exchange(self.tls.wrap_socket(opened, server_hostname=self.host) if self.tls else opened)
+            except TimeoutError:
+                return True  # a slow one, perhaps: the client may wait
+            except ssl.SSLCertVerificationError as error:
+                raise UserError(_untrusted(self._where, error)) from None
+            except (OSError, KafkaError) as error:  # ssl.SSLError is an OSError
+                reason = getattr(error, "reason", None) or type(error).__name__
+                if "ALERT" in reason:
+                    raise UserError(self._refused_certificate(reason)) from None
+                if is_last:
+                    raise UserError(
+                        f"Kafka at {self._where} does not accept the protocol {self._protocol} ({reason}): correct "
+                        "kafka.security_protocol or source.bootstrap_servers."
+                    ) from KafkaConnectionError(str(error))
+                return False
+            return True
+
+    @property
+    def _where(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def _protocol(self) -> str:
+        return str(self.properties.get("security_protocol", "PLAINTEXT"))
+
+    def _connected(self) -> socket.socket:
+        try:
+            return socket.create_connection((self.host, self.port), timeout=_ANSWER_SECONDS_MAX)
+        except OSError as error:  # a name that is not known, too
+            raise ConnectionError(str(error)) from error
+
+    def _exchange(self, channel: socket.socket) -> None:
+        """Ask for the versions of the API; then for the SASL mechanism, or for metadata, which SASL would precede."""
+        talk = KafkaProtocol(client_id="rebalance-watch")
+        answer = _ask(channel, talk, ApiVersionsRequest(version=0))
+        versions = BrokerVersionData(
+            api_versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        )
+        if not self._protocol.startswith("SASL"):
+            _ask(channel, talk, MetadataRequest(topics=[]), versions)
+            return
+        mechanism = self.properties.get("sasl_mechanism")
+        answer = _ask(channel, talk, SaslHandshakeRequest(mechanism=mechanism, max_version=1), versions)
+        if answer.error_code == _UNSUPPORTED_SASL_MECHANISM:
+            raise UserError(
+                f"Kafka at {self._where} does not accept {mechanism}: set kafka.sasl_mechanism to one of "
+                f"{', '.join(sorted(answer.mechanisms))}."
+            )
+        if answer.error_code:
+            raise UserError(
+                f"Kafka at {self._where} uses no SASL: correct kafka.security_protocol or source.bootstrap_servers."
+            )
+
+    def _refused_certificate(self, reason: str) -> str:
+        """Return what to do about a TLS alert of the broker, which nearly always is about the client's certificate."""
+        alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
+        if certificate := self.properties.get("ssl_certfile"):
+            return (
+                f"Kafka at {self._where} refuses the client certificate {certificate} ({alert}): renew it if it has "
+                "expired, or let the broker trust the authority that signed it."
+            )
+        return (
+            f"Kafka at {self._where} refuses the TLS connection ({alert}): set kafka.certificate_file and "
+            "kafka.key_file if it asks for a client certificate."
+        )
+
+
+def _ask(channel: socket.socket, talk: KafkaProtocol, request: Any, versions: BrokerVersionData | None = None) -> Any:
+    if versions is not None:
+        request.API_VERSION = versions.api_version(request)
+    talk.send_request(request)
+    channel.sendall(talk.send_bytes())
+    while data := channel.recv(65_536):
+        for _, response in talk.receive_bytes(data):
+            return response
+    raise ConnectionResetError
+
+
+def _addresses(servers: str) -> list[tuple[str, int, int]]:
+    try:
+        return list(collect_hosts(servers, randomize=False))
+    except ValueError:
+        raise UserError(f"The servers {servers!r} are not host:port: correct source.bootstrap_servers.") from None
+
+
+def _tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
+    """Return the context that the client will make of the same properties; None without TLS."""
+    if not str(properties.get("security_protocol", "")).endswith("SSL"):
+        return None
+    known = KafkaSSLTransport.DEFAULT_CONFIG
+    files = (properties.get(name) for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"))
+    try:
+        context: ssl.SSLContext = KafkaSSLTransport._build_ssl_context(  # noqa: SLF001  the client's own
+            known | {name: value for name, value in properties.items() if name in known}
+        )
+    except (ssl.SSLError, OSError) as error:
+        raise UserError(
+            f"The certificates or the key in {', '.join(filter(None, files))} can't be used "
+            f"({getattr(error, 'reason', None) or error}): correct kafka.ca_file, kafka.certificate_file, kafka.key_file "
+            "or the key's password."
+        ) from None
+    return context
+
+
+def _untrusted(where: str, error: ssl.SSLCertVerificationError) -> str:
+    """Return why the broker's certificate is not accepted, and what to do."""
+    certificate = f"The certificate of Kafka at {where}"
+    if error.verify_code == _EXPIRED:
+        return f"{certificate} has expired: renew it on the broker."
+    if error.verify_code == _NOT_YET_VALID:
+        return f"{certificate} is not valid yet: correct this machine's clock."
+    if error.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
+        return (
+            f"{certificate} is for another host: use its name in source.bootstrap_servers, or set kafka.check_hostname "
+            "to false."
+        )
+    return (
+        f"{certificate} is not trusted ({error.verify_message}): set kafka.ca_file to the certificate of the authority "
+        "that signed it."
+    )

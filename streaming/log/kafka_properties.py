@@ -1,0 +1,223 @@
+"""The `[kafka]` settings in the words of the two clients: kafka-python, and the Java client inside Spark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaProducer
+from pydantic import SecretStr
+
+from streaming.base.errors import UserError
+from streaming.base.settings import Kafka, Settings
+from streaming.log.oauth import ClientCredentials
+
+_SECURITY = "org.apache.kafka.common.security"
+_PASSWORD_MECHANISMS = {
+    "PLAIN": f"{_SECURITY}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_SECURITY}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_SECURITY}.scram.ScramLoginModule",
+}
+_OWN = frozenset(
+    {
+        *("bootstrap_servers", "acks", "enable_idempotence", "linger_ms", "delivery_timeout_ms", "max_request_size"),
+        *("allow_auto_create_topics", "bootstrap_timeout_ms", "key_serializer", "value_serializer", "transactional_id"),
+    }
+)
+"""Properties of kafka-python on which the publisher and the checks rely."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where Kafka is, and the properties by which kafka-python reaches it."""
+
+    servers: str
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class JavaProperties:
+    """Properties of the Java client; those of the second kind are never shown."""
+
+    plain: dict[str, str]
+    secret: dict[str, str] = field(repr=False)
+
+
+def connection_of(settings: Settings) -> Connection:
+    """Return how kafka-python connects to the Kafka of the settings.
+
+    Raises:
+        UserError: the settings of `[kafka]` do not fit together, or a file can't be read.
+    """
+    return Connection(settings.source.bootstrap_servers, python_properties(settings.kafka))
+
+
+def python_properties(kafka: Kafka) -> dict[str, Any]:
+    """Return the properties of kafka-python.
+
+    Raises:
+        UserError: the settings do not fit together, or a file can't be read.
+    """
+    found: dict[str, Any] = {"security_protocol": kafka.security_protocol}
+    if kafka.uses_tls:
+        key_password = _client_key_password(kafka)
+        found |= {
+            "ssl_check_hostname": kafka.check_hostname,
+            "ssl_cafile": _path("ca_file", kafka.ca_file),
+            "ssl_certfile": _path("certificate_file", kafka.certificate_file),
+            "ssl_keyfile": _path("key_file", kafka.key_file),
+            "ssl_password": key_password or None,
+        }
+    if kafka.uses_sasl:
+        found |= {"sasl_mechanism": kafka.sasl_mechanism} | _python_sasl(kafka)
+    _check_names(kafka.python)
+    return found | kafka.python
+
+
+def java_properties(kafka: Kafka) -> JavaProperties:
+    """Return the properties of the Java client; what `[kafka.java]` adds is taken for secret.
+
+    Raises:
+        UserError: the settings do not fit together, or a file can't be read.
+    """
+    plain: dict[str, str] = {"security.protocol": kafka.security_protocol}
+    secret: dict[str, str] = {}
+    if kafka.uses_tls:
+        plain["ssl.endpoint.identification.algorithm"] = "https" if kafka.check_hostname else ""
+        if authorities := _path("ca_file", kafka.ca_file):
+            plain |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
+        if key_password := _client_key_password(kafka):
+            secret["ssl.key.password"] = key_password
+        if kafka.certificate_file:
+            plain["ssl.keystore.type"] = "PEM"
+            secret["ssl.keystore.certificate.chain"] = _text("certificate_file", kafka.certificate_file)
+            secret["ssl.keystore.key"] = _text("key_file", kafka.key_file)
+    if kafka.uses_sasl:
+        plain |= {"sasl.mechanism": str(kafka.sasl_mechanism)} | _java_sasl(kafka)
+        secret["sasl.jaas.config"] = _jaas(kafka)
+    return JavaProperties(plain, secret | {name: _java_value(value) for name, value in kafka.java.items()})
+
+
+def _check_names(properties: Mapping[str, Any]) -> None:
+    known = KafkaAdminClient.DEFAULT_CONFIG.keys() | KafkaProducer.DEFAULT_CONFIG.keys()
+    for name in properties:
+        if name not in known:
+            raise UserError(f"kafka-python has no property {name}: correct the table kafka.python.")
+        if name in _OWN:
+            raise UserError(f"The property {name} is rebalance-watch's own: leave it out of kafka.python.")
+
+
+def _python_sasl(kafka: Kafka) -> dict[str, Any]:
+    match kafka.sasl_mechanism:
+        case "GSSAPI":
+            if find_spec("gssapi") is None:
+                raise UserError("The SASL mechanism GSSAPI needs a package: install it with `pip install gssapi`.")
+            return {"sasl_kerberos_service_name": kafka.kerberos_service}
+        case "OAUTHBEARER":
+            name, secret = _credentials(kafka)
+            token_url = _needed("token_url", kafka.token_url)
+            return {"sasl_oauth_token_provider": ClientCredentials(token_url, name, secret, kafka.token_scope)}
+        case _:
+            name, password = _credentials(kafka)
+            return {"sasl_plain_username": name, "sasl_plain_password": password}
+
+
+def _java_sasl(kafka: Kafka) -> dict[str, str]:
+    match kafka.sasl_mechanism:
+        case "GSSAPI":
+            return {"sasl.kerberos.service.name": kafka.kerberos_service}
+        case "OAUTHBEARER":
+            return {
+                "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
+                "sasl.oauthbearer.token.endpoint.url": _needed("token_url", kafka.token_url),
+            }
+        case _:
+            return {}
+
+
+def _jaas(kafka: Kafka) -> str:
+    """Return the login module of the mechanism with its options, in the syntax of a JAAS configuration."""
+    match kafka.sasl_mechanism:
+        case "GSSAPI":
+            module, options = "com.sun.security.auth.module.Krb5LoginModule", {"useTicketCache": "true"}
+        case "OAUTHBEARER":
+            name, secret = _credentials(kafka)
+            module = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
+            options = {"clientId": name, "clientSecret": secret}
+            options |= {"scope": kafka.token_scope} if kafka.token_scope else {}
+        case mechanism:
+            name, password = _credentials(kafka)
+            module, options = _PASSWORD_MECHANISMS[mechanism], {"username": name, "password": password}
+    return f"{module} required {' '.join(f'{option}={_quoted(value)}' for option, value in options.items())};"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _java_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _credentials(kafka: Kafka) -> tuple[str, str]:
+    password = _secret("password", kafka.password, kafka.password_file)
+    if not password:
+        raise UserError(
+            f"The SASL mechanism {kafka.sasl_mechanism} needs a password: set REBALANCE_WATCH_KAFKA__PASSWORD or "
+            "kafka.password_file."
+        )
+    return _needed("username", kafka.username), password
+
+
+def _needed(name: str, value: str) -> str:
+    if not value:
+        raise UserError(
+            f"The SASL mechanism of the settings needs kafka.{name}: set it, or correct kafka.sasl_mechanism."
+        )
+    return value
+
+
+def _client_key_password(kafka: Kafka) -> str:
+    """Return the password of the client's key; check that certificate, key and password fit together."""
+    if bool(kafka.certificate_file) != bool(kafka.key_file):
+        raise UserError("kafka.certificate_file and kafka.key_file belong together: set both, or neither.")
+    password = _secret("key_password", kafka.key_password, kafka.key_password_file)
+    if not kafka.key_file:
+        return ""
+    key = _text("key_file", kafka.key_file)
+    if "-----BEGIN ENCRYPTED PRIVATE KEY-----" in key:
+        if not password:
+            raise UserError(
+                f"The key {kafka.key_file} is encrypted: set REBALANCE_WATCH_KAFKA__KEY_PASSWORD or "
+                "kafka.key_password_file."
+            )
+        return password
+    if "-----BEGIN PRIVATE KEY-----" not in key:
+        raise UserError(
+            f"The key {kafka.key_file} is not in PKCS #8, which Java needs: convert it with `openssl pkcs8 -topk8`."
+        )
+    return ""
+
+
+def _secret(name: str, value: SecretStr, file: str) -> str:
+    if value.get_secret_value() and file:
+        raise UserError(f"Both kafka.{name} and kafka.{name}_file are set: keep one.")
+    return _text(f"{name}_file", file).strip() if file else value.get_secret_value()
+
+
+def _path(name: str, file: str) -> str | None:
+    """Return the path of a file that can be read; None if the setting is empty."""
+    if not file:
+        return None
+    _text(name, file)
+    return str(Path(file).expanduser().resolve())
+
+
+def _text(name: str, file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", None) or "it is not text").lower()
+        raise UserError(f"The file {file} can't be read ({reason}): correct kafka.{name}.") from None
