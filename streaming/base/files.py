@@ -94,6 +94,14 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
     temporary.replace(path)
 
 
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that only its owner can read, and return its path; its folder exists."""
+    path.unlink(missing_ok=True)
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+        out.write(text)
+    return path
+
+
 def temporary_name(path: Path) -> Path:
     """Return the name, in the same folder, under which a file is written until it is complete."""
     return path.with_name(f".{path.name.removeprefix('.')}.tmp")

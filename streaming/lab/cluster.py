@@ -16,6 +16,7 @@ from streaming.lab import servers
 from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.processes import end, spawn, state, wait_until
 from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
+from streaming.log.kafka_properties import Connection
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class Cluster:
         for name in missing:
             self._wait_line(name)
         if bootstrap := self.kafka_bootstrap:
-            self._wait(_KAFKA, lambda: servers.kafka_answers(bootstrap))
+            self._wait(_KAFKA, lambda: servers.kafka_answers(Connection(bootstrap)))
 
     def start_producer(self, messages_per_second: float) -> None:
         """Start the producer, which creates the topics, and wait until they exist."""

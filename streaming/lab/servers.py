@@ -12,8 +12,11 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streaming.base.errors import UserError
+from streaming.base.files import write_private
 from streaming.base.java import java_executable
 from streaming.lab.jvm import JVM_FRUGAL
+from streaming.lab.secured_kafka import SecuredKafka
+from streaming.log.kafka_properties import Connection
 
 LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]
@@ -61,7 +64,6 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{loopback}:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{loopback}:{port},CONTROLLER://{loopback}:{controller_port}
 log.dirs={logs}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -72,6 +74,8 @@ auto.create.topics.enable=false
 # up to the largest row that the telemetry topic takes (streaming.log.kafka)
 message.max.bytes=16777216
 """
+
+_KAFKA_UNSECURED = "listeners=PLAINTEXT://{loopback}:{port},CONTROLLER://{loopback}:{controller_port}\n"
 
 
 def free_port(*, beside: Sequence[int] = (0,)) -> int:
@@ -129,15 +133,27 @@ def broker_command(
     return [*java, *hook, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
 
 
-def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: int) -> Command:
+def kafka_command(
+    jars: Sequence[Path], home: Path, port: int, controller_port: int, *, secured: SecuredKafka | None = None
+) -> Command:
     """Return the command line of a Kafka node, broker and controller (KRaft), heap 384 MB; format its storage once.
+
+    Args:
+        jars: Kafka's.
+        home: its folder.
+        port: the port of its one listener, which is not secured; unused with ``secured``.
+        controller_port: the port of the controller.
+        secured: the listeners of a secured node; None: an open one.
 
     Raises:
         UserError: Kafka's own tool could not format it.
     """
     logs = home / "logs"
-    text = _KAFKA_CONF.format(loopback=LOOPBACK, port=port, controller_port=controller_port, logs=logs)
-    conf = _write(home / "server.properties", text)
+    open_ = _KAFKA_UNSECURED.format(loopback=LOOPBACK, port=port, controller_port=controller_port)
+    listeners = secured.properties(LOOPBACK, controller_port) if secured else open_
+    text = _KAFKA_CONF.format(loopback=LOOPBACK, controller_port=controller_port, logs=logs) + listeners
+    home.mkdir(parents=True, exist_ok=True)
+    conf = write_private(home / "server.properties", text)
     java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, "-cp", _class_path(jars)]
     if not (logs / "meta.properties").exists():
         tool: Command = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
@@ -147,10 +163,12 @@ def kafka_command(jars: Sequence[Path], home: Path, port: int, controller_port: 
     return [*java, "kafka.Kafka", conf]
 
 
-def kafka_answers(bootstrap: str) -> bool | None:
+def kafka_answers(connection: Connection) -> bool | None:
     """Return True as soon as Kafka takes part in its own cluster, else None."""
     try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=500)
+        admin = KafkaAdminClient(
+            bootstrap_servers=connection.servers, bootstrap_timeout_ms=500, **connection.properties
+        )
     except KafkaError:
         return None
     try:

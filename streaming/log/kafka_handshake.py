@@ -167,8 +167,8 @@ def _tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     except (ssl.SSLError, OSError) as error:
         raise UserError(
             f"The certificates or the key in {', '.join(filter(None, files))} can't be used "
-            f"({getattr(error, 'reason', None) or error}): correct kafka.ca_file, kafka.certificate_file, kafka.key_file "
-            "or the key's password."
+            f"({getattr(error, 'reason', None) or error}): correct kafka.ca_file, kafka.certificate_file, "
+            "kafka.key_file or the key's password."
         ) from None
     return context
 

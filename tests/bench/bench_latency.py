@@ -80,11 +80,11 @@ def main(
             "SOURCE__PARTITIONS": PARTITIONS,
             "ALERTS__FILE": alerts,
         }
-        create_topic(kafka.bootstrap, "latency", PARTITIONS, replication=1, retention_ms=3_600_000)
+        create_topic(kafka.administrator, "latency", PARTITIONS, replication=1, retention_ms=3_600_000)
         with (
             Command(Path(folder), settings, "run") as job,
             Command(Path(folder), settings, "alert", "run") as alert,
-            KafkaPublisher(kafka.bootstrap, "latency", PARTITIONS) as log,
+            KafkaPublisher(kafka.administrator, "latency", PARTITIONS) as log,
         ):
             job.start().wait_for("processing the log", 120)
             alert.start()

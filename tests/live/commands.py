@@ -11,15 +11,16 @@ from streaming.base.java import java_home
 from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.processes import end, spawn, wait_until
+from streaming.log.kafka_properties import Connection
 
 STOP_SECONDS_MAX = 90
 
 
 class Command:
-    """One of our commands, which can be started repeatedly; the output of all runs is in one file."""
+    """One of our commands, as often as it is started; what all of its runs say is in one file."""
 
     def __init__(self, folder, settings, *arguments):
-        """Prepare the command; `settings` override the defaults: SECTION__NAME and a value each."""
+        """`settings` override the defaults: SECTION__NAME and a value each."""
         self._log = folder / f"{'-'.join(arguments[:2])}.log"
         self._arguments = [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)]
         self._environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
@@ -27,7 +28,7 @@ class Command:
         self._said_before = 0
 
     def start(self, *more):
-        """Start or restart it; `more` are further arguments of this run."""
+        """Start it (again); `more` are further arguments of this run."""
         self._said_before = len(self.said())
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -45,19 +46,19 @@ class Command:
         return self._process.pid
 
     def said(self):
-        """Return the output of all runs."""
+        """What all of its runs said."""
         return self._log.read_text() if self._log.exists() else ""
 
     def said_now(self):
-        """Return the output of this run."""
+        """What this run said."""
         return self.said()[self._said_before :]
 
     def wait_for(self, words, seconds):
-        """Wait until the output of this run contains a text, or one of several."""
+        """Wait until this run has said it, or one of several."""
         several = (words,) if isinstance(words, str) else words
         deadline = time.monotonic() + seconds
         while True:
-            ended = self._process.poll() is not None  # checked first: its last output counts
+            ended = self._process.poll() is not None  # before the look: what it says at its end counts
             said = self.said_now()
             if any(one in said for one in several):
                 return
@@ -66,18 +67,18 @@ class Command:
             time.sleep(0.1)
 
     def kill(self):
-        """Kill every process of its session at once (SIGKILL)."""
+        """SIGKILL for every process of its session at once, as far as they stayed together."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(STOP_SECONDS_MAX)
 
     def interrupt(self):
-        """Interrupt it as by Ctrl-C; return the exit code."""
+        """Ctrl-C, and the exit code."""
         self._process.send_signal(signal.SIGINT)
         return self.ended()
 
     def ended(self, seconds=STOP_SECONDS_MAX):
-        """Wait until it has ended; return the exit code."""
+        """Its exit code, once it has ended."""
         return self._process.wait(seconds)
 
     def __enter__(self):
@@ -88,16 +89,16 @@ class Command:
 
 
 class Kafka:
-    """A Kafka node of the test, which can be killed and restarted."""
+    """A Kafka node of the test, open or secured, which can be killed and restarted."""
 
-    def __init__(self, home):
+    def __init__(self, home, secured=None):
         self._port = servers.free_port()
         controller = servers.free_port()
         self._log = home / "kafka.log"
-        self._command = servers.kafka_command(
-            jars.ensure("kafka", load_settings().runtime.jars), home, self._port, controller
-        )
+        kafka_jars = jars.ensure("kafka", load_settings().runtime.jars)
+        self._command = servers.kafka_command(kafka_jars, home, self._port, controller, secured=secured)
         self.bootstrap = f"{servers.LOOPBACK}:{self._port}"
+        self.administrator = secured.administrator(servers.LOOPBACK) if secured else Connection(self.bootstrap)
         self.process = None
 
     def start(self):
@@ -106,9 +107,9 @@ class Kafka:
         return self
 
     def _answers(self):
-        if servers.port_is_free(self._port):
+        if servers.port_is_free(int(self.administrator.servers.rpartition(":")[2])):
             return None  # a client that cannot connect leaves sockets to the garbage collector
-        return servers.kafka_answers(self.bootstrap)
+        return servers.kafka_answers(self.administrator)
 
     def kill(self):
         if self.process is not None:

@@ -130,7 +130,7 @@ class Pipeline:
             kafka = pool.submit(self.kafka.start)
             self.broker = stack.enter_context(hooked.broker(self._folder, spool=self.spool))
             kafka.result()
-            create_topic(self.kafka.bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+            create_topic(self.kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
             with hooked.Client(self.broker.address) as client:
                 client.make("Orders", *sorted(set(GROUPS)))
             self.shipper.start()

@@ -12,6 +12,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic
+from streaming.log.kafka_properties import Connection, connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source
@@ -28,7 +29,7 @@ TOPIC = "kafka-source"
 @pytest.fixture
 def settings(lab, settings_in, tmp_path):
     """A job over a topic of its own, cut into several micro-batches."""
-    create_topic(lab.kafka_bootstrap, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+    create_topic(Connection(lab.kafka_bootstrap), TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
     return settings_in(
         tmp_path,
         kind="kafka",
@@ -42,10 +43,10 @@ def settings(lab, settings_in, tmp_path):
 def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
     del spark  # the job takes the session that is there
     events = list(telemetry(12, 40))
-    with KafkaPublisher(settings.source.bootstrap_servers, TOPIC, PARTITIONS) as kafka:
+    with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as kafka:
         publish(kafka, events[:1000])
     send_without_key(settings, encode(events[0]))
-    with KafkaPublisher(settings.source.bootstrap_servers, TOPIC, PARTITIONS) as kafka:
+    with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as kafka:
         publish(kafka, events[1000:])
     with FilePublisher(tmp_path / "log", PARTITIONS) as files:
         publish(files, events)

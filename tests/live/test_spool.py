@@ -33,7 +33,7 @@ def kafka(tmp_path_factory):
 @pytest.fixture
 def topic(kafka):
     name = f"spool-{time.time_ns()}"
-    create_topic(kafka.bootstrap, name, PARTITIONS, replication=1, retention_ms=3_600_000)
+    create_topic(kafka.administrator, name, PARTITIONS, replication=1, retention_ms=3_600_000)
     return name
 
 

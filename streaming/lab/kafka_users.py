@@ -1,0 +1,58 @@
+"""The users of a secured Kafka and what they may do, set by its administrator."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    UserScramCredentialUpsertion,
+)
+
+from streaming.base.errors import UserError
+from streaming.log.kafka_properties import Connection
+
+_SETTLED_SECONDS_MAX = 10.0
+_LOOK_SECONDS = 0.05
+
+
+def set_passwords(administrator: Connection, passwords: Mapping[str, str]) -> None:
+    """Give users their passwords for SCRAM; return when the node knows them."""
+    upsertions = [
+        UserScramCredentialUpsertion(name, mechanism, password)
+        for name, password in passwords.items()
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    ]
+    with _admin(administrator) as admin:
+        admin.alter_user_scram_credentials(upsertions)
+        _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())
+
+
+def allow(administrator: Connection, principal: str, topic: str, *operations: ACLOperation) -> None:
+    """Allow a principal, such as ``User:name``, operations on a topic; return when the node knows it."""
+    pattern = ResourcePattern(ResourceType.TOPIC, topic)
+    rights = [ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern) for operation in operations]
+    of_principal = ACLFilter(principal, "*", ACLOperation.ANY, ACLPermissionType.ALLOW, pattern)
+    with _admin(administrator) as admin:
+        admin.create_acls(rights)
+        _wait(lambda: all(right in admin.describe_acls(of_principal)[0] for right in rights))
+
+
+@contextmanager
+def _admin(administrator: Connection) -> Iterator[KafkaAdminClient]:
+    with KafkaAdminClient(bootstrap_servers=administrator.servers, **administrator.properties) as admin:
+        yield admin
+
+
+def _wait(is_settled: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SETTLED_SECONDS_MAX
+    while not is_settled():
+        if time.monotonic() > deadline:
+            raise UserError(f"Kafka did not take over its users within {_SETTLED_SECONDS_MAX:.0f} s: see its log.")
+        time.sleep(_LOOK_SECONDS)
