@@ -22,13 +22,9 @@ _SETTLED_SECONDS_MAX = 10.0
 _LOOK_SECONDS = 0.05
 
 
-def set_passwords(administrator: Connection, passwords: Mapping[str, str]) -> None:
-    """Give users their passwords for SCRAM; return when the node knows them."""
-    upsertions = [
-        UserScramCredentialUpsertion(name, mechanism, password)
-        for name, password in passwords.items()
-        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
-    ]
+def set_passwords(administrator: Connection, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512") -> None:
+    """Give users their passwords for a SCRAM mechanism; return when the node knows them."""
+    upsertions = [UserScramCredentialUpsertion(name, mechanism, password) for name, password in passwords.items()]
     with _admin(administrator) as admin:
         admin.alter_user_scram_credentials(upsertions)
         _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())

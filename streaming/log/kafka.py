@@ -9,7 +9,7 @@ from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
 
 from streaming.base.errors import UserError
-from streaming.log.kafka_handshake import check_handshake
+from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import Connection
 from streaming.log.rows import Row
 
@@ -224,15 +224,11 @@ def _client(kind: type[Any], connection: Connection, **own: object) -> Any:
 def _refusal(connection: Connection, error: BaseException) -> UserError | None:
     """Return what to change if Kafka refuses this client for what it is; None for what may pass."""
     if isinstance(error, SaslAuthenticationFailedError):
-        return UserError(
-            f"Kafka at {connection.servers} refuses the credentials of {_who(connection)} "
-            f"({connection.properties.get('sasl_mechanism')}): correct kafka.username, its password or "
-            "kafka.sasl_mechanism."
-        )
+        return UserError(refused_credentials(connection.servers, connection.properties))
     if isinstance(error, AuthorizationError):
         return UserError(
-            f"Kafka at {connection.servers} refuses an operation of {_who(connection)} ({type(error).__name__}): grant "
-            "the rights that conf/README.md lists."
+            f"Kafka at {connection.servers} refuses an operation of {client_name(connection.properties)} "
+            f"({type(error).__name__}): grant the rights that conf/README.md lists."
         )
     return None
 
@@ -241,14 +237,10 @@ def _forbidden(connection: Connection, topic: str, operation: ACLOperation) -> U
     name = operation.name.title().replace("_", "")
     principal = connection.properties.get("sasl_plain_username") or "…"
     return UserError(
-        f"Kafka at {connection.servers} does not allow {_who(connection)} the operation {name} on the topic {topic}: "
-        f"grant it with `kafka-acls --add --allow-principal User:{principal} --operation {name} --topic {topic}`."
+        f"Kafka at {connection.servers} does not allow {client_name(connection.properties)} the operation {name} on "
+        f"the topic {topic}: grant it with `kafka-acls --add --allow-principal User:{principal} --operation {name} "
+        f"--topic {topic}`."
     )
-
-
-def _who(connection: Connection) -> str:
-    user = connection.properties.get("sasl_plain_username")
-    return f"the user {user}" if user else "this client"
 
 
 def _other_count(topic: str, there: int, wanted: int) -> str:

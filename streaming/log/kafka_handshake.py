@@ -2,8 +2,9 @@
 
 kafka-python takes a failed TLS handshake, or a listener of another protocol, for a broker that is still starting: it
 tries again until its time is over, and then names no reason. So before a client is made, the first broker that answers
-is asked what the client would ask it: TLS, the versions of its API, and the SASL mechanism. Where nobody listens or
-answers, the client is left to try again for a while.
+is asked what the client would ask it: TLS, the versions of its API, the SASL mechanism and the credentials (of which
+kafka-python 3.0.12 forgets that they were refused, too). Where nobody listens or answers, the client is left to try
+again for a while.
 """
 
 import socket
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.cluster import collect_hosts
-from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError, UnsupportedSaslMechanismError
+from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.transport import KafkaSSLTransport
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
-from kafka.protocol.sasl import SaslHandshakeRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from streaming.base.errors import UserError
 from streaming.log.kafka_properties import Connection
@@ -27,7 +29,6 @@ from streaming.log.kafka_properties import Connection
 _ANSWER_SECONDS_MAX = 5.0
 _AGAIN_AFTER_SECONDS = 1.0
 """A broker that is being stopped closes connections, too; after this time it refuses them."""
-_UNSUPPORTED_SASL_MECHANISM = 33
 _NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
 """OpenSSL's X509_V_ERR_…"""
 
@@ -101,7 +102,7 @@ class _Greeting:
             raise ConnectionError(str(error)) from error
 
     def _exchange(self, channel: socket.socket) -> None:
-        """Ask for the versions of the API; then for the SASL mechanism, or for metadata, which SASL would precede."""
+        """Ask for the versions of the API; then authenticate, or ask for metadata, which SASL would precede."""
         talk = KafkaProtocol(client_id="rebalance-watch")
         answer = _ask(channel, talk, ApiVersionsRequest(version=0))
         versions = BrokerVersionData(
@@ -110,9 +111,13 @@ class _Greeting:
         if not self._protocol.startswith("SASL"):
             _ask(channel, talk, MetadataRequest(topics=[]), versions)
             return
-        mechanism = self.properties.get("sasl_mechanism")
+        self._choose_mechanism(channel, talk, versions)
+        self._authenticate(channel, talk, versions)
+
+    def _choose_mechanism(self, channel: socket.socket, talk: KafkaProtocol, versions: BrokerVersionData) -> None:
+        mechanism = self.properties["sasl_mechanism"]
         answer = _ask(channel, talk, SaslHandshakeRequest(mechanism=mechanism, max_version=1), versions)
-        if answer.error_code == _UNSUPPORTED_SASL_MECHANISM:
+        if answer.error_code == UnsupportedSaslMechanismError.errno:
             raise UserError(
                 f"Kafka at {self._where} does not accept {mechanism}: set kafka.sasl_mechanism to one of "
                 f"{', '.join(sorted(answer.mechanisms))}."
@@ -121,6 +126,22 @@ class _Greeting:
             raise UserError(
                 f"Kafka at {self._where} uses no SASL: correct kafka.security_protocol or source.bootstrap_servers."
             )
+
+    def _authenticate(self, channel: socket.socket, talk: KafkaProtocol, versions: BrokerVersionData) -> None:
+        mechanism = self._mechanism()
+        while not mechanism.is_done():
+            answer = _ask(channel, talk, SaslAuthenticateRequest(mechanism.auth_bytes()), versions)
+            if answer.error_code:
+                raise UserError(refused_credentials(self._where, self.properties))
+            mechanism.receive(answer.auth_bytes)
+
+    def _mechanism(self) -> Any:
+        try:
+            return get_sasl_mechanism(self.properties["sasl_mechanism"])(host=self.host, **self.properties)
+        except Exception as error:
+            if self.properties["sasl_mechanism"] != "GSSAPI":
+                raise
+            raise UserError(f"Kerberos gives no ticket for Kafka at {self._where} ({error}): run `kinit`.") from None
 
     def _refused_certificate(self, reason: str) -> str:
         """Return what to do about a TLS alert of the broker, which nearly always is about the client's certificate."""
@@ -134,6 +155,20 @@ class _Greeting:
             f"Kafka at {self._where} refuses the TLS connection ({alert}): set kafka.certificate_file and "
             "kafka.key_file if it asks for a client certificate."
         )
+
+
+def refused_credentials(where: str, properties: Mapping[str, Any]) -> str:
+    """Return what to do about a failed authentication."""
+    return (
+        f"Kafka at {where} refuses the credentials of {client_name(properties)} ({properties.get('sasl_mechanism')}): "
+        "correct kafka.username, its password or kafka.sasl_mechanism."
+    )
+
+
+def client_name(properties: Mapping[str, Any]) -> str:
+    """Return who the client is for Kafka, for a sentence."""
+    user = properties.get("sasl_plain_username")
+    return f"the user {user}" if user else "this client"
 
 
 def _ask(channel: socket.socket, talk: KafkaProtocol, request: Any, versions: BrokerVersionData | None = None) -> Any:
