@@ -7,6 +7,7 @@ client certificates, so the node needs no password. Users and their rights are s
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from streaming.lab.certificates import Authority, Certificate
@@ -19,6 +20,8 @@ ADMINISTRATION = "ADMINISTRATION"
 _NODE = "kafka"
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _MODULES = "org.apache.kafka.common.security"
+
+_OAUTH = f"{_MODULES}.oauthbearer"
 
 _SECURITY_CONF = """\
 inter.broker.listener.name=ADMINISTRATION
@@ -52,7 +55,8 @@ class SecuredKafka:
     listeners: tuple[Listener, ...]
     """One of them is `ADMINISTRATION`, over SSL."""
     mechanisms: tuple[str, ...] = _SCRAM
-    """OAUTHBEARER takes unsigned tokens: for tests alone."""
+    token_keys: Path | None = None
+    """The public keys of the server that signs the tokens of OAUTHBEARER: a JSON Web Key Set (RFC 7517)."""
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of the users of PLAIN, which are part of the node's configuration."""
 
@@ -76,6 +80,11 @@ class SecuredKafka:
         )
         return text + "\n".join(lines) + "\n"
 
+    def java_options(self) -> list[str]:
+        """Return the system properties that the node needs."""
+        allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"
+        return [f"{allowed}={self.token_keys.as_uri()}"] if self.token_keys else []
+
     def administrator(self, host: str) -> Connection:
         """Return the connection that may do everything."""
         (port,) = (one.port for one in self.listeners if one.name == ADMINISTRATION)
@@ -96,6 +105,10 @@ class SecuredKafka:
         if listener.protocol == "SSL":
             yield f"{prefix}.ssl.client.auth=required"
             return
+        if self.token_keys:
+            handler = f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+            yield f"{prefix}.oauthbearer.sasl.server.callback.handler.class={handler}"
+            yield f"{prefix}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={self.token_keys.as_uri()}"
         for mechanism in self.mechanisms:
             yield f"{prefix}.{mechanism.lower()}.sasl.jaas.config={self._login_module(mechanism)};"
 
@@ -104,5 +117,5 @@ class SecuredKafka:
             users = " ".join(f'user_{name}="{password}"' for name, password in self.passwords.items())
             return f"{_MODULES}.plain.PlainLoginModule required {users}"
         if mechanism == "OAUTHBEARER":
-            return f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{_NODE}"'
+            return f'{_OAUTH}.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{_NODE}"'
         return f"{_MODULES}.scram.ScramLoginModule required"

@@ -154,7 +154,8 @@ def kafka_command(
     text = _KAFKA_CONF.format(loopback=LOOPBACK, controller_port=controller_port, logs=logs) + listeners
     home.mkdir(parents=True, exist_ok=True)
     conf = write_private(home / "server.properties", text)
-    java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, "-cp", _class_path(jars)]
+    options = secured.java_options() if secured else []
+    java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, *options, "-cp", _class_path(jars)]
     if not (logs / "meta.properties").exists():
         tool: Command = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
         made = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)

@@ -49,9 +49,13 @@ def check_handshake(connection: Connection) -> None:
             if not greeting.is_accepted():
                 time.sleep(_AGAIN_AFTER_SECONDS)
                 greeting.is_accepted(is_last=True)
-        except ConnectionError:  # nobody listens
+        except _NobodyListensError:
             continue
         return
+
+
+class _NobodyListensError(Exception):
+    """The broker can't be reached."""
 
 
 @dataclass(frozen=True)
@@ -66,26 +70,26 @@ class _Greeting:
 
         Raises:
             UserError: it does not, for a reason that will not pass.
-            ConnectionError: it can't be reached.
+            _NobodyListensError: it can't be reached.
         """
-        with self._connected() as opened:
-            try:
-                self._exchange(self.tls.wrap_socket(opened, server_hostname=self.host) if self.tls else opened)
-            except TimeoutError:
-                return True  # a slow one, perhaps: the client may wait
-            except ssl.SSLCertVerificationError as error:
-                raise UserError(_untrusted(self._where, error)) from None
-            except (OSError, KafkaError) as error:  # ssl.SSLError is an OSError
-                reason = getattr(error, "reason", None) or type(error).__name__
-                if "ALERT" in reason:
-                    raise UserError(self._refused_certificate(reason)) from None
-                if is_last:
-                    raise UserError(
-                        f"Kafka at {self._where} does not accept the protocol {self._protocol} ({reason}): correct "
-                        "kafka.security_protocol or source.bootstrap_servers."
-                    ) from KafkaConnectionError(str(error))
-                return False
-            return True
+        try:
+            with self._connected() as opened, self._encrypted(opened) as channel:
+                self._exchange(channel)
+        except TimeoutError:
+            return True  # a slow one, perhaps: the client may wait
+        except ssl.SSLCertVerificationError as error:
+            raise UserError(_untrusted(self._where, error)) from None
+        except (OSError, KafkaError) as error:  # ssl.SSLError is an OSError
+            reason = getattr(error, "reason", None) or type(error).__name__
+            if "ALERT" in reason:
+                raise UserError(self._refused_certificate(reason)) from None
+            if is_last:
+                raise UserError(
+                    f"Kafka at {self._where} does not accept the protocol {self._protocol} ({reason}): correct "
+                    "kafka.security_protocol or source.bootstrap_servers."
+                ) from KafkaConnectionError(str(error))
+            return False
+        return True
 
     @property
     def _where(self) -> str:
@@ -99,7 +103,10 @@ class _Greeting:
         try:
             return socket.create_connection((self.host, self.port), timeout=_ANSWER_SECONDS_MAX)
         except OSError as error:  # a name that is not known, too
-            raise ConnectionError(str(error)) from error
+            raise _NobodyListensError from error
+
+    def _encrypted(self, opened: socket.socket) -> socket.socket:
+        return self.tls.wrap_socket(opened, server_hostname=self.host) if self.tls else opened
 
     def _exchange(self, channel: socket.socket) -> None:
         """Ask for the versions of the API; then authenticate, or ask for metadata, which SASL would precede."""

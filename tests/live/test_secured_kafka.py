@@ -1,0 +1,278 @@
+"""A real Kafka with TLS, SASL and rights: the whole way through it, and a sentence for whatever is refused."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import msgspec
+import pytest
+from kafka.admin import ACLOperation
+from typer.testing import CliRunner
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.base.errors import UserError
+from streaming.base.settings import load_settings
+from streaming.cli.main import app
+from streaming.lab import servers
+from streaming.lab.certificates import Authority
+from streaming.lab.kafka_users import allow, set_passwords
+from streaming.lab.secured_kafka import ADMINISTRATION, Listener, SecuredKafka
+from streaming.log.kafka import KafkaPublisher, create_topic
+from streaming.log.kafka_properties import connection_of
+from streaming.log.recording import Recorder
+from streaming.log.rows import publish
+from tests.live.commands import Kafka
+from tests.live.java_client import end_offsets
+from tests.live.token_server import TokenServer
+from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
+from tests.support.telemetry import telemetry
+
+pytestmark = pytest.mark.live
+
+PARTITIONS = 2
+PASSWORDS = {name: f'{name}-"quoted\\ {{pass}} w$rd' for name in ("creator", "collector", "job", "guest")}
+PLAIN_PASSWORD = "plain-password-7f3a"
+KEY_PASSWORD = "key-password-51c9"
+CREATE = (ACLOperation.CREATE, ACLOperation.DESCRIBE)
+WRITE = (ACLOperation.WRITE,)
+READ = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
+
+
+class Secured(Kafka):
+    """A node with a listener of each kind, and the settings of a client of each."""
+
+    def __init__(self, home, token_server):
+        self.authority = Authority(home / "certificates")
+        self.token_server = token_server
+        token_keys = home / "keys.json"
+        token_keys.write_text(token_server.keys())
+        expired = self.authority.issue("expired", valid=timedelta(days=-1))
+        self.ports = {name: servers.free_port() for name in (ADMINISTRATION, "SASL_SSL", "EXPIRED", "SASL_PLAINTEXT")}
+        listeners = (
+            Listener(ADMINISTRATION, "SSL", self.ports[ADMINISTRATION]),
+            Listener("SASL_SSL", "SASL_SSL", self.ports["SASL_SSL"]),
+            Listener("EXPIRED", "SASL_SSL", self.ports["EXPIRED"], expired),
+            Listener("SASL_PLAINTEXT", "SASL_PLAINTEXT", self.ports["SASL_PLAINTEXT"]),
+        )
+        mechanisms = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+        super().__init__(
+            home, SecuredKafka(self.authority, listeners, mechanisms, token_keys, {"simple": PLAIN_PASSWORD})
+        )
+
+    def settings(self, topic, listener="SASL_SSL", **kafka):
+        """The sections of a client of the listener; `kafka` are further settings of its section."""
+        source = {
+            "kind": "kafka",
+            "bootstrap_servers": f"{servers.LOOPBACK}:{self.ports[listener]}",
+            "topic": topic,
+            "partitions": PARTITIONS,
+        }
+        shared = {"security_protocol": "SASL_SSL", "ca_file": str(self.authority.ca_file)}
+        return {"source": source, "kafka": shared | kafka}
+
+    def user(self, name, topic, listener="SASL_SSL", **kafka):
+        return self.settings(topic, listener, **{"username": name, "password": PASSWORDS[name]} | kafka)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    with (
+        TokenServer("service", PLAIN_PASSWORD) as token_server,
+        Secured(tmp_path_factory.mktemp("kafka"), token_server).start() as kafka,
+    ):
+        set_passwords(kafka.administrator, PASSWORDS)
+        set_passwords(kafka.administrator, {"other": PLAIN_PASSWORD}, "SCRAM-SHA-256")
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    file = tmp_path_factory.mktemp("recording") / "telemetry.jsonl.gz"
+    with Recorder(file) as recorder:
+        recorder.publish(list(telemetry(6, 20)))
+    return file
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Run one of our commands to its end: its exit code and all that it said."""
+    root = tmp_path / "root"
+
+    def command(settings, *arguments, succeeds=True):
+        sections = {"runtime": {"root": root, "jars": load_settings().runtime.jars}} | settings
+        ours = {f"{section}__{name}".upper(): value for section, of in sections.items() for name, value in of.items()}
+        environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in ours.items()}
+        program = [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)]
+        ended = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert (ended.returncode == 0) == succeeds, ended.stdout + ended.stderr
+        return ended.stdout + ended.stderr
+
+    command.root = root
+    return command
+
+
+def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command, recording, tmp_path, monkeypatch):
+    for user, operations in (("creator", CREATE), ("collector", WRITE), ("job", READ)):
+        allow(kafka.administrator, f"User:{user}", "whole", *operations)
+    password_file = tmp_path / "password"
+    password_file.write_text(PASSWORDS["collector"] + "\n")
+    events = tmp_path / "spark-events"
+    events.mkdir()
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.dir {events.as_uri()}\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    said = [command(kafka.user("creator", "whole"), "topic", "create")]
+    collector = kafka.settings("whole", username="collector", password_file=str(password_file))
+    said.append(command(collector, "replay", recording))
+    said.append(command(kafka.user("job", "whole"), "run", "--available-now"))
+
+    command({"source": {"kind": "files", "path": tmp_path / "log", "partitions": PARTITIONS}}, "replay", recording)
+    expected = derived_rows(tmp_path / "log", PARTITIONS, Policy())
+    found = {table: without_stamps(read_rows(command.root / "tables", table)) for table in DERIVED}
+    assert found == {table: without_stamps(map(msgspec.json.decode, rows)) for table, rows in expected.items()}
+    assert sum(map(len, found.values())) > 100
+
+    password_file.unlink()
+    (event_log,) = events.rglob("events_*")
+    assert "${env:REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG}" in event_log.read_text()
+    assert secrets_in("\n".join(said)) == []
+    assert [(file, secret) for file in files_below(tmp_path) for secret in secrets_in(file.read_bytes())] == []
+
+
+@pytest.mark.parametrize("way", ["plain", "scram-sha-256", "token", "certificate", "encrypted-key"])
+def test_every_way_to_authenticate_serves_python_and_java(kafka, way):
+    """Python creates the topic and writes to it; the Java client, with the options of Spark's source, sees the rows."""
+    principal, listener, of_way = WAYS[way](kafka)
+    allow(kafka.administrator, f"User:{principal}", way, *CREATE, *WRITE, *READ)
+    settings = load_settings(**kafka.settings(way, listener, **of_way))
+    create_topic(connection_of(settings), way, PARTITIONS, replication=1, retention_ms=3_600_000)
+    events = list(telemetry(2, 2))
+    with KafkaPublisher(connection_of(settings), way, PARTITIONS) as publisher:
+        publish(publisher, events)
+    sent = sum(PARTITIONS if event.BROADCAST else 1 for event in events)
+    assert sum(end_offsets(settings).values()) == sent
+
+
+def by_password(mechanism, user):
+    def settings(_):
+        return user, "SASL_SSL", {"sasl_mechanism": mechanism, "username": user, "password": PLAIN_PASSWORD}
+
+    return settings
+
+
+def by_token(kafka):
+    token = {"token_url": kafka.token_server.url, "token_scope": "telemetry"}
+    return "service", "SASL_SSL", by_password("OAUTHBEARER", "service")(kafka)[2] | token
+
+
+def by_certificate(name, password=""):
+    def settings(kafka):
+        issued = kafka.authority.issue(name, password=password)
+        files = {"certificate_file": str(issued.certificate_file), "key_file": str(issued.key_file)}
+        return f"CN={name}", ADMINISTRATION, {"security_protocol": "SSL", "key_password": password} | files
+
+    return settings
+
+
+WAYS = {
+    "plain": by_password("PLAIN", "simple"),
+    "scram-sha-256": by_password("SCRAM-SHA-256", "other"),
+    "token": by_token,
+    "certificate": by_certificate("agent"),
+    "encrypted-key": by_certificate("agent-2", KEY_PASSWORD),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "sentence"),
+    [
+        (
+            "password",
+            {"password": "wrong"},
+            "refuses the credentials of the user guest (SCRAM-SHA-512): correct kafka.",
+        ),
+        ("mechanism", {"sasl_mechanism": "GSSAPI"}, "needs a package: install it with `pip install gssapi`."),
+        ("authority", {"ca_file": ""}, "is not trusted (unable to get local issuer certificate): set kafka.ca_file to"),
+        ("expired", {"listener": "EXPIRED"}, "has expired: renew it on the broker."),
+        ("certificate", {"listener": ADMINISTRATION, "security_protocol": "SSL"}, "set kafka.certificate_file and"),
+        ("file", {"ca_file": "/not/there.pem"}, "/not/there.pem can't be read (no such file or directory): correct"),
+        ("protocol", {"security_protocol": "SASL_PLAINTEXT"}, "does not accept the protocol SASL_PLAINTEXT"),
+        ("no-tls", {"listener": "SASL_PLAINTEXT"}, "does not accept the protocol SASL_SSL"),
+        ("no-sasl", {"security_protocol": "SSL"}, "does not accept the protocol SSL"),
+        ("right", {}, "does not allow the user guest the operation Describe on the topic right: grant it with"),
+    ],
+)
+def test_whatever_is_refused_is_one_sentence_from_every_command(kafka, tmp_path, monkeypatch, name, wrong, sentence):
+    settings = kafka.user("guest", name, **wrong)
+    use(monkeypatch, tmp_path, settings)
+    for arguments in (["topic", "create"], ["collect", "poll", "--once"], ["run", "--available-now"]):
+        began = time.monotonic()
+        refusal = CliRunner().invoke(app, arguments).exception
+        assert isinstance(refusal, UserError), arguments
+        assert sentence in str(refusal)
+        assert one_sentence(str(refusal)), str(refusal)
+        assert time.monotonic() - began < 10
+        assert secrets_in(str(refusal)) == []
+    checks = json.loads(CliRunner().invoke(app, ["doctor", "--servers", "--format", "json"]).stdout)
+    (check,) = (check for check in checks if check["part"] == "kafka")
+    assert sentence in check["mend"]
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "missing"),
+    [
+        ((ACLOperation.DESCRIBE,), ["topic", "create"], "Create"),
+        ((ACLOperation.CREATE,), ["topic", "create"], "Describe"),
+        ((ACLOperation.DESCRIBE,), ["collect", "poll", "--once"], "Write"),
+        ((ACLOperation.DESCRIBE_CONFIGS, ACLOperation.DESCRIBE), ["run", "--available-now"], "Read"),
+        ((ACLOperation.READ,), ["run", "--available-now"], "DescribeConfigs"),
+    ],
+)
+def test_each_right_that_is_missing_is_named(kafka, tmp_path, monkeypatch, given, arguments, missing):
+    topic = f"without-{missing}-{arguments[0]}"
+    if arguments[0] != "topic":
+        create_topic(kafka.administrator, topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    allow(kafka.administrator, "User:guest", topic, *given)
+    use(monkeypatch, tmp_path, kafka.user("guest", topic))
+    refusal = str(CliRunner().invoke(app, arguments).exception)
+    assert f"does not allow the user guest the operation {missing} on the topic {topic}: grant it with " in refusal
+    assert f"`kafka-acls --add --allow-principal User:guest --operation {missing} --topic {topic}`." in refusal
+
+
+def use(monkeypatch, root, settings):
+    """Let the commands that this process runs have these settings."""
+    for section, of in ({"runtime": {"root": root}} | settings).items():
+        for name, value in of.items():
+            monkeypatch.setenv(f"REBALANCE_WATCH_{section}__{name}".upper(), str(value))
+
+
+def one_sentence(text):
+    return text.endswith(".") and "\n" not in text and "Traceback" not in text
+
+
+def files_below(folder):
+    return [file for file in folder.rglob("*") if file.is_file() and "jars" not in file.parts]
+
+
+def secrets_in(text):
+    """The passwords that stand in a text, also as JAAS or JSON write them."""
+    raw = text.encode() if isinstance(text, str) else text
+    forms = {form for one in (*PASSWORDS.values(), PLAIN_PASSWORD, KEY_PASSWORD) for form in written(one)}
+    return [form for form in forms if form.encode() in raw]
+
+
+def written(password):
+    jaas = password.replace("\\", "\\\\").replace('"', '\\"')
+    return {password, jaas, json.dumps(password)[1:-1], json.dumps(jaas)[1:-1]}
+
+
+def without_stamps(rows):
+    """Rows in a form that compares, but for the log's own stamps: Kafka's, or the files'."""
+    return sorted(as_json({name: value for name, value in row.items() if name != "known_at"}) for row in rows)
