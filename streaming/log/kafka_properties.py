@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaProducer
-from pydantic import SecretStr
 
 from streaming.base.errors import UserError
 from streaming.base.settings import Kafka, Settings
+from streaming.log.client_certificate import client_certificate
 from streaming.log.oauth import ClientCredentials
+from streaming.log.secrets import secret_of, text_of
 
 _SECURITY = "org.apache.kafka.common.security"
 _PASSWORD_MECHANISMS = {
@@ -61,13 +62,13 @@ def python_properties(kafka: Kafka) -> dict[str, Any]:
     """
     found: dict[str, Any] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_tls:
-        key_password = _client_key_password(kafka)
+        certificate = client_certificate(kafka)
         found |= {
             "ssl_check_hostname": kafka.check_hostname,
             "ssl_cafile": _path("ca_file", kafka.ca_file),
             "ssl_certfile": _path("certificate_file", kafka.certificate_file),
             "ssl_keyfile": _path("key_file", kafka.key_file),
-            "ssl_password": key_password or None,
+            "ssl_password": certificate.key_password if certificate else None,
         }
     if kafka.uses_sasl:
         found |= {"sasl_mechanism": kafka.sasl_mechanism} | _python_sasl(kafka)
@@ -87,12 +88,10 @@ def java_properties(kafka: Kafka) -> JavaProperties:
         plain["ssl.endpoint.identification.algorithm"] = "https" if kafka.check_hostname else ""
         if authorities := _path("ca_file", kafka.ca_file):
             plain |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
-        if key_password := _client_key_password(kafka):
-            secret["ssl.key.password"] = key_password
-        if kafka.certificate_file:
+        if certificate := client_certificate(kafka):
             plain["ssl.keystore.type"] = "PEM"
-            secret["ssl.keystore.certificate.chain"] = _text("certificate_file", kafka.certificate_file)
-            secret["ssl.keystore.key"] = _text("key_file", kafka.key_file)
+            secret["ssl.keystore.certificate.chain"] = certificate.chain
+            secret["ssl.keystore.key"] = certificate.key
     if kafka.uses_sasl:
         plain |= {"sasl.mechanism": str(kafka.sasl_mechanism)} | _java_sasl(kafka)
         secret["sasl.jaas.config"] = _jaas(kafka)
@@ -116,7 +115,7 @@ def _python_sasl(kafka: Kafka) -> dict[str, Any]:
             return {"sasl_kerberos_service_name": kafka.kerberos_service}
         case "OAUTHBEARER":
             name, secret = _credentials(kafka)
-            token_url = _needed("token_url", kafka.token_url)
+            token_url = _needed(kafka, "token_url")
             return {"sasl_oauth_token_provider": ClientCredentials(token_url, name, secret, kafka.token_scope)}
         case _:
             name, password = _credentials(kafka)
@@ -130,7 +129,7 @@ def _java_sasl(kafka: Kafka) -> dict[str, str]:
         case "OAUTHBEARER":
             return {
                 "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
-                "sasl.oauthbearer.token.endpoint.url": _needed("token_url", kafka.token_url),
+                "sasl.oauthbearer.token.endpoint.url": _needed(kafka, "token_url"),
             }
         case _:
             return {}
@@ -162,62 +161,27 @@ def _java_value(value: object) -> str:
 
 
 def _credentials(kafka: Kafka) -> tuple[str, str]:
-    password = _secret("password", kafka.password, kafka.password_file)
+    password = secret_of("kafka.password", kafka.password, kafka.password_file)
     if not password:
         raise UserError(
             f"The SASL mechanism {kafka.sasl_mechanism} needs a password: set REBALANCE_WATCH_KAFKA__PASSWORD or "
             "kafka.password_file."
         )
-    return _needed("username", kafka.username), password
+    return _needed(kafka, "username"), password
 
 
-def _needed(name: str, value: str) -> str:
+def _needed(kafka: Kafka, name: str) -> str:
+    value: str = getattr(kafka, name)
     if not value:
         raise UserError(
-            f"The SASL mechanism of the settings needs kafka.{name}: set it, or correct kafka.sasl_mechanism."
+            f"The SASL mechanism {kafka.sasl_mechanism} needs kafka.{name}: set it, or correct kafka.sasl_mechanism."
         )
     return value
-
-
-def _client_key_password(kafka: Kafka) -> str:
-    """Return the password of the client's key; check that certificate, key and password fit together."""
-    if bool(kafka.certificate_file) != bool(kafka.key_file):
-        raise UserError("kafka.certificate_file and kafka.key_file belong together: set both, or neither.")
-    password = _secret("key_password", kafka.key_password, kafka.key_password_file)
-    if not kafka.key_file:
-        return ""
-    key = _text("key_file", kafka.key_file)
-    if "-----BEGIN ENCRYPTED PRIVATE KEY-----" in key:
-        if not password:
-            raise UserError(
-                f"The key {kafka.key_file} is encrypted: set REBALANCE_WATCH_KAFKA__KEY_PASSWORD or "
-                "kafka.key_password_file."
-            )
-        return password
-    if "-----BEGIN PRIVATE KEY-----" not in key:
-        raise UserError(
-            f"The key {kafka.key_file} is not in PKCS #8, which Java needs: convert it with `openssl pkcs8 -topk8`."
-        )
-    return ""
-
-
-def _secret(name: str, value: SecretStr, file: str) -> str:
-    if value.get_secret_value() and file:
-        raise UserError(f"Both kafka.{name} and kafka.{name}_file are set: keep one.")
-    return _text(f"{name}_file", file).strip() if file else value.get_secret_value()
 
 
 def _path(name: str, file: str) -> str | None:
     """Return the path of a file that can be read; None if the setting is empty."""
     if not file:
         return None
-    _text(name, file)
+    text_of(f"kafka.{name}", file)
     return str(Path(file).expanduser().resolve())
-
-
-def _text(name: str, file: str) -> str:
-    try:
-        return Path(file).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (getattr(error, "strerror", None) or "it is not text").lower()
-        raise UserError(f"The file {file} can't be read ({reason}): correct kafka.{name}.") from None
