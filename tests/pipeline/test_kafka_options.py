@@ -1,7 +1,10 @@
 """What Spark's Kafka source is given: references in the plan, secrets in the environment of its JVM."""
 
+import pytest
+
 from streaming.base.settings import load_settings
 from streaming.pipeline.kafka_options import java_options, kafka_environment, kafka_options
+from streaming.pipeline.sources import read_log
 
 JAAS = "REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
 ENVIRONMENT = {
@@ -50,3 +53,15 @@ def test_java_may_ask_the_token_server_alone():
     url = "http://127.0.0.1:1/token"
     assert java_options(kafka()) == []
     assert java_options(kafka(token_url=url)) == [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"]
+
+
+@pytest.mark.spark
+def test_a_plan_refers_to_the_secret(spark):
+    settings = load_settings(
+        source={"kind": "kafka"}, kafka={"security_protocol": "SASL_SSL", "username": "job", "password": "hunter2"}
+    )
+    log = read_log(spark, settings)
+    plan = log._jdf.queryExecution().toString()
+    options = str(log._jdf.queryExecution().logical().toJSON())
+    assert "kafka" in plan.lower()
+    assert "hunter2" not in plan + options
