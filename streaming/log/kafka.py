@@ -35,7 +35,7 @@ class KafkaPublisher:
         """Connect, and check the topic's partition count.
 
         Args:
-            bootstrap_servers: Kafka's addresses.
+            connection: address of the brokers, and how to reach them.
             topic: the name of an existing topic.
             partitions: the number of partitions that it must have.
             resend_after_ms: for a writer that flushes often, keeps unacknowledged rows, and sends them again
