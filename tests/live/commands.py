@@ -17,10 +17,10 @@ STOP_SECONDS_MAX = 90
 
 
 class Command:
-    """One of our commands, as often as it is started; what all of its runs say is in one file."""
+    """One of our commands, which can be started repeatedly; the output of all runs is in one file."""
 
     def __init__(self, folder, settings, *arguments):
-        """`settings` override the defaults: SECTION__NAME and a value each."""
+        """Prepare the command; `settings` override the defaults: SECTION__NAME and a value each."""
         self._log = folder / f"{'-'.join(arguments[:2])}.log"
         self._arguments = [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)]
         self._environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
@@ -28,7 +28,7 @@ class Command:
         self._said_before = 0
 
     def start(self, *more):
-        """Start it (again); `more` are further arguments of this run."""
+        """Start or restart it; `more` are further arguments of this run."""
         self._said_before = len(self.said())
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -46,19 +46,19 @@ class Command:
         return self._process.pid
 
     def said(self):
-        """What all of its runs said."""
+        """Return the output of all runs."""
         return self._log.read_text() if self._log.exists() else ""
 
     def said_now(self):
-        """What this run said."""
+        """Return the output of this run."""
         return self.said()[self._said_before :]
 
     def wait_for(self, words, seconds):
-        """Wait until this run has said it, or one of several."""
+        """Wait until the output of this run contains a text, or one of several."""
         several = (words,) if isinstance(words, str) else words
         deadline = time.monotonic() + seconds
         while True:
-            ended = self._process.poll() is not None  # before the look: what it says at its end counts
+            ended = self._process.poll() is not None  # checked first: its last output counts
             said = self.said_now()
             if any(one in said for one in several):
                 return
@@ -67,18 +67,18 @@ class Command:
             time.sleep(0.1)
 
     def kill(self):
-        """SIGKILL for every process of its session at once, as far as they stayed together."""
+        """Kill every process of its session at once (SIGKILL)."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(STOP_SECONDS_MAX)
 
     def interrupt(self):
-        """Ctrl-C, and the exit code."""
+        """Interrupt it as by Ctrl-C; return the exit code."""
         self._process.send_signal(signal.SIGINT)
         return self.ended()
 
     def ended(self, seconds=STOP_SECONDS_MAX):
-        """Its exit code, once it has ended."""
+        """Wait until it has ended; return the exit code."""
         return self._process.wait(seconds)
 
     def __enter__(self):
