@@ -58,7 +58,10 @@ def descendants(pid):
 
 
 def command_of(pid):
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def answer(port, path):
@@ -98,7 +101,10 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports):
     assert up.interrupt() == 0
     assert up.said().endswith("stopped\n")
     assert "Traceback" not in up.said()
-    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+    deadline = time.monotonic() + 30  # Spark's JVM and workers end when they notice that the job has
+    while left := [command_of(pid) for pid in children if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
     assert re.search(r"run       \| stopped\n", up.said())
 
 
