@@ -1,6 +1,7 @@
 """A Python worker of a running job is killed: its query is started again, and the rows are the same."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -38,15 +39,30 @@ def workers(pid):
     return [one for one in of_job & daemons if processes[one][0] in daemons]
 
 
-def kill_workers(pid):
-    """Kill those that are there, once there are some."""
+def lost(job):
+    """The names of the queries that were started again for a killed worker."""
+    return re.findall(r"the (\w+) query lost a Python worker", job.said())
+
+
+def wait_until(holds):
     deadline = time.monotonic() + SECONDS
-    while not (found := workers(pid)):
+    while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    for worker in found:
-        with suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
+
+
+def kill_busy_worker(job):
+    """Kill the workers until a query loses one: one that waits for work is replaced without notice."""
+    before = lost(job)
+    while lost(job) == before:
+        wait_until(lambda: workers(job.pid) or lost(job) != before)
+        for worker in workers(job.pid):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(0.5)
+    query = lost(job)[-1]
+    ended = job.said().count(f"{query} batch")
+    wait_until(lambda: job.said().count(f"{query} batch") > ended)
 
 
 def test_rows_are_the_same_when_workers_are_killed(settings_in, tmp_path):
@@ -57,12 +73,10 @@ def test_rows_are_the_same_when_workers_are_killed(settings_in, tmp_path):
     given |= {"SOURCE__FILES_PER_BATCH": 4, "JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
     with Command(tmp_path, given, "run", "--available-now") as job:
         job.start()
-        for number in range(KILLS):
-            job.wait_for(f"operator batch {2 * number}:", SECONDS)
-            time.sleep(0.5 * number)  # at another moment of a batch each time
-            kill_workers(job.pid)
+        job.wait_for("operator batch 0:", SECONDS)
+        for _ in range(KILLS):
+            kill_busy_worker(job)
         assert job.ended(SECONDS) == 0, job.said()
-    assert "lost a Python worker" in job.said()
     assert "Traceback" not in job.said()
     expected = derived_rows(settings.log_path, PARTITIONS, Policy())
     tables = settings.runtime.tables
