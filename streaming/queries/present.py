@@ -18,6 +18,11 @@ WHERE p.time > from_ms($last) AND p.source = 'POLL' AND p.date >= {day("$last")}
 """The instant is a parameter so that files without such rows are skipped."""
 
 
+def is_silent(last: int, now: int, snapshot_interval: int) -> bool:
+    """Return whether rows have stopped by an instant, if the newest one until then has this time; milliseconds."""
+    return now - last >= SILENT_AFTER * snapshot_interval
+
+
 class Ends(NamedTuple):
     """The beginning and end of history, in epoch milliseconds."""
 
@@ -33,7 +38,7 @@ class Ends(NamedTuple):
 
     def is_silent(self, last: int, now: int) -> bool:
         """Return whether something had stopped reporting by an instant, if its newest row until then has this time."""
-        return now - last >= SILENT_AFTER * self.snapshot_interval
+        return is_silent(last, now, self.snapshot_interval)
 
     def has_turned(self) -> bool:
         """Return whether `silent` has changed by the passage of time."""
@@ -43,7 +48,7 @@ class Ends(NamedTuple):
 def ends(first: int, last: int, snapshot_interval: int, now: int | None = None) -> Ends:
     """Return the ends of history by the newest row and the clock; ``now`` replaces the clock."""
     now = now_ms() if now is None else now
-    silent = now - last >= SILENT_AFTER * snapshot_interval
+    silent = is_silent(last, now, snapshot_interval)
     return Ends(first, last, last if silent else max(now, last), silent, snapshot_interval)
 
 

@@ -13,7 +13,7 @@ from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import LOCK_AGE
-from streaming.queries.present import SILENT_AFTER
+from streaming.queries.present import is_silent
 from streaming.queries.results import Coverage, Incident
 from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
@@ -162,12 +162,12 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
 
 def _groups(model: ReadModel, now: int) -> list[GroupState]:
     """Return the groups; the health of one that is silent by now is UNKNOWN."""
-    silent_after = SILENT_AFTER * snapshot_interval_ms(model)
+    interval = snapshot_interval_ms(model)
     return [
         GroupState(
             **row
             | {"coverage": Coverage.model_validate_json(row["coverage"])}
-            | ({"health": "UNKNOWN"} if now - row["time"] >= silent_after else {})
+            | ({"health": "UNKNOWN"} if is_silent(row["time"], now, interval) else {})
         )
         for row in model.rows(_GROUPS)
     ]
