@@ -5,7 +5,7 @@ import secrets
 import signal
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -20,6 +20,7 @@ from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid, visible
+from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
 from streaming.cli.waiting import wait_for_tables
 from streaming.queries import labels
@@ -35,8 +36,6 @@ app.add_typer(silence_app, name="silence")
 
 _LOOK_AGE_MS_MAX = 60_000
 """An alert process that has not looked at the incidents for this time is not ready; it does so every alerts poll."""
-
-Output = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -129,7 +128,7 @@ def test(channel: Annotated[str, typer.Argument(help="Name of the channel in [ch
 
 
 @app.command()
-def status(*, output: Output = "table") -> None:
+def status(*, output: TableOrJsonOption = "table") -> None:
     """Show the state of each channel, the open incidents and silences; exit code 3 if alerts are not delivered."""
     from streaming.serve.alerting.config import load_alerts
     from streaming.serve.alerting.status import status as ask
@@ -196,7 +195,7 @@ def add(
 
 
 @silence_app.command(name="list")
-def list_silences(*, output: Output = "table") -> None:
+def list_silences(*, output: TableOrJsonOption = "table") -> None:
     """List the active silences."""
     from streaming.serve.alerting.status import controls
 

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -15,7 +14,7 @@ from streaming.base.lines import print_error
 from streaming.base.setting_sources import EffectiveSetting, effective_settings
 from streaming.base.settings import Settings, load_policy, load_settings
 from streaming.cli.grid import Column, Grid, visible
-from streaming.cli.options import PolicyOption
+from streaming.cli.options import PolicyOption, TableOrJsonOption
 from streaming.cli.output import print_table, screen
 
 app = typer.Typer(help="Check the configuration.", no_args_is_help=True)
@@ -35,7 +34,7 @@ class Checked(msgspec.Struct, frozen=True):
 def check(
     *,
     policy: PolicyOption = None,
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
+    output: TableOrJsonOption = "table",
 ) -> None:
     """Check settings, policy and alerts file, and show each setting with its source; exit code 2 if one is wrong.
 

@@ -1,6 +1,5 @@
 """`rebalance-watch doctor`: check the installation and say how to fix it."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -11,17 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from streaming.base.settings import load_settings
+from streaming.cli.options import TableOrJsonOption
 
 if TYPE_CHECKING:
     from streaming.cli.checks import Check
-
-
-class Format(StrEnum):
-    """The output format."""
-
-    TABLE = "table"
-    JSON = "json"
-
 
 _COLOURS = {"ok": "green", "missing": "yellow", "wrong": "red"}
 
@@ -33,7 +25,7 @@ def doctor(
     lock_jars: Annotated[
         bool, typer.Option("--lock-jars", help="Download the jars again, write conf/jars.sha256 and exit.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TABLE,
+    output: TableOrJsonOption = "table",
 ) -> None:
     """Check the requirements of `run`; exit code 3 if it cannot start."""
     from streaming.base import jars
@@ -47,7 +39,7 @@ def doctor(
         for conf in jars.JAR_SETS:
             jars.ensure(conf, settings.runtime.jars)
     checks = list(examine(settings, servers=servers))
-    if output is Format.JSON:
+    if output == "json":
         print_json(msgspec.json.encode(checks).decode())
     else:
         Console().print(_table(checks))

@@ -3,7 +3,7 @@
 import shlex
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from streaming.base.errors import UnhealthyError
 from streaming.base.settings import load_settings
+from streaming.cli.options import TableOrJsonOption
 
 if TYPE_CHECKING:
     from streaming.lab.lab import Lab, MemberStatus
@@ -42,7 +43,7 @@ def up(
 
 @app.command()
 def status(
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
+    output: TableOrJsonOption = "table",
 ) -> None:
     """Show every process; exit code 3 if any is down."""
     from streaming.lab.lab import Lab

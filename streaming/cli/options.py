@@ -10,6 +10,7 @@ from streaming.base.times import instant_ms, now_ms
 
 Format = Literal["table", "json", "csv"]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+TableOrJsonOption = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 EveryOption = Annotated[float, typer.Option("--every", min=0.5, help="With --watch: refresh interval in seconds.")]
 ClusterOption = Annotated[
