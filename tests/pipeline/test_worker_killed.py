@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import time
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
 from tests.support.plain import as_json, derived_rows
+from tests.support.processes import command_of, descendants, parents
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
@@ -28,15 +28,9 @@ SECONDS = 400
 
 def workers(pid):
     """The Python workers below a process: forked by a daemon, which has the same command line."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    processes = {
-        int(pid): (int(parent), args) for pid, parent, args in (line.split(None, 2) for line in listed.splitlines())
-    }
-    daemons = {one for one, (_, args) in processes.items() if "pyspark.daemon" in args}
-    of_job = {pid}
-    while more := {one for one, (parent, _) in processes.items() if parent in of_job} - of_job:
-        of_job |= more
-    return [one for one in of_job & daemons if processes[one][0] in daemons]
+    parent_of = parents()
+    daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}
+    return [one for one in daemons if parent_of.get(one) in daemons]
 
 
 def lost(job):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from streaming.lab.servers import free_port
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
+from tests.support.processes import command_of, descendants, parents
 from tests.support.telemetry import telemetry
 
 PARTITIONS = 2
@@ -41,27 +41,6 @@ def up(settings_in, tmp_path, ports):
     settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("run", "maintain", "alert")}
     with Command(tmp_path, settings, "up", "--without", "collect") as command:
         yield command.start()
-
-
-def parents():
-    """The parent of each process."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    return {int(child): int(parent) for child, parent in map(str.split, listed.splitlines())}
-
-
-def descendants(pid):
-    """The processes that a process has started, and those that these have started."""
-    found, known = {pid}, parents()
-    while more := {child for child, parent in known.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def answer(port, path):
