@@ -53,7 +53,8 @@ class Task:
         if last is not None and age <= self._age_ms_max:
             return TaskHealth(self._name, ready=True, time=last, age_ms=age)
         since = "since the start" if last is None else f"for {age // 1000} s (at most {self._age_ms_max // 1000})"
-        return TaskHealth(self._name, False, last, age, failure or f"no {self._name} has finished {since}")  # noqa: FBT003
+        reason = failure or f"no {self._name} has finished {since}"
+        return TaskHealth(self._name, ready=False, time=last, age_ms=age, reason=reason)
 
 
 class Health:
