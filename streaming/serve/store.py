@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from streaming.base.errors import NotReadyError, UserError
+from streaming.base.errors import NotReadyError
 from streaming.base.health import Health
 from streaming.tables import ReadModel
 
@@ -23,7 +23,11 @@ class Store:
     """The tables, shared by every page, request and scrape of this process."""
 
     def __init__(self, tables: Path) -> None:
-        """Open the tables if they exist, otherwise as soon as they do."""
+        """Open the tables if they exist, otherwise as soon as they do.
+
+        Raises:
+            UserError: a table is damaged.
+        """
         self.health = Health()
         """Whether this process has the tables and keeps them up to date."""
         self._refreshed = self.health.task("refresh of the tables", _REFRESH_AGE_MS_MAX)
@@ -109,5 +113,5 @@ def _opened(tables: Path) -> ReadModel | None:
     """Return the read model; None until the job has created every table."""
     try:
         return ReadModel(tables)
-    except UserError:
+    except NotReadyError:
         return None

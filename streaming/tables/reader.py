@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Self
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
-from streaming.base.errors import UserError
+from streaming.base.errors import NotReadyError, UserError
 from streaming.tables.duckdb_views import define
 from streaming.tables.files import literal
 from streaming.tables.guard import Guard
@@ -58,14 +58,15 @@ class ReadModel:
         """Open the tables.
 
         Raises:
-            UserError: the folder has no tables, or one is missing.
+            NotReadyError: the folder has no tables, or one is missing.
+            UserError: a table is damaged.
         """
         self.version = 0
         """Rises with each `refresh` that found new rows; live pages compare it."""
         self.checkpoints = tables.parent / "checkpoints"
         """The checkpoints of the job that writes the tables, if it runs on this machine."""
         tables = tables.resolve()
-        self._views = [TableView(table, _open(tables, table)) for table in reversed(TABLES)]
+        self._views = [_open(tables, table) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()
         self._unseen: set[TableView] = set()
         """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
@@ -73,7 +74,10 @@ class ReadModel:
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define(self._database)
-        self._show(self._views, keep=False)
+        try:
+            self._show(self._views, keep=False)
+        except duckdb.Error as error:
+            raise UserError(_damaged(f"A file of the tables in {tables}", error)) from None
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -237,16 +241,23 @@ def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def _open(tables: Path, table: str) -> DeltaTable:
+def _open(tables: Path, table: str) -> TableView:
     try:
-        return DeltaTable(tables / table)
+        return TableView(table, DeltaTable(tables / table))
     except TableNotFoundError:
         if not any((tables / other).is_dir() for other in TABLES):
-            raise UserError(
+            raise NotReadyError(
                 f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or set "
                 "another root with --root."
             ) from None
-        raise UserError(
+        raise NotReadyError(
             f"The table {table} is missing in {tables}: start `rebalance-watch run`, which creates it or explains "
             "the cause."
         ) from None
+    except DeltaError as error:
+        raise UserError(_damaged(f"The Delta log of the table {table} in {tables}", error)) from None
+
+
+def _damaged(what: str, error: Exception) -> str:
+    why = str(error).partition("\n")[0].removesuffix(".")
+    return f"{what} can't be read ({why}): restore tables and checkpoints from one backup."

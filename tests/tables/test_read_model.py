@@ -22,7 +22,7 @@ from rebalance_model.observe.effects import (
     RebalanceSettled,
 )
 from schemas.arrow import in_epoch_ms
-from streaming.base.errors import UserError
+from streaming.base.errors import NotReadyError, UserError
 from streaming.pipeline.archive_rows import LogRow
 from streaming.tables import ReadModel
 from streaming.tables.catalog import FUNCTIONS, VIEWS
@@ -348,6 +348,21 @@ def test_a_missing_table_is_named(tmp_path):
 
     with pytest.raises(UserError, match="The table anomalies is missing"):
         ReadModel(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [("anomalies/_delta_log/*.json", "The Delta log of the table anomalies"), ("**/*.parquet", "A file of the tables")],
+)
+def test_damaged_tables_are_one_sentence(tmp_path, files, says):
+    append(make_tables(tmp_path), orders())
+    for file in tmp_path.glob(files):
+        file.unlink() if file.suffix == ".parquet" else file.write_text('{"commitInfo":{"timest')
+
+    with pytest.raises(UserError, match=rf"^{says} .* can't be read .*restore .* from one backup\.$") as error:
+        ReadModel(tmp_path)
+
+    assert not isinstance(error.value, NotReadyError)
 
 
 def test_empty_tables_give_empty_answers(tmp_path):
