@@ -1,4 +1,4 @@
-"""How the program is installed where it runs for years: `make install`, systemd units, a container."""
+"""How the program is installed where it runs for years: `make install`, systemd units, a container, Kubernetes."""
 
 import re
 import shutil
@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 UNITS = ROOT / "conf" / "systemd"
 COMMON = UNITS / "rebalance-watch-.service.d" / "common.conf"
 CONTAINER = ROOT / "conf" / "container" / "Containerfile"
+KUBERNETES = ROOT / "conf" / "kubernetes"
 PREFIX = "/opt/rebalance-watch"
 SETTING = re.compile(r"(REBALANCE_WATCH_\w+)=(\S+)")
 
@@ -33,6 +34,17 @@ def containers() -> dict[str, dict]:
     """The containers of the program in the compose file, by service."""
     composed = yaml.safe_load(CONTAINER.with_name("compose.yaml").read_text())
     return {name: one for name, one in composed["services"].items() if one["image"] == "rebalance-watch"}
+
+
+def pods() -> dict[str, dict]:
+    """The pods of the manifests, by file."""
+    files = [KUBERNETES / "poll.yaml", KUBERNETES / "watch.yaml", KUBERNETES / "alert" / "alert.yaml"]
+    return {file.stem: yaml.safe_load(file.read_text())["spec"]["template"]["spec"] for file in files}
+
+
+def pod_containers() -> dict[str, dict]:
+    """The containers of all pods, by command."""
+    return {" ".join(one["args"]): one for pod in pods().values() for one in pod["containers"]}
 
 
 def test_systemd_accepts_the_units(tmp_path):
@@ -60,6 +72,7 @@ def test_every_long_running_process_has_a_service_and_a_container():
 
     assert sorted(services().values()) == processes
     assert sorted(" ".join(one["command"]) for one in containers().values()) == sorted([*processes, "topic create"])
+    assert sorted(pod_containers()) == processes
 
 
 @pytest.mark.parametrize("name", ["alert", "dashboard", "maintain", "poll", "run", "topic"])
@@ -68,6 +81,50 @@ def test_a_container_gets_settings_that_exist(name, monkeypatch):
         monkeypatch.setenv(variable, value if "$" not in value else "a-token-of-some-length")
 
     assert load_settings().collector.name_servers == ("namesrv:9876",)
+
+
+@pytest.mark.parametrize("command", pod_containers())
+def test_a_container_of_a_pod_is_probed_where_its_process_answers(command, monkeypatch):
+    container = pod_containers()[command]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert environment["REBALANCE_WATCH_CONFIG"] == "/etc/rebalance-watch/settings.toml"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("REBALANCE_WATCH_CONFIG", str(KUBERNETES / "settings.toml"))
+    monkeypatch.setenv("REBALANCE_WATCH_WEB__TOKEN", "a-token-of-some-length")
+
+    settings = load_settings()
+
+    process = container["name"]
+    host, port = (settings.web.host, settings.web.port) if process == "dashboard" else (
+        settings.health.host, getattr(settings.health, process)
+    )  # fmt: skip
+    [declared] = container["ports"]
+    assert (host, port) == ("0.0.0.0", declared["containerPort"])
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": declared["name"]}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": declared["name"]}
+
+
+@pytest.mark.parametrize("name", pods())
+def test_a_pod_has_the_volumes_that_its_containers_mount(name):
+    pod, watch = pods()[name], yaml.safe_load((KUBERNETES / "watch.yaml").read_text())["spec"]
+    ports = [port["containerPort"] for one in pod["containers"] for port in one["ports"]]
+
+    mounted = {mount["name"] for one in pod["containers"] for mount in one["volumeMounts"]}
+    given = {volume["name"] for volume in pod["volumes"]}
+    if name != "poll":  # the alerts' container is added to the pod `watch`
+        given |= {volume["name"] for volume in watch["template"]["spec"]["volumes"]}
+        given |= {claim["metadata"]["name"] for claim in watch["volumeClaimTemplates"]}
+    assert mounted <= given
+    assert len(set(ports)) == len(ports)
+
+
+def test_kubernetes_starts_what_the_image_is():
+    shell = CONTAINER.read_text()
+    claims = [mount["mountPath"] for mount in pod_containers()["run"]["volumeMounts"] if mount["name"] == "state"]
+
+    assert claims == [re.search(r"^VOLUME (\S+)$", shell, re.MULTILINE)[1]]
+    assert f"--uid {pods()['watch']['securityContext']['runAsUser']} " in shell
 
 
 @pytest.mark.parametrize("file", [COMMON, CONTAINER], ids=["systemd", "container"])
