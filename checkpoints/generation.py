@@ -43,6 +43,9 @@ _LOCK = ".lock"
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 """With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
 reader needs an older version: the history is in the rows."""
+_CHECKPOINT_INTERVAL = {"delta.checkpointInterval": "20"}
+"""Commits between two checkpoints of the Delta log. Who opens a table reads the commits since the last checkpoint: with
+delta-rs's default of 100 a table of 370 files takes four times as long to open, and a commit 1.6 times as long."""
 
 
 @contextmanager
@@ -212,7 +215,7 @@ def _create(path: Path, table: str, generation: str) -> None:
         path,
         schema=arrow_schema(table),
         partition_by=list(PARTITIONED_BY.get(table, ())),
-        configuration={PROPERTY: generation, **_LOG_KEPT},
+        configuration={PROPERTY: generation, **_LOG_KEPT, **_CHECKPOINT_INTERVAL},
         raise_if_key_not_exists=False,
     )
 

@@ -54,6 +54,15 @@ def test_the_first_start_makes_all_tables_of_one_generation(tmp_path):
     assert start(tmp_path) == generation
 
 
+def test_who_opens_a_table_reads_at_most_20_commits_of_its_log(tmp_path):
+    start(tmp_path)
+    for _ in range(45):
+        write_deltalake(tmp_path / "tables" / "anomalies", arrow_schema("anomalies").empty_table(), mode="append")
+
+    log = (tmp_path / "tables" / "anomalies" / "_delta_log").glob("*.checkpoint.parquet")
+    assert 45 - max(int(file.name.partition(".")[0]) for file in log) < 20
+
+
 def test_a_start_that_was_killed_before_its_tables_were_made_is_completed(tmp_path):
     generation = start(tmp_path)
     shutil.rmtree(tmp_path / "tables" / "anomalies")
