@@ -37,7 +37,7 @@ def maintain(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; repeatable.")] = None,
     keep: Annotated[str, typer.Option(help="Retention of replaced files for concurrent readers; at least 1h.")] = "1d",
     every: Annotated[
-        str | None, typer.Option(help="Repeat with this pause, such as 10m; a failed run does not stop it.")
+        str | None, typer.Option(help="Repeat with this pause, such as 5m; a failed run does not stop it.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, without changes.")] = False,
 ) -> None:
