@@ -33,7 +33,7 @@ def main(seeds: int = 40) -> None:
     """Measure and print the results."""
     console, proof = Console(width=140), Proof()
     for one in prove(range(seeds)):
-        proof.take(one)
+        proof.add(one)
     console.print(table(proof))
     console.print(_costs())
     console.print(_bytes())
@@ -102,11 +102,11 @@ def _large(queues: int, clients: int) -> Scenario:
     )
 
 
-def _events(told: Scenario, seed: int) -> list[AnyEvent]:
+def _events(simulated: Scenario, seed: int) -> list[AnyEvent]:
     events: list[AnyEvent] = []
-    cluster = Cluster(told, seed, events.append)
+    cluster = Cluster(simulated, seed, events.append)
     story.schedule(cluster)
-    cluster.run_until(told.minutes * 60)
+    cluster.run_until(simulated.minutes * 60)
     return events
 
 

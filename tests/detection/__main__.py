@@ -1,4 +1,4 @@
-"""``python -m tests.detection``: prove the rules on seeds, and print the table and all that is wrong."""
+"""Prove the rules on seeds: ``python -m tests.detection`` prints the table and every error."""
 
 import os
 import time
@@ -8,27 +8,29 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.detection.chunks import KEPT, resume
+from tests.detection.chunks import RESULTS, resume
 from tests.detection.proof import Proof, table
 
 
 def main(
     first: int = 0,
     last: int = 2_000,
-    minutes: Annotated[float, typer.Option(help="Take no more seeds after so long.")] = 600,
+    minutes: Annotated[float, typer.Option(help="Start no further seeds after this time.")] = 600,
     processes: int = os.cpu_count() or 1,
-    kept: Annotated[Path, typer.Option(help="Results of the same code that are kept here are not made again.")] = KEPT,
+    results: Annotated[
+        Path, typer.Option(help="The folder of saved results; those of the same code are used.")
+    ] = RESULTS,
 ) -> None:
-    """Seeds from FIRST up to LAST."""
+    """Run the seeds from FIRST up to LAST, which is not included."""
     until, proof = time.monotonic() + 60 * minutes, Proof()
-    for chunk in resume(kept, range(first, last), processes):
-        proof.take(chunk)
+    for chunk in resume(results, range(first, last), processes):
+        proof.add(chunk)
         if time.monotonic() > until:
             break
     console = Console(width=140)
     console.print(table(proof))
-    for wrong in [*proof.alarms, *proof.wrong()]:
-        console.print(wrong, highlight=False)
+    for error in [*proof.false_alarms, *proof.errors()]:
+        console.print(error, highlight=False)
 
 
 if __name__ == "__main__":

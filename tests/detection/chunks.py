@@ -1,6 +1,6 @@
-"""Long proofs in parts: what a chunk of seeds has shown is kept, so that a run that was stopped goes on where it was.
+"""Prove many seeds in chunks whose results are saved, so that an interrupted run resumes where it stopped.
 
-Kept by the digest of all code that has a say: a chunk that other code was proved by is never taken for this one's.
+Results are saved by the digest of the core's and the proof's source: other code never uses them.
 """
 
 import hashlib
@@ -13,31 +13,32 @@ from tests.detection.proof import Proof, prove
 
 CODE = Path(__file__).parents[2]
 CHUNK = 16
-KEPT = Path(".rebalance-watch/detection")
-"""Where the results of whole chunks are kept, unless another folder is named."""
+"""The number of seeds of a chunk."""
+RESULTS = Path(".rebalance-watch/detection")
+"""The default folder of saved results."""
 _DECODER = msgspec.msgpack.Decoder(Proof)
 
 
 def digest() -> str:
-    """Of the core's and the proof's source."""
+    """Return the digest of the core's and the proof's source."""
     files = sorted([*(CODE / "rebalance_model").rglob("*.py"), *Path(__file__).parent.glob("*.py")])
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def resume(folder: Path, seeds: range, processes: int = 1) -> Iterator[Proof]:
-    """What each chunk has shown: from the folder where a former run has kept it, else by running its seeds."""
-    kept = folder / digest()
-    kept.mkdir(parents=True, exist_ok=True)
+    """Yield the result of each chunk: the saved one, or that of running its seeds, which is then saved."""
+    saved = folder / digest()
+    saved.mkdir(parents=True, exist_ok=True)
     for first in range(seeds.start, seeds.stop, CHUNK):
         chunk = range(first, min(first + CHUNK, seeds.stop))
-        file = kept / f"{first}-{chunk.stop}.msgpack"
+        file = saved / f"{first}-{chunk.stop}.msgpack"
         if file.exists():
             yield _DECODER.decode(file.read_bytes())
             continue
-        shown = Proof()
+        result = Proof()
         for one in prove(chunk, processes):
-            shown.take(one)
+            result.add(one)
         part = file.with_suffix(".part")
-        part.write_bytes(msgspec.msgpack.encode(shown))
+        part.write_bytes(msgspec.msgpack.encode(result))
         part.replace(file)
-        yield shown
+        yield result

@@ -1,30 +1,34 @@
-"""The condition of each rule in `observe.rules`, computed from what really is so, not from telemetry.
+"""Derive the condition of each rule in `observe.rules` from the ground truth, not from telemetry.
 
-Of each rule: when its condition holds by the widest reading (an incident then is not wrong), and by which telemetry it
-surely does, so that an incident must come. Between the two lies what the rule's telemetry cannot know: what is so
-between two polls, of a client that does not answer, of a hook that has just begun to tell.
+A condition holds by the widest reading of its rule: while it does, an incident is correct. It also names the kinds of
+telemetry by which it holds for certain: by them an incident is required. The difference between the two is what
+telemetry cannot know: what happens between two polls, the state of an unreachable client, the time before a hook
+started.
 """
 
 import inspect
 from collections.abc import Callable
 
-from tests.detection import of_groups, of_owners, of_queues
-from tests.detection.facts import Facts
-from tests.detection.memory import Looks, Memory
+from tests.detection import oracle_of_groups, oracle_of_owners, oracle_of_queues
+from tests.detection.conditions import Conditions
+from tests.detection.history import History
+from tests.detection.snapshot import Snapshot
 
-Oracle = Callable[[Facts, Memory], Looks]
+Oracle = Callable[[Snapshot, History], Conditions]
 
 ORACLES: tuple[Oracle, ...] = tuple(
     function
-    for module in (of_queues, of_owners, of_groups)
-    for function in vars(module).values()
-    if inspect.isfunction(function) and function.__annotations__.get("return") is Looks
+    for module in (oracle_of_queues, oracle_of_owners, oracle_of_groups)
+    for name, function in vars(module).items()
+    if inspect.isfunction(function)
+    and function.__annotations__.get("return") is Conditions
+    and not name.startswith("_")
 )
-"""Every function of these modules that returns `Looks`."""
+"""The public functions of these modules that return `Conditions`."""
 
 
-def conditions(facts: Facts, memory: Memory) -> Looks:
-    """All that any rule is about."""
-    memory.look(facts)
+def conditions(snapshot: Snapshot, history: History) -> Conditions:
+    """Yield the conditions of all rules that hold now, and update the history."""
+    history.update(snapshot)
     for oracle in ORACLES:
-        yield from oracle(facts, memory)
+        yield from oracle(snapshot, history)

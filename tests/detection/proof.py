@@ -1,4 +1,4 @@
-"""Many seeds, scored together, on every core: the table that tests/PROVED.md and the bench show."""
+"""Score many seeds together: the table that tests/PROVED.md and the bench show."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,86 +7,86 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from tests.detection.runs import Run, run
+from tests.detection.runs import Run, run_seed
 from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, score
 
-ACCOUNTS = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW")
-"""What also a healthy rebalance costs, or a strategy brings with it: told as an information, if it is so at all."""
+INFORMATION = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW")
+"""Rules that report the cost of a healthy rebalance, or of a strategy, with severity info: no false alarm."""
 
 
 @dataclass
 class Proof:
-    """What some seeds have shown."""
+    """The scores of some seeds."""
 
     seeds: int = 0
     healthy: int = 0
     scores: Scores = field(default_factory=dict)
-    alarms: list[str] = field(default_factory=list)
-    """Incidents of healthy runs that tell more than what a rebalance costs."""
+    false_alarms: list[str] = field(default_factory=list)
+    """The incidents of healthy seeds, except `INFORMATION`; as text."""
 
-    def take(self, other: "Proof") -> None:
-        """Sum up."""
+    def add(self, other: "Proof") -> None:
+        """Add the scores of other seeds."""
         self.seeds += other.seeds
         self.healthy += other.healthy
-        self.alarms += other.alarms
+        self.false_alarms += other.false_alarms
         add(self.scores, other.scores)
 
-    def wrong(self) -> list[str]:
-        """Every false alarm and every miss."""
+    def errors(self) -> list[str]:
+        """Return every false incident and every missed condition."""
         return [
-            f"{what} {telemetry}: {where}"
+            f"{kind} {telemetry}: {text}"
             for (_, telemetry), one in sorted(self.scores.items())
-            for what, found in (("false", one.false), ("missed", one.missed))
-            for where in found
+            for kind, texts in (("false", one.false), ("missed", one.missed))
+            for text in texts
         ]
 
-    def codes(self) -> set[str]:
-        """What was rightly told."""
-        return {code for (code, _), one in self.scores.items() if one.right}
+    def detected(self) -> set[str]:
+        """Return the rules with a correct incident."""
+        return {code for (code, _), one in self.scores.items() if one.correct}
 
 
-def of(told: Run) -> Proof:
-    """What one run has shown."""
-    alarms = [
-        f"seed {told.seed}, {telemetry}: {one.severity} {one.code} {one.subject}"
+def prove_run(run: Run) -> Proof:
+    """Score one run."""
+    false_alarms = [
+        f"seed {run.seed}, {telemetry}: {one.severity} {one.code} {one.subject}"
         for telemetry in TELEMETRY
-        for one in (told.found[telemetry] if told.healthy else ())
-        if one.severity != "info" or one.code not in ACCOUNTS
+        for one in (run.incidents[telemetry] if run.healthy else ())
+        if one.severity != "info" or one.code not in INFORMATION
     ]
-    return Proof(1, int(told.healthy), dict(score(told)), alarms)
+    return Proof(1, int(run.healthy), dict(score(run)), false_alarms)
 
 
-def of_seed(seed: int) -> Proof:
-    """What one seed has shown."""
-    return of(run(seed))
+def prove_seed(seed: int) -> Proof:
+    """Run one seed and score it."""
+    return prove_run(run_seed(seed))
 
 
 def prove(seeds: Iterable[int], processes: int | None = None) -> Iterator[Proof]:
-    """What each seed has shown, in their order."""
+    """Run and score each seed, in this order; `processes` is by default the number of cores."""
     if processes == 1:
-        yield from map(of_seed, seeds)
+        yield from map(prove_seed, seeds)
         return
     with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
-        yield from pool.map(of_seed, seeds, chunksize=4)
+        yield from pool.map(prove_seed, seeds, chunksize=4)
 
 
 def table(proof: Proof) -> Table:
-    """Precision and recall of every rule on each kind of telemetry, and how late it is, in seconds."""
+    """Return precision, recall and time to detect (seconds) of every rule by each kind of telemetry."""
     made = Table(
-        title=f"{proof.seeds} seeds, {proof.healthy} of them healthy: {len(proof.alarms)} false alarms in those"
+        title=f"{proof.seeds} seeds; {len(proof.false_alarms)} false alarms in the {proof.healthy} healthy ones"
     )
-    for name in ("rule", "telemetry", "opened", "precision", "had to", "recall", "late: median", "worst", "bound"):
+    for name in ("rule", "telemetry", "opened", "precision", "required", "recall", "delay: median", "worst", "bound"):
         made.add_column(name, justify="left" if name in ("rule", "telemetry") else "right")
     for code, bounds in BOUNDS.items():
         for telemetry in TELEMETRY:
             one = proof.scores.get((code, telemetry))
-            if one is None or not (one.right or one.false or one.must):
-                if bounds.knows(telemetry):
+            if one is None or not (one.correct or one.false or one.required):
+                if bounds.detects_by(telemetry):
                     made.add_row(code, telemetry, "0", "", "0", "")
                 continue
-            late = ("", "", "")
-            if one.late:
-                late = f"{one.median_late:.1f}", f"{max(one.late):.1f}", f"{bounds.delay(telemetry):.0f}"
-            opened = str(one.right + len(one.false))
-            made.add_row(code, telemetry, opened, f"{one.precision:.4f}", str(one.must), f"{one.recall:.4f}", *late)
+            delay = ("", "", "")
+            if one.delays:
+                delay = f"{one.median_delay:.1f}", f"{max(one.delays):.1f}", f"{bounds.max_delay(telemetry):.0f}"
+            opened, required = str(one.correct + len(one.false)), str(one.required)
+            made.add_row(code, telemetry, opened, f"{one.precision:.4f}", required, f"{one.recall:.4f}", *delay)
     return made

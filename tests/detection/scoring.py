@@ -1,42 +1,43 @@
-"""Incidents against what was really so: right, false, missed, and how late."""
+"""Score incidents against the ground truth: correct, false and missed ones, and the time to detect."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from rebalance_model.observe.rules.registry import codes_needing
 from rebalance_model.simulation.cluster import START
-from tests.detection.runs import TELEMETRY, Found, Run
-from tests.detection.spans import MAY, Span
+from tests.detection.conditions import SECOND
+from tests.detection.runs import TELEMETRY, Incident, Run
+from tests.detection.spans import ALLOWED, Span
 
-S = 1_000
-LOOK = 2 * S
-"""What is over at once may have been told before a look saw it."""
+BEFORE_SPAN_MS = 2 * SECOND
+"""How long before a span an incident may be resolved and still count: a condition may begin before its first sample."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a rule promises, in seconds."""
+    """When a rule opens an incident; seconds."""
 
     open_after: float = 0
-    """How long its condition must hold before the rule may open an incident at all."""
+    """The time for which the condition must hold before the rule may open an incident."""
     hook: float = 5
-    """How much later it has opened one by the hook."""
+    """The longest delay after `open_after` by the hook."""
     poll: float = 30
-    """And by polls: two answers and a tick, unless the rule needs more."""
+    """The same by polls: two answers and a tick, unless the rule needs more."""
     early: float = 3
-    """What is known of a beginning is coarser than a look."""
+    """How much earlier the rule may open it, since telemetry dates the beginning less precisely than a sample."""
     late: float = 30
-    """How long after its end the condition may still be believed in: until two more answers."""
+    """How long after the condition's end the rule may open it: until two more answers."""
     needs: str = "either"
     """hook, poll or either."""
 
-    def knows(self, telemetry: str) -> bool:
-        """Whether the rule has anything to go by."""
+    def detects_by(self, telemetry: str) -> bool:
+        """Return whether the rule can detect its condition by this kind of telemetry."""
         return self.needs in (telemetry, "either") or telemetry == "both"
 
-    def delay(self, telemetry: str) -> float:
-        """How long after the earliest moment at the latest."""
+    def max_delay(self, telemetry: str) -> float:
+        """Return the longest delay after `open_after`; seconds."""
         if telemetry == "both":
             return max(self.hook if self.needs != "poll" else 0, self.poll if self.needs != "hook" else 0)
         return self.hook if telemetry == "hook" else self.poll
@@ -48,7 +49,7 @@ def _needs(code: str) -> str:
     return "poll" if code in codes_needing("POLLS", "OFFSETS") else "either"
 
 
-_PROMISED = {
+_BOUNDS = {
     "ORDERED_QUEUE_STUCK": Bounds(60, hook=12, early=12),
     "QUEUE_STALLED": Bounds(90, hook=12, early=12),
     "LOCK_EXPIRED": Bounds(poll=35),
@@ -81,35 +82,39 @@ _PROMISED = {
     "TELEMETRY_GAP": Bounds(15, early=16),
     "CLOCK_SKEW": Bounds(60, poll=60, early=12),
 }
-BOUNDS = {code: replace(bounds, needs=_needs(code)) for code, bounds in _PROMISED.items()}
+BOUNDS = {code: replace(bounds, needs=_needs(code)) for code, bounds in _BOUNDS.items()}
 
 
 @dataclass
 class Score:
-    """Of one rule on one kind of telemetry."""
+    """The score of one rule by one kind of telemetry."""
 
-    right: int = 0
+    correct: int = 0
+    """Incidents opened while their condition held."""
     false: list[str] = field(default_factory=list)
-    must: int = 0
+    """The other incidents, as text."""
+    required: int = 0
+    """Conditions that had to be detected."""
     missed: list[str] = field(default_factory=list)
-    late: list[float] = field(default_factory=list)
-    """Seconds from the earliest moment to the incident, of each condition that had to be told."""
+    """Those of them that were not, as text."""
+    delays: list[float] = field(default_factory=list)
+    """Seconds from `Bounds.open_after` to the incident, for each condition that had to be detected and was."""
 
     @property
     def precision(self) -> float:
-        """How many incidents were none too many."""
-        total = self.right + len(self.false)
-        return self.right / total if total else 1
+        """The share of the incidents that are correct; 1 if there are none."""
+        opened = self.correct + len(self.false)
+        return self.correct / opened if opened else 1
 
     @property
     def recall(self) -> float:
-        """How many conditions were told."""
-        return 1 - len(self.missed) / self.must if self.must else 1
+        """The share of the required conditions that were detected; 1 if there are none."""
+        return 1 - len(self.missed) / self.required if self.required else 1
 
     @property
-    def median_late(self) -> float | None:
-        """In seconds."""
-        return median(self.late) if self.late else None
+    def median_delay(self) -> float | None:
+        """The median of the delays, in seconds."""
+        return median(self.delays) if self.delays else None
 
 
 Scores = dict[tuple[str, str], Score]
@@ -117,68 +122,73 @@ Scores = dict[tuple[str, str], Score]
 
 
 def score(run: Run) -> Scores:
-    """The scores of one run."""
+    """Return the scores of one run."""
     scores: Scores = defaultdict(Score)
     for telemetry in TELEMETRY:
-        for one in run.found[telemetry]:
-            _judge(run, telemetry, one, scores[one.code, telemetry])
-        _recall(run, telemetry, scores)
+        for incident in run.incidents[telemetry]:
+            _score_incident(run, telemetry, incident, scores[incident.code, telemetry])
+        for group, code, subject, span in _required_spans(run, telemetry):
+            _score_span(run, telemetry, (group, code, subject), span, scores[code, telemetry])
     return scores
 
 
 def add(total: Scores, more: Scores) -> None:
-    """Sum up."""
+    """Add scores to a total."""
     for key, one in more.items():
         into = total.setdefault(key, Score())
-        into.right += one.right
-        into.must += one.must
+        into.correct += one.correct
+        into.required += one.required
         into.false += one.false
         into.missed += one.missed
-        into.late += one.late
+        into.delays += one.delays
 
 
-def _judge(run: Run, telemetry: str, one: Found, into: Score) -> None:
-    bounds = BOUNDS[one.code]
-    spans = run.spans[one.group].of(MAY, one.code, one.subject)
-    if bounds.knows(telemetry) and any(
-        span.begin + (bounds.open_after - bounds.early) * S <= one.opened <= span.end + bounds.late * S
-        and span.end - span.begin >= (bounds.open_after - bounds.early - 1) * S
+def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -> None:
+    """Count the incident as correct or false."""
+    bounds = BOUNDS[incident.code]
+    spans = run.spans[incident.group].of(ALLOWED, incident.code, incident.subject)
+    earliest = (bounds.open_after - bounds.early) * SECOND
+    if bounds.detects_by(telemetry) and any(
+        span.begin + earliest <= incident.opened <= span.end + bounds.late * SECOND
+        and span.end - span.begin >= earliest - SECOND
         for span in spans
     ):
-        into.right += 1
+        into.correct += 1
     else:
-        into.false.append(
-            f"seed {run.seed}: {_name(one.group, one.code, one.subject)} {one.sub_cause} at {_at(one.opened)}"
-        )
+        name = _name(incident.group, incident.code, incident.subject)
+        into.false.append(f"seed {run.seed}: {name} {incident.sub_cause} at {_seconds(incident.opened)}")
 
 
-def _recall(run: Run, telemetry: str, scores: Scores) -> None:
+def _required_spans(run: Run, telemetry: str) -> Iterator[tuple[str, str, str, Span]]:
+    """Yield the group, code, subject and span of each condition that had to be detected."""
     levels = TELEMETRY if telemetry == "both" else (telemetry,)
     for group, spans in run.spans.items():
         for level in levels:
-            for code, subject, span in spans.all_of(level):
+            for code, subject, span in spans.at(level):
                 bounds = BOUNDS[code]
-                earliest, latest = bounds.open_after * S, (bounds.open_after + bounds.delay(telemetry)) * S
-                if span.end - span.begin > latest and bounds.knows(telemetry):
-                    opened = _opened(run, telemetry, group, code, subject, span)
-                    into = scores[code, telemetry]
-                    into.must += 1
-                    if opened is None:
-                        into.missed.append(
-                            f"seed {run.seed}: {_name(group, code, subject)} {_at(span.begin)} to {_at(span.end)}"
-                        )
-                    else:
-                        into.late.append(max(0, opened - span.begin - earliest) / S)
+                latest = (bounds.open_after + bounds.max_delay(telemetry)) * SECOND
+                if span.end - span.begin > latest and bounds.detects_by(telemetry):
+                    yield group, code, subject, span
 
 
-def _opened(run: Run, telemetry: str, group: str, code: str, subject: str, span: Span) -> int | None:
-    """When the incident of a condition was opened: the first that stood during it."""
+def _score_span(run: Run, telemetry: str, key: tuple[str, str, str], span: Span, into: Score) -> None:
+    """Count the required condition as detected or missed; `key` is its group, code and subject."""
+    opened = _opened(run, telemetry, key, span)
+    into.required += 1
+    if opened is None:
+        into.missed.append(f"seed {run.seed}: {_name(*key)} {_seconds(span.begin)} to {_seconds(span.end)}")
+    else:
+        into.delays.append(max(0, opened - span.begin - BOUNDS[key[1]].open_after * SECOND) / SECOND)
+
+
+def _opened(run: Run, telemetry: str, key: tuple[str, str, str], span: Span) -> int | None:
+    """Return when the first incident that overlaps the span was opened; None if there is none."""
     times = [
         one.opened
-        for one in run.found[telemetry]
-        if (one.group, one.code, one.subject) == (group, code, subject)
-        and one.opened <= span.end + S
-        and (one.resolved is None or one.resolved >= span.begin - LOOK)
+        for one in run.incidents[telemetry]
+        if (one.group, one.code, one.subject) == key
+        and one.opened <= span.end + SECOND
+        and (one.resolved is None or one.resolved >= span.begin - BEFORE_SPAN_MS)
     ]
     return min(times, default=None)
 
@@ -187,5 +197,6 @@ def _name(group: str, code: str, subject: str) -> str:
     return f"{code} {group} {subject}".rstrip()
 
 
-def _at(time: int) -> str:
+def _seconds(time: int) -> str:
+    """Return a time as seconds from the scenario's start."""
     return f"{(time - START) / 1000:.0f} s"

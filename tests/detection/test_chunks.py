@@ -1,4 +1,4 @@
-"""What a chunk of seeds has shown is kept, and not made again by the same code."""
+"""The saved results of chunks: the same code does not run their seeds again."""
 
 import pytest
 
@@ -8,39 +8,41 @@ from tests.detection.scoring import Score
 
 
 @pytest.fixture
-def ran(monkeypatch):
-    """The seeds that were run."""
+def run_seeds(monkeypatch):
+    """Return the list to which each seed that is run is added."""
     seeds = []
 
     def prove(chunk, processes):
         for seed in chunk:
             seeds.append(seed)
-            yield Proof(1, int(seed % 3 == 0), {("LOCK_EXPIRED", "hook"): Score(right=1, late=[0.5])}, [f"seed {seed}"])
+            yield Proof(
+                1, int(seed % 3 == 0), {("LOCK_EXPIRED", "hook"): Score(correct=1, delays=[0.5])}, [f"seed {seed}"]
+            )
 
     monkeypatch.setattr(chunks, "prove", prove)
     return seeds
 
 
-def total(folder, seeds):
+def merged(folder, seeds):
     proof = Proof()
     for chunk in chunks.resume(folder, seeds):
-        proof.take(chunk)
+        proof.add(chunk)
     return proof
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, ran):
+def test_a_stopped_run_resumes_after_the_last_saved_chunk(tmp_path, run_seeds):
     next(chunks.resume(tmp_path, range(40)))
-    assert ran == list(range(16))
-    whole = total(tmp_path, range(40))
-    assert ran == list(range(40))
-    assert (whole.seeds, whole.healthy, len(whole.alarms)) == (40, 14, 40)
-    assert whole.scores["LOCK_EXPIRED", "hook"].right == 40
-    assert total(tmp_path, range(40)) == whole
-    assert len(ran) == 40
+    assert run_seeds == list(range(16))
+    whole = merged(tmp_path, range(40))
+    assert run_seeds == list(range(40))
+    assert (whole.seeds, whole.healthy, len(whole.false_alarms)) == (40, 14, 40)
+    assert whole.scores["LOCK_EXPIRED", "hook"].correct == 40
+    assert merged(tmp_path, range(40)) == whole
+    assert len(run_seeds) == 40
 
 
-def test_what_other_code_has_shown_is_not_taken_for_this_ones(tmp_path, ran, monkeypatch):
-    total(tmp_path, range(3))
+def test_results_of_other_code_are_not_used(tmp_path, run_seeds, monkeypatch):
+    merged(tmp_path, range(3))
     monkeypatch.setattr(chunks, "digest", lambda: "other")
-    total(tmp_path, range(3))
-    assert ran == [0, 1, 2, 0, 1, 2]
+    merged(tmp_path, range(3))
+    assert run_seeds == [0, 1, 2, 0, 1, 2]

@@ -1,13 +1,13 @@
-"""Every rule against what really is so in seeded runs of the simulated cluster, on each kind of telemetry."""
+"""Every rule against the ground truth of seeded simulations, by each kind of telemetry."""
 
 import os
 
 import pytest
 
 from rebalance_model.observe.rules.registry import CODES
-from tests.detection.chunks import KEPT, resume
+from tests.detection.chunks import RESULTS, resume
 from tests.detection.generator import is_healthy
-from tests.detection.proof import Proof, of_seed
+from tests.detection.proof import Proof, prove_seed
 from tests.detection.scoring import BOUNDS
 
 SEEDS = {
@@ -43,8 +43,9 @@ SEEDS = {
     914: "BROKER_LOCKS_LOST BROKER_UNREACHABLE CONSUMER_IDLE MIXED_CONSUME_MODE TELEMETRY_GAP",
     944: "QUEUE_STALLED QUEUE_UNASSIGNED ROUTE_VIEW_SPLIT",
 }
-"""Chosen so that together they provoke every rule and make every fault; what each is there for."""
+"""The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes."""
 PROVED = 2_000
+"""The number of seeds of the long form."""
 
 
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
@@ -54,19 +55,19 @@ def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_so_is_told_and_nothing_else(seed):
-    proof = of_seed(seed)
-    assert proof.wrong() == []
-    assert proof.alarms == []
-    assert is_healthy(seed) or proof.codes() >= set(SEEDS[seed].split())
+def test_incidents_agree_with_the_ground_truth(seed):
+    proof = prove_seed(seed)
+    assert proof.errors() == []
+    assert proof.false_alarms == []
+    assert is_healthy(seed) or proof.detected() >= set(SEEDS[seed].split())
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(6 * 3600)
-def test_precision_and_recall_are_99_percent_and_healthy_runs_open_nothing():
+def test_precision_and_recall_are_99_percent_and_healthy_runs_raise_no_alarm():
     proof = Proof()
-    for chunk in resume(KEPT, range(PROVED), os.cpu_count() or 1):
-        proof.take(chunk)
+    for chunk in resume(RESULTS, range(PROVED), os.cpu_count() or 1):
+        proof.add(chunk)
     low = {key: one for key, one in proof.scores.items() if min(one.precision, one.recall) < 0.99}
-    assert proof.alarms == []
+    assert proof.false_alarms == []
     assert {key: (one.false, one.missed) for key, one in low.items()} == {}

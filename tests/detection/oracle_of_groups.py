@@ -1,0 +1,114 @@
+"""The conditions of rules about members and their declarations, brokers and telemetry sources."""
+
+from collections import Counter
+
+from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.process import ProcessState
+from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions
+from tests.detection.history import History
+from tests.detection.snapshot import Snapshot
+
+
+def declarations(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield STRATEGY_MISMATCH, MIXED_CONSUME_MODE and SUBSCRIPTION_INCONSISTENT: the members' declarations differ."""
+    members = [c for c in snapshot.clients if c.consumer.config.client_id in snapshot.members]
+    declared = [
+        (c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, subscription(c))) for c in members
+    ]
+    reachable = [one for c, one in declared if snapshot.is_reachable(c)]
+    codes = {"STRATEGY_MISMATCH": POLL, "MIXED_CONSUME_MODE": POLL, "SUBSCRIPTION_INCONSISTENT": EITHER}
+    reporting = {"poll": snapshot.is_polled, "hook": any(snapshot.is_hooked(broker.name) for broker in snapshot.up)}
+    known = frozenset(name for name, reports in reporting.items() if reports)
+    for place, (code, telemetry) in enumerate(codes.items()):
+        if len({one[place] for _, one in declared}) > 1:
+            certain = len({one[place] for one in reachable}) > 1 and snapshot.is_consistent
+            yield Condition(code, "", telemetry & known if certain else NONE)
+
+
+def subscription(client: Client) -> tuple[tuple[str, str], ...]:
+    """Return the topics, without retry topics, and their expressions."""
+    table = client.consumer.subscription_inner
+    return tuple(sorted((topic, one.sub_string) for topic, one in table.items() if not topic.startswith("%RETRY%")))
+
+
+def client_id_collision(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield CLIENT_ID_COLLISION: two running clients with one client id."""
+    ids = Counter(c.consumer.config.client_id for c in snapshot.clients if c.process.state is ProcessState.RUNNING)
+    for cid, count in ids.items():
+        if count > 1 and cid in snapshot.members:
+            reachable = all(snapshot.is_reachable(c) for c in snapshot.clients if c.consumer.config.client_id == cid)
+            yield Condition("CLIENT_ID_COLLISION", cid, snapshot.telemetry if reachable else NONE)
+
+
+def clients(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield CLIENT_UNRESPONSIVE and CLOCK_SKEW of members."""
+    for client in snapshot.clients:
+        cid = client.consumer.config.client_id
+        if cid in snapshot.members and not snapshot.is_reachable(client):
+            unreachable = client.process.state is ProcessState.FROZEN or all(
+                snapshot.is_cut_off(client, name) for name in snapshot.lists
+            )
+            yield Condition("CLIENT_UNRESPONSIVE", cid, POLL if unreachable and snapshot.is_polled else NONE)
+        offset = client.settings.clock_offset
+        if abs(offset) > 5 * SECOND and cid in snapshot.members:
+            busy = any(snapshot.lag(mq) > 0 or snapshot.ordered for mq in client.owned)
+            measurable = offset > 6 * SECOND or offset < -16 * SECOND  # a correct clock may give a stamp 9 s old
+            certain = measurable and snapshot.is_reachable(client) and snapshot.is_polled and busy
+            yield Condition("CLOCK_SKEW", cid, POLL if certain else NONE)
+
+
+def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield STALE_HEARTBEAT: the newest heartbeat of a client id is old, by the broker's clock."""
+    for broker in snapshot.up:
+        info = broker.manager.consumer_table.get(snapshot.group)
+        newest: dict[str, int] = {}
+        for one in info.channel_info_table.values() if info is not None else ():
+            newest[one.client_id] = max(newest.get(one.client_id, 0), one.last_update_timestamp)
+        for cid, at in newest.items():
+            age = broker.clock.now() - at
+            if age > 58 * SECOND:
+                certain = age > 60 * SECOND and snapshot.is_hooked(broker.name)
+                yield Condition("STALE_HEARTBEAT", cid, HOOK if certain else NONE)
+
+
+def group(snapshot: Snapshot, history: History) -> Conditions:
+    """Yield NO_ACTIVE_CLIENTS_WITH_LAG and CID_VIEW_SPLIT (the brokers' member lists differ)."""
+    if history.had_members and not snapshot.members and snapshot.up:
+        lag = sum(max(snapshot.lag(mq), 0) for mq in history.offsets if snapshot.cluster.brokers[mq.broker].up)
+        certain = lag > 0 and snapshot.is_polled and len(snapshot.up) == len(snapshot.cluster.brokers)
+        yield Condition("NO_ACTIVE_CLIENTS_WITH_LAG", "", POLL if certain else NONE)
+    lists = [set(ids) for ids in snapshot.lists.values()]
+    if any(one != lists[0] for one in lists):
+        running = {
+            cid
+            for cid in snapshot.members
+            if cid in snapshot.by_id and snapshot.by_id[cid].process.state is ProcessState.RUNNING
+        }
+        certain = any(one & running != lists[0] & running for one in lists)
+        yield Condition("CID_VIEW_SPLIT", "", snapshot.telemetry if certain else NONE)
+
+
+def sources(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield BROKER_UNREACHABLE and TELEMETRY_GAP."""
+    recorder = snapshot.recorder
+    for broker in snapshot.cluster.brokers.values():
+        has_group = snapshot.group in broker.groups.subscription_group_table
+        if not broker.up:
+            yield Condition("BROKER_UNREACHABLE", broker.name, POLL if has_group and snapshot.is_polled else NONE)
+        down = recorder.down_since.get(broker.name)
+        if down is not None or snapshot.now - recorder.last_down.get(broker.name, 0) < 50 * SECOND:
+            certain = down is not None and snapshot.is_polled and has_group
+            certain = certain and recorder.was_hook_complete(broker.name)
+            yield Condition("TELEMETRY_GAP", broker.name, COMBINED if certain else NONE)
+    down = recorder.down_since.get("collector")
+    if down is not None or snapshot.now - recorder.last_down.get("collector", 0) < 40 * SECOND:
+        certain = down is not None and all(snapshot.is_hooked(broker.name) for broker in snapshot.up)
+        yield Condition("TELEMETRY_GAP", "", COMBINED if certain else NONE)
+
+
+def storm(snapshot: Snapshot, history: History) -> Conditions:
+    """Yield REBALANCE_STORM: the same causes repeat within 5 minutes."""
+    if history.repeated_causes(snapshot.now) >= 3 or history.rejoins(snapshot.now) > 6:
+        member_changes, subscription_changes = history.certain_repeats(snapshot.now)
+        known = EITHER if member_changes > 8 else HOOK if member_changes + subscription_changes > 8 else NONE
+        yield Condition("REBALANCE_STORM", "", snapshot.telemetry & known)

@@ -1,0 +1,167 @@
+"""The ground truth of one group at one moment, read from the brokers, clients, logs and name server of the cluster."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.process import ProcessState
+from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder
+
+POLL_RECOVERY_MS = 35_000
+"""The time after which a collector that started has polled everything three times."""
+
+Holder = tuple[Client, ProcessQueue]
+"""A client and its process queue of one message queue."""
+
+
+@dataclass
+class Snapshot:
+    """One group at one moment."""
+
+    cluster: Cluster
+    recorder: Recorder
+    group: str
+
+    @cached_property
+    def now(self) -> int:
+        """True time; epoch milliseconds."""
+        return self.cluster.world.true_ms
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether the group is meant to consume in order."""
+        return self.cluster.groups[self.group].ordered
+
+    @cached_property
+    def clients(self) -> list[Client]:
+        """The group's clients whose process runs or is frozen."""
+        every = self.cluster.clients.values()
+        return [c for c in every if c.consumer.config.group == self.group and c.process.state is not ProcessState.DEAD]
+
+    @cached_property
+    def by_id(self) -> dict[str, Client]:
+        """The clients by client id."""
+        return {client.consumer.config.client_id: client for client in self.clients}
+
+    @cached_property
+    def up(self) -> list[Broker]:
+        """The brokers that run."""
+        return [broker for broker in self.cluster.brokers.values() if broker.up]
+
+    @cached_property
+    def lists(self) -> dict[str, list[str]]:
+        """The member list of each broker that runs: a client id for each channel."""
+        infos = {b.name: b.manager.consumer_table.get(self.group) for b in self.up}
+        return {name: info.client_ids() if info is not None else [] for name, info in infos.items()}
+
+    @cached_property
+    def members(self) -> set[str]:
+        """The client ids that any broker lists."""
+        return set().union(*self.lists.values()) if self.lists else set()
+
+    @cached_property
+    def holders(self) -> dict[MessageQueue, list[Holder]]:
+        """The clients whose process queue table has a queue, dropped or not; without retry topics."""
+        holders: dict[MessageQueue, list[Holder]] = {}
+        for client in self.clients:
+            for mq, process_queue in client.owned.items():
+                if not mq.is_retry:
+                    holders.setdefault(mq, []).append((client, process_queue))
+        return holders
+
+    def owners(self, mq: MessageQueue) -> list[Holder]:
+        """Return the holders of a queue that have not dropped it."""
+        return [(client, queue) for client, queue in self.holders.get(mq, ()) if not queue.dropped]
+
+    @cached_property
+    def topics(self) -> set[str]:
+        """The topics that the clients subscribe to; without clients, those of the scenario."""
+        subscribed = {t for c in self.clients for t in c.consumer.subscription_inner if not t.startswith("%RETRY%")}
+        return subscribed or set(self.cluster.groups[self.group].topics)
+
+    @cached_property
+    def route(self) -> dict[str, tuple[MessageQueue, ...]]:
+        """The name server's queues of each topic."""
+        found = {topic: self.cluster.world.name_server.route(topic) for topic in self.topics}
+        return {topic: tuple(route) for topic, route in found.items() if route is not None}
+
+    @cached_property
+    def routed(self) -> list[MessageQueue]:
+        """The queues of all routes."""
+        return [mq for route in self.route.values() for mq in route]
+
+    def committed(self, mq: MessageQueue) -> int:
+        """Return the committed offset; -1: none."""
+        return self.cluster.brokers[mq.broker].offsets.query_offset(self.group, mq.topic, mq.queue_id)
+
+    def lag(self, mq: MessageQueue) -> int:
+        """Return the number of messages above the committed offset, or above 0 if there is none."""
+        broker = self.cluster.brokers[mq.broker]
+        log = broker.logs.get(mq)
+        if log is None:
+            return 0
+        end = log.max_offset(self.cluster.world.scheduler.now)
+        return end - max(broker.offsets.query_offset(self.group, mq.topic, mq.queue_id), 0)
+
+    def lock_holder(self, mq: MessageQueue) -> str | None:
+        """Return the client id in the broker's lock table; None if there is none, or the broker is down."""
+        broker = self.cluster.brokers[mq.broker]
+        entry = broker.locks.mq_lock_table.get(self.group, {}).get(mq) if broker.up else None
+        return entry.client_id if entry is not None else None
+
+    def is_reachable(self, client: Client) -> bool:
+        """Return whether the client runs, and is connected to every broker that lists it."""
+        if client.process.state is not ProcessState.RUNNING:
+            return False
+        cid = client.consumer.config.client_id
+        return not any(self.is_cut_off(client, name) for name, ids in self.lists.items() if cid in ids)
+
+    def is_cut_off(self, client: Client, broker: str) -> bool:
+        """Return whether a partition separates the client from the broker."""
+        return self.cluster.world.network.is_cut(client.name, broker)
+
+    @cached_property
+    def is_consistent(self) -> bool:
+        """Whether the members are exactly the reachable clients, and every broker lists the same ones."""
+        ids = {client.consumer.config.client_id for client in self.clients if self.is_reachable(client)}
+        return ids == self.members and len({tuple(one) for one in self.lists.values()}) <= 1
+
+    @cached_property
+    def is_polled(self) -> bool:
+        """Whether the collector has run long enough to know everything."""
+        return self.now - self.recorder.last_down.get("collector", 0) > POLL_RECOVERY_MS
+
+    def is_hooked(self, broker: str) -> bool:
+        """Return whether the broker's hook has run long enough to have reported everything."""
+        return self.now - self.recorder.last_down.get(broker, 0) > HOOK_RECOVERY_MS
+
+    def telemetry_of(self, broker: str) -> frozenset[str]:
+        """Return the kinds of telemetry that report the broker's queues."""
+        up = self.cluster.brokers[broker].up
+        reporting = {"poll": up and self.is_polled, "hook": up and self.is_hooked(broker)}
+        return frozenset(name for name, reports in reporting.items() if reports)
+
+    @cached_property
+    def telemetry(self) -> frozenset[str]:
+        """The kinds of telemetry that report every broker that runs."""
+        reporting = {"poll": self.is_polled, "hook": all(self.is_hooked(broker.name) for broker in self.up)}
+        return frozenset(name for name, reports in reporting.items() if reports)
+
+    @cached_property
+    def strategies(self) -> set[str]:
+        """The Java classes of the clients' strategies."""
+        return {client.consumer.config.strategy.java_class for client in self.clients}
+
+    @cached_property
+    def expected(self) -> dict[MessageQueue, str]:
+        """The expected owner's client id; empty if the member lists or the clients' strategies differ."""
+        lists = {tuple(ids) for ids in self.lists.values()}
+        if len(lists) != 1 or len(self.strategies) != 1 or not (ids := next(iter(lists))):
+            return {}
+        strategy = self.clients[0].consumer.config.strategy
+        plans = [self.recorder.plan(strategy, route, ids) for route in self.route.values()]
+        return {mq: cid for plan in plans for mq, cid in plan.items()}
