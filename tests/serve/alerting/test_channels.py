@@ -13,11 +13,11 @@ from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.render import Texts
 from tests.support.alerting import MINUTE, NOW, config, transition
 
-IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where it is still there
+IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where Python still has it
 
 
 class Server(ThreadingHTTPServer):
-    """Keeps what it is sent, and answers what it is told to."""
+    """Records requests and gives the answers that are set."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -64,9 +64,9 @@ def channel():
         one.close()
 
 
-def message(kind="OPENED", told=None, **fields):
+def message(kind="OPENED", notified=None, **fields):
     one = transition(**fields)
-    alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=told, transition=one),)
+    alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=notified, transition=one),)
     return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))
 
 
@@ -83,7 +83,7 @@ def test_a_webhook_gets_the_message_with_its_key_and_our_headers(server, channel
     assert alert["link"] == "http://watch/incident/i1"
 
 
-def test_a_template_makes_the_json(server, channel, tmp_path):
+def test_a_template_renders_the_json(server, channel, tmp_path):
     file = tmp_path / "hook.json"
     file.write_text('{"msgtype": "text", "text": {{ (message.title ~ "\\n" ~ message.body) | tojson }}}')
     channel(kind="webhook", url=server.url, template=str(file)).send(message(subject='"quoted"'), NOW)
@@ -95,7 +95,7 @@ def test_a_template_makes_the_json(server, channel, tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"), [("{{ message.title }}", "Expecting value"), ("{{ message.x }}", "has no attribute 'x'")]
 )
-def test_a_template_that_makes_no_json_is_refused_at_the_start(channel, tmp_path, text, why):
+def test_a_template_that_renders_no_json_is_refused_at_the_start(channel, tmp_path, text, why):
     file = tmp_path / "hook.json"
     file.write_text(text)
     with pytest.raises(Exception, match=rf"Invalid webhook template \S+: .*{why}"):
@@ -103,7 +103,7 @@ def test_a_template_that_makes_no_json_is_refused_at_the_start(channel, tmp_path
 
 
 @pytest.mark.parametrize(("status", "rejected"), [(400, True), (422, True), (401, False), (429, False), (503, False)])
-def test_a_refusal_says_why_without_the_address_and_whose_fault_it_is(server, channel, status, rejected):
+def test_a_channel_error_has_the_reason_but_not_the_address(server, channel, status, rejected):
     server.status = status
     with pytest.raises(ChannelError, match=f"^HTTP {status} no such thing at") as caught:
         channel(kind="webhook", url=f"{server.url}/secret").send(message(), NOW)
@@ -111,7 +111,7 @@ def test_a_refusal_says_why_without_the_address_and_whose_fault_it_is(server, ch
     assert "secret" not in str(caught.value)
 
 
-def test_where_nobody_answers_the_attempt_failed(channel):
+def test_an_attempt_without_a_response_has_failed(channel):
     with pytest.raises(ChannelError, match=r"^no response \(ConnectError\)$") as caught:
         channel(kind="webhook", url="http://127.0.0.1:1/secret").send(message(), NOW)
     assert not caught.value.rejected
@@ -120,8 +120,8 @@ def test_where_nobody_answers_the_attempt_failed(channel):
 def test_an_alertmanager_gets_the_same_labels_throughout_an_incident(server, channel):
     manager = channel(kind="alertmanager", url=server.url, labels={"team": "payments"})
     manager.send(message(sub_cause="X", client_id="A"), NOW)
-    manager.stand(message(seq=3, sub_cause="Y", client_id="B", told="critical"), NOW + MINUTE)
-    manager.send(message("RESOLVED", told="critical", seq=4, severity="warning"), NOW + 2 * MINUTE)
+    manager.stand(message(seq=3, sub_cause="Y", client_id="B", notified="critical"), NOW + MINUTE)
+    manager.send(message("RESOLVED", notified="critical", seq=4, severity="warning"), NOW + 2 * MINUTE)
     assert {path for path, *_ in server.requests} == {"/api/v2/alerts"}
     [opened], [again], [over] = (body for *_, body in server.requests)
     assert opened["labels"] == again["labels"] == over["labels"] == {
@@ -136,8 +136,8 @@ def test_an_alertmanager_gets_the_same_labels_throughout_an_incident(server, cha
     assert opened["generatorURL"] == "http://watch/incident/i1"
 
 
-def test_what_gets_worse_ends_the_alert_as_it_was_and_fires_as_it_is(server, channel):
-    channel(kind="alertmanager", url=server.url).send(message("ESCALATED", told="warning"), NOW + MINUTE)
+def test_an_escalation_ends_the_former_alert_and_fires_a_new_one(server, channel):
+    channel(kind="alertmanager", url=server.url).send(message("ESCALATED", notified="warning"), NOW + MINUTE)
     [(_, _, [before, after])] = server.requests
     assert (before["labels"]["severity"], before["endsAt"]) == ("warning", "2026-11-21T16:54:20.000Z")
     assert (after["labels"]["severity"], after["endsAt"]) == ("critical", "2026-11-21T16:58:20.000Z")
@@ -146,21 +146,21 @@ def test_what_gets_worse_ends_the_alert_as_it_was_and_fires_as_it_is(server, cha
 def test_an_alertmanager_gets_the_last_transition_of_an_incident(server, channel):
     life = [("OPENED", None, "warning"), ("ESCALATED", "warning", "critical"), ("RESOLVED", "critical", "critical")]
     for number in (2, 3):
-        made = [message(kind, told, severity=severity).alerts[0] for kind, told, severity in life[:number]]
-        told = msgspec.structs.replace(message(), alerts=tuple(made))
-        channel(kind="alertmanager", url=server.url).send(told, NOW + MINUTE)
+        made = [message(kind, notified, severity=severity).alerts[0] for kind, notified, severity in life[:number]]
+        update = msgspec.structs.replace(message(), alerts=tuple(made))
+        channel(kind="alertmanager", url=server.url).send(update, NOW + MINUTE)
     ends = [[(one["labels"]["severity"], one["endsAt"][14:16]) for one in body] for *_, body in server.requests]
     assert ends == [[("critical", "58")], [("critical", "54")]]
 
 
 def test_an_incident_dated_by_a_clock_ahead_of_ours_starts_now(server, channel):
-    channel(kind="alertmanager", url=server.url).send(message("RESOLVED", told="critical"), NOW - MINUTE)
+    channel(kind="alertmanager", url=server.url).send(message("RESOLVED", notified="critical"), NOW - MINUTE)
     [(_, _, [over])] = server.requests
     assert over["startsAt"] == over["endsAt"]
 
 
 @IMGHDR
-def test_apprise_sends_and_says_when_it_could_not_without_the_address(server, channel, tmp_path, capfd):
+def test_apprise_sends_and_its_errors_do_not_contain_the_address(server, channel, tmp_path, capfd):
     file = tmp_path / "urls"
     file.write_text(f"json://user:secret@{server.url.removeprefix('http://')}/\n")
     ops = channel(kind="apprise", urls={"file": str(file)})
@@ -177,21 +177,21 @@ def test_apprise_sends_and_says_when_it_could_not_without_the_address(server, ch
 
 
 def addresses(file, server, *paths):
-    """Apprise addresses of the server, in a file."""
+    """Write a file with the server's Apprise addresses."""
     host = server.url.removeprefix("http://")
     file.write_text("".join(f"json://user:secret@{host}{path}\n" for path in paths))
     return {"file": str(file)}
 
 
 def taken(server):
-    """The paths of the requests since the last call."""
+    """Return the paths of the requests since the last call."""
     paths = [path for path, *_ in server.requests]
     server.requests.clear()
     return paths
 
 
 @IMGHDR
-def test_an_apprise_address_that_took_a_message_is_not_asked_again(server, channel, tmp_path):
+def test_an_apprise_address_that_accepted_a_message_gets_no_retry(server, channel, tmp_path):
     ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail", "/pager"))
     server.broken = {"/mail", "/pager"}
     with pytest.raises(ChannelError, match=r"^2 of 3 Apprise addresses failed: JSON$"):
@@ -213,7 +213,7 @@ def test_an_apprise_address_that_took_a_message_is_not_asked_again(server, chann
 
 
 @IMGHDR
-def test_what_apprise_remembers_of_messages_that_not_all_took_is_bounded(server, channel, tmp_path, monkeypatch):
+def test_the_record_of_partly_delivered_apprise_messages_is_bounded(server, channel, tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.serve.alerting.channels.apprise._UNFINISHED_MAX", 2)
     ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail"))
     server.broken = {"/mail"}

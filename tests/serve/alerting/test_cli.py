@@ -1,4 +1,4 @@
-"""`rebalance-watch alert …` as a user types it."""
+"""The commands `rebalance-watch alert …`."""
 
 import json
 import time
@@ -29,7 +29,7 @@ def tables(tmp_path):
 
 @pytest.fixture
 def alert(tmp_path, monkeypatch):
-    """Runs a command; gives what it printed, or the error."""
+    """Return a function that runs a command and returns its output or its error."""
     (tmp_path / "alerts.toml").write_text(FILE)
     monkeypatch.setenv("REBALANCE_WATCH_ALERTS__FILE", str(tmp_path / "alerts.toml"))
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
@@ -76,7 +76,7 @@ def test_a_silence_is_added_listed_and_ended(alert, tables):
         (["test", "nobody"], "Unknown channel nobody: the alerts file defines ops."),
     ],
 )
-def test_what_can_not_be_done_gets_a_sentence(alert, tables, arguments, sentence):
+def test_an_invalid_request_is_a_user_error(alert, tables, arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         alert(*arguments)
 
@@ -92,14 +92,14 @@ def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(alert, tables):
         alert("ack", "abc")
 
 
-def test_names_have_no_power_over_the_terminal(alert, tables):
+def test_control_characters_in_names_do_not_reach_the_terminal(alert, tables):
     append_transitions(tables, transition(group="a\x1b[2Jb"))
     rounds(start(tables, Clock(), {"ops": Listener()}, config()))
     assert "a\\x1b[2Jb" in alert("status", code=3)
     assert "\x1b[2J" not in alert("ack", "i1")
 
 
-def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
+def test_a_silent_job_can_be_acknowledged_too(alert, tables):
     clock = Clock()
     clock.now = time.time_ns() // 1_000_000
     alerting = start(tables, clock, {"ops": Listener()}, config())
@@ -110,7 +110,7 @@ def test_the_silence_of_the_job_can_be_acknowledged_too(alert, tables):
     assert "acknowledged: JOB_SILENT" in alert("ack", silent["incident_id"][:6])
 
 
-def test_the_status_says_what_waits_and_that_nobody_sends_it(alert, tables):
+def test_the_status_lists_waiting_messages_and_the_missing_process(alert, tables):
     open_incident(tables, "abcdef")
     append_transitions(tables, transition("new"))
     status = json.loads(alert("status", "--format", "json", code=3))
@@ -129,7 +129,7 @@ def test_a_test_of_an_unreachable_channel_fails_and_leaves_no_trace(alert, table
     assert Ledger(tables).rows() == []
 
 
-def test_without_routes_it_does_not_start(alert, tmp_path):
+def test_without_routes_the_process_does_not_start(alert, tmp_path):
     (tmp_path / "alerts.toml").write_text("")
     with pytest.raises(UserError, match="No routes are configured"):
         alert("run")

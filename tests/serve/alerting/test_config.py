@@ -1,4 +1,4 @@
-"""The alerts file: its defaults, and one sentence where it can't be used."""
+"""The alerts file: its defaults, and one sentence for each error in it."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ from streaming.serve.alerting.render import Texts
 from streaming.serve.alerting.route import targets
 from tests.support.alerting import transition
 
-IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where it is still there
+IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where Python still has it
 ROUTE = '[[routes]]\nchannels = ["ops"]\n'
 HOOK = '[channels.ops]\nkind = "webhook"\nurl = "http://127.0.0.1:1/x"\n'
 
@@ -29,7 +29,7 @@ def load(tmp_path):
     return load
 
 
-def test_the_defaults_tell_nobody_and_a_users_file_goes_over_them(load):
+def test_the_defaults_send_no_alerts_and_a_users_file_overrides_them(load):
     assert (load_alerts("").routes, load_alerts("").channels) == ((), {})
     mine = load('group_wait = "5s"\n' + ROUTE + "[limit]\nmessages = 3\n" + HOOK)
     assert (mine.group_wait, mine.limit.messages, mine.limit.span) == (5_000, 3, 600_000)
@@ -41,7 +41,7 @@ def test_a_route_may_name_the_code_of_any_rule(load, code):
     assert load(ROUTE + f'codes = ["{code}"]\n' + HOOK).routes[0].codes == (code,)
 
 
-def test_the_example_in_the_file_can_be_used_as_it_stands(load, monkeypatch):
+def test_the_example_in_the_file_is_valid(load, monkeypatch):
     lines = conf_file("alerts.toml").read_text().splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith("# Routes are evaluated"))
     example = "\n".join(line.removeprefix("# ").removeprefix("#") for line in lines[begin + 2 :])
@@ -71,7 +71,7 @@ def test_the_example_in_the_file_can_be_used_as_it_stands(load, monkeypatch):
         ("[limit]\nmessages = 0", r"limit messages: .*greater than or equal to 1"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_gets_one_sentence_without_secrets(load, text, sentence):
+def test_an_invalid_file_is_one_sentence_without_secrets(load, text, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         load(text)
     said = str(caught.value)
@@ -79,7 +79,7 @@ def test_a_wrong_file_gets_one_sentence_without_secrets(load, text, sentence):
     assert "secret" not in said
 
 
-def test_a_file_that_is_not_there_gets_a_sentence():
+def test_a_missing_alerts_file_is_a_user_error():
     with pytest.raises(UserError, match=r"Cannot read the alerts file nowhere\.toml: correct alerts\.file\."):
         load_alerts("nowhere.toml")
 
@@ -124,7 +124,7 @@ def test_a_secret_is_in_no_repr(load):
     assert "secret" not in repr(settings)
 
 
-def test_a_folder_of_templates_that_is_not_there_gets_a_sentence():
+def test_a_missing_folder_of_templates_is_a_user_error():
     with pytest.raises(UserError, match=r"template folder nowhere does not exist"):
         Texts("nowhere", "http://watch")
 

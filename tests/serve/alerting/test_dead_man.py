@@ -1,4 +1,4 @@
-"""Silence is an alert: the job's, or one source's while others speak; and so is its end."""
+"""The dead-man check: a silent job, or one silent source, is an alert; so is its return."""
 
 import datetime as dt
 import os
@@ -33,8 +33,8 @@ def tables(tmp_path):
     return make_tables(tmp_path / "tables")
 
 
-def heard(tables, *sources):
-    """The archive has a row of each (source, when it was taken in)."""
+def append_telemetry(tables, *sources):
+    """Append to the archive a row of each (source, ingest time)."""
     rows = [
         {"date": dt.date(1970, 1, 1) + dt.timedelta(milliseconds=time), "type": "TICK", "time": time,
          "cluster": "c", "broker": "", "broker_id": 0, "source": "poll", "source_id": source, "seq": 1,
@@ -49,7 +49,7 @@ def committed(tables, name="anomalies"):
 
 
 class Checks:
-    """The check, with a dispatcher that keeps what it told."""
+    """The check, with a dispatcher that keeps the alerts."""
 
     def __init__(self, tables, now, settings=SETTINGS):
         self.tables, self.settings = tables, settings
@@ -57,18 +57,18 @@ class Checks:
         self.restart(now)
 
     def restart(self, now):
-        """The process starts again: what it told is in the ledger, all else it sees anew."""
+        """Restart the process: it keeps the alerts of the ledger and nothing else."""
         self.watch = Watch(self.tables, self.tables.parent / "checkpoints", self.settings, now)
 
     def at(self, now):
-        """(transition, code, subject) of what it tells."""
+        """Run the check; return (transition, code, subject) of each alert."""
         found = self.watch.look(now, self.dispatcher.state.known)
         for one in found:
             self.dispatcher.take(one, now)
         return [(one.transition, one.code, one.subject) for one in found]
 
 
-def test_a_job_that_writes_nothing_is_told_once_and_again_when_it_writes(tables):
+def test_a_job_that_stops_writing_is_reported_once_and_resolved(tables):
     append_transitions(tables, transition())
     written = committed(tables)
     checks = Checks(tables, written)
@@ -80,12 +80,12 @@ def test_a_job_that_writes_nothing_is_told_once_and_again_when_it_writes(tables)
     assert checks.dispatcher.state.known == {}
 
 
-def test_a_job_that_stood_before_the_start_is_told_at_once(tables):
+def test_a_job_silent_since_before_the_start_is_reported_at_once(tables):
     append_transitions(tables, transition())
     assert Checks(tables, committed(tables) + HOUR).at(committed(tables) + HOUR) == [("OPENED", "JOB_SILENT", "job")]
 
 
-def test_a_job_that_finishes_batches_and_concludes_nothing_is_not_silent(tables):
+def test_a_job_that_commits_batches_without_rows_is_not_silent(tables):
     append_transitions(tables, transition())
     written = committed(tables)
     checks = Checks(tables, written)
@@ -96,7 +96,7 @@ def test_a_job_that_finishes_batches_and_concludes_nothing_is_not_silent(tables)
     assert checks.at(written + 5 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
 
 
-def test_compaction_is_no_sign_of_life(tables):
+def test_compaction_does_not_count_as_a_write_of_the_job(tables):
     append_transitions(tables, transition())
     append_transitions(tables, transition(seq=2))
     written = committed(tables)
@@ -105,81 +105,81 @@ def test_compaction_is_no_sign_of_life(tables):
     assert checks.at(written + 3 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
 
 
-def test_tables_that_were_never_written_are_judged_from_the_start_on(tables):
+def test_the_silence_of_a_job_without_rows_counts_from_the_start(tables):
     now = 1_795_280_000_000
     checks = Checks(tables, now)
     assert checks.at(now + 3 * MINUTE - 1) == []
     assert checks.at(now + 3 * MINUTE) == [("OPENED", "JOB_SILENT", "job")]
 
 
-def test_a_source_that_is_silent_alone_is_reported_by_name_and_resolved(tables):
+def test_a_source_that_alone_is_silent_is_reported_and_resolved(tables):
     begin = 1_795_280_000_000
-    heard(tables, ("poll-1@1", begin), ("broker-a/hook@5", begin))
+    append_telemetry(tables, ("poll-1@1", begin), ("broker-a/hook@5", begin))
     checks = Checks(tables, begin, DeadMan(job="0s", sources="2m", forget="1d"))
     assert checks.at(begin) == []
-    heard(tables, ("poll-1@1", begin + 2 * MINUTE))
+    append_telemetry(tables, ("poll-1@1", begin + 2 * MINUTE))
     assert checks.at(begin + 2 * MINUTE) == [("OPENED", "SOURCE_SILENT", "broker-a/hook")]
-    heard(tables, ("poll-1@1", begin + 3 * MINUTE), ("broker-a/hook@9", begin + 3 * MINUTE))
+    append_telemetry(tables, ("poll-1@1", begin + 3 * MINUTE), ("broker-a/hook@9", begin + 3 * MINUTE))
     assert checks.at(begin + 3 * MINUTE) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
 
 
 def test_when_all_sources_are_silent_the_job_is_reported_and_no_source(tables):
     begin = 1_795_280_000_000
-    heard(tables, ("poll-1@1", begin), ("poll-2@1", begin - SECOND))
+    append_telemetry(tables, ("poll-1@1", begin), ("poll-2@1", begin - SECOND))
     checks = Checks(tables, begin, DeadMan(job="0s", sources="2m", forget="1d"))
     assert checks.at(begin + HOUR) == []
 
 
-def test_a_source_that_is_gone_for_good_is_forgotten(tables):
+def test_a_source_that_does_not_return_is_forgotten(tables):
     begin = 1_795_280_000_000
     settings = DeadMan(job="0s", sources="2m", forget="1h")
-    heard(tables, ("poll-1@1", begin), ("poll-2@1", begin))
+    append_telemetry(tables, ("poll-1@1", begin), ("poll-2@1", begin))
     checks = Checks(tables, begin, settings)
-    heard(tables, ("poll-1@1", begin + 2 * MINUTE))
+    append_telemetry(tables, ("poll-1@1", begin + 2 * MINUTE))
     assert checks.at(begin + 2 * MINUTE) == [("OPENED", "SOURCE_SILENT", "poll-2")]
-    heard(tables, ("poll-1@1", begin + HOUR))
+    append_telemetry(tables, ("poll-1@1", begin + HOUR))
     assert checks.at(begin + HOUR) == [("RESOLVED", "SOURCE_SILENT", "poll-2")]
     assert Checks(tables, begin + 3 * HOUR, settings).at(begin + 3 * HOUR) == []
 
 
 @pytest.fixture
 def hook_silent(tables):
-    """A check that has told of a hook, silent since NOW, while the poller speaks."""
+    """A check that has reported a hook, silent since NOW, while the collector reports."""
     checks = Checks(tables, NOW, DeadMan(job="0s", sources="2m", forget="1d"))
-    heard(tables, ("poll-1@1", NOW), ("broker-a/hook@5", NOW))
-    heard(tables, ("poll-1@1", NOW + 2 * MINUTE))
+    append_telemetry(tables, ("poll-1@1", NOW), ("broker-a/hook@5", NOW))
+    append_telemetry(tables, ("poll-1@1", NOW + 2 * MINUTE))
     assert checks.at(NOW + 2 * MINUTE) == [("OPENED", "SOURCE_SILENT", "broker-a/hook")]
     return checks
 
 
 def test_a_restart_long_after_a_sources_silence_does_not_resolve_it(hook_silent, tables):
     now = NOW + 3 * HOUR
-    heard(tables, ("poll-1@1", now))
+    append_telemetry(tables, ("poll-1@1", now))
     hook_silent.restart(now)
     assert hook_silent.at(now) == []
-    heard(tables, ("broker-a/hook@9", now + MINUTE))
+    append_telemetry(tables, ("broker-a/hook@9", now + MINUTE))
     assert hook_silent.at(now + MINUTE) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
     assert hook_silent.at(now + MINUTE) == []
 
 
-def test_a_source_that_is_silent_over_a_restart_is_forgotten_as_ever(hook_silent, tables):
+def test_a_silent_source_is_forgotten_in_time_despite_a_restart(hook_silent, tables):
     hook_silent.restart(NOW + 3 * HOUR)
-    heard(tables, ("poll-1@1", NOW + 24 * HOUR - 1))
+    append_telemetry(tables, ("poll-1@1", NOW + 24 * HOUR - 1))
     assert hook_silent.at(NOW + 24 * HOUR) == []
-    heard(tables, ("poll-1@1", NOW + 24 * HOUR))
+    append_telemetry(tables, ("poll-1@1", NOW + 24 * HOUR))
     assert hook_silent.at(NOW + 24 * HOUR) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
     assert hook_silent.at(NOW + 24 * HOUR) == []
 
 
-def test_a_restart_while_no_source_speaks_declares_none_well(hook_silent, tables):
+def test_a_restart_while_all_sources_are_silent_resolves_none(hook_silent, tables):
     hook_silent.restart(NOW + 3 * HOUR)
     assert hook_silent.at(NOW + 3 * HOUR) == []
-    heard(tables, ("poll-1@1", NOW + 4 * HOUR))
+    append_telemetry(tables, ("poll-1@1", NOW + 4 * HOUR))
     assert hook_silent.at(NOW + 4 * HOUR) == []
 
 
-def test_a_source_that_spoke_again_before_a_restart_is_well(hook_silent, tables):
-    heard(tables, ("poll-1@1", NOW + 3 * HOUR), ("broker-a/hook@9", NOW + 3 * HOUR - MINUTE))
+def test_a_source_that_reported_again_before_a_restart_is_resolved(hook_silent, tables):
+    append_telemetry(tables, ("poll-1@1", NOW + 3 * HOUR), ("broker-a/hook@9", NOW + 3 * HOUR - MINUTE))
     hook_silent.restart(NOW + 3 * HOUR)
     assert hook_silent.at(NOW + 3 * HOUR) == [("RESOLVED", "SOURCE_SILENT", "broker-a/hook")]
 
@@ -196,7 +196,7 @@ def test_a_restart_does_not_resolve_a_job_whose_last_batch_left_the_log(tables):
     assert checks.at(now + 5 * MINUTE) == [("RESOLVED", "JOB_SILENT", "job")]
 
 
-def test_silence_and_its_end_are_told_as_any_alert_over_a_restart(tables):
+def test_a_silent_job_is_sent_and_resolved_across_a_restart(tables):
     append_transitions(tables, transition("old"), transition("old", "RESOLVED", 2))
     clock, ops = Clock(), Listener()
     clock.now = committed(tables) + HOUR

@@ -1,4 +1,4 @@
-"""Whom a transition is told, and why not: the truth table, then what a life of an incident leads to."""
+"""Decide which transitions are sent to which channel: the truth table, then the lifecycle of an incident."""
 
 import itertools
 
@@ -23,17 +23,17 @@ def silence(name="s1", until=NOW + HOUR, **covers):
     )
 
 
-def said(control, name):
+def control_of(control, name):
     return msgspec.structs.replace(silence(name), control=control)
 
 
 def queued(dispatcher):
-    """(kind, incident, channel) of what is decided to be told."""
+    """Return (kind, incident, channel) of each alert that is queued."""
     return [(row.message, row.incident_id, row.channel) for row in dispatcher.take_rows() if row.step == "QUEUED"]
 
 
 def held(dispatcher):
-    """Why nobody is told."""
+    """Return the reason why each alert is held back."""
     return [row.detail.split()[0] for row in dispatcher.take_rows() if row.step == "HELD"]
 
 
@@ -52,8 +52,8 @@ def test_an_incident_is_sent_if_it_opens_or_worsens_above_the_threshold(threshol
         dispatcher.controls.take([silence(group="ord*")])
     dispatcher.take(transition(what=what, severity=severity, parent=parent), NOW)
     high_enough = SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
-    told = what in {"OPENED", "ESCALATED"} and high_enough and parent is None and not covered
-    assert queued(dispatcher) == ([("OPENED", "i1", "ops")] if told else [])
+    sent = what in {"OPENED", "ESCALATED"} and high_enough and parent is None and not covered
+    assert queued(dispatcher) == ([("OPENED", "i1", "ops")] if sent else [])
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_an_incident_is_sent_if_it_opens_or_worsens_above_the_threshold(threshol
         ({"what": "RESOLVED"}, "NOT_TOLD"),
     ],
 )
-def test_the_ledger_says_why_nobody_was_told(fields, why):
+def test_the_ledger_has_the_reason_why_no_alert_was_sent(fields, why):
     dispatcher = Dispatcher(routed(groups=["orders*"]))
     dispatcher.controls.take([silence(group="*-silent")])
     dispatcher.take(transition(**fields), NOW)
     assert held(dispatcher) == [why]
 
 
-def test_a_life_opened_worse_over():
+def test_opening_escalation_and_resolution_are_sent():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(severity="warning"), NOW)
     dispatcher.take(transition(what="RECLASSIFIED", seq=2, severity="warning"), NOW)
@@ -85,7 +85,7 @@ def test_a_life_opened_worse_over():
     assert dispatcher.state.known == {}
 
 
-def test_a_child_is_told_once_its_parent_is_over_and_it_is_not():
+def test_an_open_child_is_sent_when_its_parent_resolves():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(parent="p1"), NOW)
     dispatcher.take(transition(what="ESCALATED", seq=2, parent="p1"), NOW)
@@ -107,14 +107,14 @@ def test_a_channel_with_a_higher_threshold_gets_the_escalation_as_opened():
     ]  # fmt: skip
 
 
-def test_the_first_route_that_fits_is_the_only_one():
+def test_only_the_first_matching_route_is_used():
     dispatcher = Dispatcher(config(routes=[{"channels": ["pager"], "codes": ["LAG_*"]}, {"channels": ["chat"]}]))
     dispatcher.take(transition(), NOW)
     dispatcher.take(transition("i2", code="CLOCK_SKEW"), NOW)
     assert queued(dispatcher) == [("OPENED", "i1", "pager"), ("OPENED", "i2", "chat")]
 
 
-def test_what_was_told_is_closed_in_spite_of_a_silence():
+def test_the_resolution_of_a_sent_incident_ignores_silences():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(), NOW)
     dispatcher.controls.take([silence()])
@@ -123,7 +123,7 @@ def test_what_was_told_is_closed_in_spite_of_a_silence():
 
 
 @pytest.mark.parametrize("meanwhile", ["RECLASSIFIED", "DEESCALATED"])
-def test_what_no_route_takes_when_its_silence_ends_is_looked_at_once(meanwhile):
+def test_an_incident_without_a_route_after_its_silence_is_checked_once(meanwhile):
     dispatcher = Dispatcher(config(routes=[{"channels": ["pager"], "severity": "critical"}]))
     dispatcher.controls.take([silence(until=NOW + MINUTE)])
     dispatcher.take(transition(severity="warning"), NOW)
@@ -136,17 +136,17 @@ def test_what_no_route_takes_when_its_silence_ends_is_looked_at_once(meanwhile):
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_what_is_still_open_when_its_silence_ends_is_told_then(by_hand):
+def test_an_incident_still_open_when_its_silence_ends_is_sent_then(by_hand):
     dispatcher = Dispatcher(config())
     dispatcher.controls.take([silence(code="LAG_*", until=NOW + MINUTE)])
-    dispatcher.take(transition("over"), NOW)
+    dispatcher.take(transition("resolved"), NOW)
     dispatcher.take(transition("open"), NOW)
-    dispatcher.take(transition("over", "RESOLVED", 2), NOW)
+    dispatcher.take(transition("resolved", "RESOLVED", 2), NOW)
     dispatcher.take(transition("open", "RECLASSIFIED", 2), NOW)
     dispatcher.check_pending(NOW + MINUTE - 1)
     assert queued(dispatcher) == []
     if by_hand:
-        dispatcher.controls.take([said("END", "s1")])
+        dispatcher.controls.take([control_of("END", "s1")])
     dispatcher.check_pending(NOW + MINUTE - 1 if by_hand else NOW + MINUTE)
     assert queued(dispatcher) == [("OPENED", "open", "ops")]
 
@@ -156,7 +156,7 @@ def send(dispatcher, now, channel="ops"):
     dispatcher.sent(next_delivery(dispatcher, channel), now)
 
 
-def test_what_stays_open_is_told_again_with_a_key_of_its_own_each_time():
+def test_each_reminder_of_an_open_incident_has_its_own_key():
     dispatcher = Dispatcher(config(remind_after="1h"))
     dispatcher.take(transition(), NOW)
     send(dispatcher, NOW + MINUTE)
@@ -185,11 +185,11 @@ def test_what_stays_open_is_told_again_with_a_key_of_its_own_each_time():
         ("an Alertmanager", {"channels": {"ops": {"kind": "alertmanager", "url": "http://127.0.0.1:1"}}}),
     ],
 )
-def test_nobody_is_reminded_of_what_is(why, settings):
+def test_no_reminder_is_sent_if(why, settings):
     dispatcher = Dispatcher(config(**settings))
     dispatcher.take(transition(), NOW)
     if why == "acknowledged":
-        dispatcher.controls.take([said("ACK", "i1")])
+        dispatcher.controls.take([control_of("ACK", "i1")])
     elif why == "silenced":
         dispatcher.controls.take([silence(until=NOW + 100 * HOUR)])
     elif why == "resolved":
@@ -200,16 +200,16 @@ def test_nobody_is_reminded_of_what_is(why, settings):
     assert queued(dispatcher) == []
 
 
-def test_an_acknowledged_incident_still_tells_that_it_is_worse_and_over():
+def test_an_acknowledged_incident_still_sends_escalation_and_resolution():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(severity="warning"), NOW)
-    dispatcher.controls.take([said("ACK", "i1")])
+    dispatcher.controls.take([control_of("ACK", "i1")])
     dispatcher.take(transition(what="ESCALATED", seq=2), NOW)
     dispatcher.take(transition(what="RESOLVED", seq=3), NOW)
     assert [kind for kind, *_ in queued(dispatcher)] == ["OPENED", "ESCALATED", "RESOLVED"]
 
 
-def test_the_same_transition_again_changes_nothing():
+def test_a_repeated_transition_changes_nothing():
     dispatcher = Dispatcher(config())
     for _ in range(2):
         dispatcher.take(transition(seq=2), NOW)
@@ -217,7 +217,7 @@ def test_the_same_transition_again_changes_nothing():
     assert len(queued(dispatcher)) == 1
 
 
-def test_a_failed_attempt_is_repeated_after_twice_as_long_up_to_a_limit():
+def test_retries_back_off_exponentially_up_to_a_limit():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(), NOW)
     pack(dispatcher, "ops", None, NOW + MINUTE)
@@ -229,7 +229,7 @@ def test_a_failed_attempt_is_repeated_after_twice_as_long_up_to_a_limit():
     assert next_delivery(dispatcher).alerts[0].key == "i1:1:ops"
 
 
-def test_only_refusals_count_towards_giving_up_even_after_a_restart():
+def test_only_rejections_count_towards_giving_up_even_after_a_restart():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(), NOW)
     pack(dispatcher, "ops", None, NOW + MINUTE)
@@ -255,7 +255,7 @@ def test_a_recovered_channel_counts_its_failures_from_one():
         assert (queue.failures, queue.failed_since, queue.error) == (0, None, "")
 
 
-def test_a_refused_message_is_given_up_and_only_what_was_opened_is_closed():
+def test_a_rejected_message_is_dropped_and_its_resolution_is_not_sent():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition("bad"), NOW)
     dispatcher.take(transition("good", group="audit"), NOW)
@@ -266,20 +266,20 @@ def test_a_refused_message_is_given_up_and_only_what_was_opened_is_closed():
     assert [one.alert.transition.incident_id for one in dispatcher.state.queues["ops"].waiting.values()] == ["good"]
 
 
-def test_catching_up_sends_what_is_open_and_closes_what_was_sent():
+def test_catching_up_sends_open_incidents_and_resolves_sent_ones():
     dispatcher = Dispatcher(config())
-    dispatcher.take(transition("told"), NOW)
+    dispatcher.take(transition("sent"), NOW)
     dispatcher.take_rows()
     dispatcher.catch_up(
-        [transition("told", "RESOLVED", 9), transition("past", "RESOLVED", 9), transition("new", "RECLASSIFIED", 9),
+        [transition("sent", "RESOLVED", 9), transition("past", "RESOLVED", 9), transition("new", "RECLASSIFIED", 9),
          transition("child", "ESCALATED", 9, parent="p1")],
         NOW,
     )  # fmt: skip
-    assert queued(dispatcher) == [("RESOLVED", "told", "ops"), ("OPENED", "new", "ops")]
+    assert queued(dispatcher) == [("RESOLVED", "sent", "ops"), ("OPENED", "new", "ops")]
 
 
 ACTS = ("OPENED", "ESCALATED", "DEESCALATED", "RESOLVED", "pack", "sent", "failed", "rejected", "silence", "end",
-        "look")  # fmt: skip
+        "check")  # fmt: skip
 steps = st.lists(
     st.tuples(
         st.sampled_from(ACTS),
@@ -292,14 +292,16 @@ steps = st.lists(
 
 
 @given(steps)
-def test_the_ledger_folds_to_the_same_book_and_closes_what_was_opened(story):
-    """A process that starts again knows what the one before knew; each channel's messages make sense in their order."""
+def test_the_ledger_restores_the_state_and_each_channel_stays_in_order(story):
+    """A restarted process has the former one's state; no channel gets an update of an incident before its opening."""
     routes = [{"channels": ["ops"], "severity": "warning", "further": True}, {"channels": ["chat"]}]
     dispatcher = Dispatcher(config(routes=routes, remind_after="1m", group_wait="0s"))
     rows, now = [], NOW
     for number, (what, incident, severity, channel) in enumerate(story, 1):
         now += 20 * SECOND
-        act(dispatcher, what, transition(incident, what, number, severity=severity, group=incident), channel, now)
+        perform(
+            dispatcher, what, transition(incident, what, number, severity=severity, group=incident), channel, now
+        )
         rows += dispatcher.take_rows()
     again = AlertState()
     for row in rows:
@@ -318,7 +320,7 @@ def test_the_ledger_folds_to_the_same_book_and_closes_what_was_opened(story):
                 (opened.discard if row.message == "RESOLVED" else opened.add)(row.incident_id)
 
 
-def act(dispatcher, what, one, channel, now):
+def perform(dispatcher, what, one, channel, now):
     if what == "pack":
         pack(dispatcher, channel, dispatcher._config.limit, now)
     elif what in {"sent", "failed", "rejected"}:
@@ -326,10 +328,10 @@ def act(dispatcher, what, one, channel, now):
     elif what == "silence":
         dispatcher.controls.take([silence(group=one.incident_id, until=now + MINUTE)])
     elif what == "end":
-        dispatcher.controls.take([said("END", "s1")])
-    elif what == "look":
+        dispatcher.controls.take([control_of("END", "s1")])
+    elif what == "check":
         dispatcher.check_pending(now)
-    elif (one.incident_id in dispatcher.state.known) != (what == "OPENED"):  # as the observer tells it
+    elif (one.incident_id in dispatcher.state.known) != (what == "OPENED"):  # as the observer reports it
         dispatcher.take(one, now)
 
 
@@ -343,11 +345,11 @@ def answer(dispatcher, channel, what, now):
 
 
 def undecided(**fields):
-    """A critical child of a broker whose ticks have stopped; whether the broker is unreachable is not decided."""
+    """Return a critical incident of a broker whose ticks stopped and which may turn out to be unreachable."""
     return transition(alert_after=NOW + 30 * SECOND, **fields)
 
 
-def test_what_a_parent_may_yet_explain_waits_and_is_told_when_none_came():
+def test_an_alert_waits_for_a_possible_parent_and_is_sent_without_one():
     dispatcher = Dispatcher(config())
     dispatcher.take(undecided(), NOW)
     assert held(dispatcher) == ["UNDECIDED"]
@@ -357,7 +359,7 @@ def test_what_a_parent_may_yet_explain_waits_and_is_told_when_none_came():
     assert queued(dispatcher) == [("OPENED", "i1", "ops")]
 
 
-def test_what_a_parent_explains_in_time_is_not_told():
+def test_an_alert_whose_parent_opens_in_time_is_not_sent():
     dispatcher = Dispatcher(config())
     dispatcher.take(undecided(), NOW)
     dispatcher.take(transition(what="DEESCALATED", seq=2, parent="p1"), NOW + 5 * SECOND)
@@ -366,13 +368,13 @@ def test_what_a_parent_explains_in_time_is_not_told():
     assert queued(dispatcher) == []
 
 
-def test_a_late_process_does_not_wait_for_what_is_decided_long_since():
+def test_a_process_that_reads_late_does_not_wait_for_a_parent():
     dispatcher = Dispatcher(config())
     dispatcher.take(undecided(), NOW + HOUR)
     assert queued(dispatcher) == [("OPENED", "i1", "ops")]
 
 
-def test_a_start_after_a_crash_still_waits_for_a_parent():
+def test_the_wait_for_a_parent_continues_after_a_crash():
     dispatcher = Dispatcher(config())
     dispatcher.take(undecided(), NOW)
     again = Dispatcher(config(), dispatcher.take_rows())
@@ -382,7 +384,7 @@ def test_a_start_after_a_crash_still_waits_for_a_parent():
     assert queued(again) == [("OPENED", "i1", "ops")]
 
 
-def test_a_route_names_what_is_about_the_cluster():
+def test_an_empty_group_routes_incidents_of_the_cluster():
     of_cluster = {"group": "", "code": "BROKER_UNREACHABLE", "subject": "broker-a"}
     routes = [{"channels": ["pager"], "groups": [""]}, {"channels": ["ops"], "groups": ["ord*"]}]
     dispatcher = Dispatcher(config(routes=routes))

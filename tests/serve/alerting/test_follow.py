@@ -1,4 +1,4 @@
-"""Following a table by its log, beside a job that appends and a `maintain` that rewrites files."""
+"""Follow a table by its log while a job appends to it and `maintain` rewrites its files."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def names(follower):
     return [row["name"] for commit in follower.new() for row in commit.rows.to_pylist()]
 
 
-def test_each_appended_row_is_given_once_in_its_order(table):
+def test_each_appended_row_is_returned_once_in_order(table):
     follower = Follower(table, ["name"])
     append(table, "a", "b")
     append(table, "c")
@@ -38,7 +38,7 @@ def test_each_appended_row_is_given_once_in_its_order(table):
     assert follower.version == 3
 
 
-def test_it_begins_after_the_version_that_is_known(table):
+def test_following_starts_after_the_last_known_version(table):
     append(table, "a")
     append(table, "b")
     assert names(Follower(table, ["name"], version=1)) == ["b"]
@@ -50,18 +50,18 @@ def test_compaction_deletion_and_vacuum_bring_no_rows_and_lose_none(table):
     append(table, "a")
     append(table, "b")
     assert names(follower) == ["a", "b"]
-    there = DeltaTable(table)
-    there.optimize.compact()
-    there.delete("name = 'a'")
+    delta = DeltaTable(table)
+    delta.optimize.compact()
+    delta.delete("name = 'a'")
     append(table, "c")
-    there = DeltaTable(table)
-    there.create_checkpoint()
-    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    delta = DeltaTable(table)
+    delta.create_checkpoint()
+    delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     append(table, "d")
     assert names(follower) == ["c", "d"]
 
 
-def test_rows_that_are_said_to_be_no_change_are_not_new(table):
+def test_rows_of_a_commit_without_data_change_are_not_new(table):
     follower = Follower(table, ["name"])
     append(table, "a")
     commit = table / "_delta_log" / f"{1:020}.json"
@@ -69,13 +69,13 @@ def test_rows_that_are_said_to_be_no_change_are_not_new(table):
     assert names(follower) == []
 
 
-def test_rows_whose_files_are_gone_unread_are_reported_as_lost(table):
+def test_unread_rows_whose_files_were_vacuumed_are_reported_as_lost(table):
     follower = Follower(table, ["name"])
     append(table, "a")
     append(table, "b")
-    there = DeltaTable(table)
-    there.optimize.compact()
-    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    delta = DeltaTable(table)
+    delta.optimize.compact()
+    delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(LostError):
         list(follower.new())
     assert sorted(follower.whole().read_all()["name"].to_pylist()) == ["a", "b"]
@@ -83,7 +83,7 @@ def test_rows_whose_files_are_gone_unread_are_reported_as_lost(table):
     assert names(follower) == ["c"]
 
 
-def test_versions_whose_log_is_gone_are_said_to_be_lost(table):
+def test_versions_whose_log_was_deleted_are_reported_as_lost(table):
     follower = Follower(table, ["name"])
     append(table, "a")
     append(table, "b")
@@ -93,7 +93,7 @@ def test_versions_whose_log_is_gone_are_said_to_be_lost(table):
         list(follower.new())
 
 
-def test_another_table_in_its_place_ends_it_with_a_sentence(table):
+def test_a_replaced_table_is_a_user_error(table):
     follower = Follower(table, ["name"])
     follower.check()
     shutil.rmtree(table)
@@ -104,12 +104,12 @@ def test_another_table_in_its_place_ends_it_with_a_sentence(table):
         follower.check()
 
 
-def test_a_table_that_is_not_there_gets_a_sentence(tmp_path):
+def test_a_missing_table_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match=r"There is no table t in .*rebalance-watch run"):
         Follower(tmp_path / "t")
 
 
-def test_what_maintenance_did_is_no_append(table):
+def test_commits_of_maintenance_are_no_appends(table):
     append(table, "a")
     append(table, "b")
     last = Follower(table).last_append()

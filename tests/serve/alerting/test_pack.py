@@ -1,11 +1,11 @@
-"""What goes in one message: a group's alerts together, what is stuck at once, and a summary when there are too many."""
+"""The alerts of one message: those of a group together, stuck queues at once, and a summary of too many."""
 
 from streaming.serve.alerting.dispatcher import Dispatcher
 from streaming.serve.alerting.pack import AHEAD, pack
 from tests.support.alerting import MINUTE, NOW, SECOND, config, next_delivery, transition
 
 
-def desk_with(*transitions, now=NOW, **settings):
+def dispatcher_with(*transitions, now=NOW, **settings):
     dispatcher = Dispatcher(config(**settings))
     for one in transitions:
         dispatcher.take(one, now)
@@ -13,7 +13,7 @@ def desk_with(*transitions, now=NOW, **settings):
 
 
 def sent(dispatcher, now, *, unlimited=False):
-    """The incidents of each message that goes out until there is none."""
+    """Send every message that is due; return the incidents of each."""
     messages = []
     while True:
         pack(dispatcher, "ops", None if unlimited else dispatcher._config.limit, now)
@@ -30,32 +30,32 @@ def many(number, **fields):
 
 
 def test_alerts_of_a_group_within_the_window_share_a_message():
-    dispatcher = desk_with(transition("a"), transition("x", group="audit"))
+    dispatcher = dispatcher_with(transition("a"), transition("x", group="audit"))
     dispatcher.take(transition("b"), NOW + 20 * SECOND)
     assert sent(dispatcher, NOW + 30 * SECOND - 1) == []
     assert sent(dispatcher, NOW + 30 * SECOND) == [(["a", "b"], False), (["x"], False)]
 
 
-def test_a_stuck_ordered_queue_is_sent_at_once_with_all_that_waits():
-    dispatcher = desk_with(transition("a"), transition("x", group="audit"))
+def test_a_stuck_ordered_queue_is_sent_at_once_with_waiting_alerts():
+    dispatcher = dispatcher_with(transition("a"), transition("x", group="audit"))
     dispatcher.take(transition("stuck", code="ORDERED_QUEUE_STUCK"), NOW + SECOND)
     assert sent(dispatcher, NOW + SECOND) == [(["a", "stuck"], False)]
 
 
-def test_a_stuck_ordered_queue_goes_before_what_was_due_later():
-    dispatcher = desk_with(*many(3))
+def test_a_stuck_ordered_queue_precedes_alerts_that_are_due_later():
+    dispatcher = dispatcher_with(*many(3))
     dispatcher.take(transition("stuck", code="ORDERED_QUEUE_STUCK"), NOW + SECOND)
     assert sent(dispatcher, NOW + 40 * SECOND)[0] == (["stuck"], False)
 
 
 def test_a_route_may_have_a_window_of_its_own():
-    dispatcher = desk_with(transition("a"), routes=[{"channels": ["ops"], "group_wait": "2m"}])
+    dispatcher = dispatcher_with(transition("a"), routes=[{"channels": ["ops"], "group_wait": "2m"}])
     assert sent(dispatcher, NOW + 2 * MINUTE - 1) == []
     assert sent(dispatcher, NOW + 2 * MINUTE) == [(["a"], False)]
 
 
-def test_the_last_message_within_the_limit_is_a_summary_of_what_waits():
-    dispatcher = desk_with(*many(9), limit={"messages": 3, "span": "10m", "alerts": 20})
+def test_the_last_message_within_the_limit_is_a_summary_of_the_rest():
+    dispatcher = dispatcher_with(*many(9), limit={"messages": 3, "span": "10m", "alerts": 20})
     messages = sent(dispatcher, NOW + MINUTE)
     assert messages == [(["i0"], False), (["i1"], False), ([f"i{n}" for n in range(2, 9)], True)]
     dispatcher.take(transition("late", group="g"), NOW + 2 * MINUTE)
@@ -65,27 +65,29 @@ def test_the_last_message_within_the_limit_is_a_summary_of_what_waits():
 
 def test_the_limit_holds_over_a_restart():
     settings = {"limit": {"messages": 2, "span": "10m", "alerts": 20}}
-    dispatcher = desk_with(*many(2), **settings)
+    dispatcher = dispatcher_with(*many(2), **settings)
     assert len(sent(dispatcher, NOW + MINUTE)) == 2
     again = Dispatcher(config(**settings), dispatcher.take_rows())
     again.take(transition("late", group="g"), NOW + 2 * MINUTE)
     assert sent(again, NOW + 5 * MINUTE) == []
 
 
-def test_more_alerts_of_a_group_than_people_read_are_a_summary():
-    dispatcher = desk_with(*(transition(f"i{n}") for n in range(4)), limit={"messages": 9, "span": "10m", "alerts": 3})
+def test_too_many_alerts_of_one_group_become_a_summary():
+    dispatcher = dispatcher_with(
+        *(transition(f"i{n}") for n in range(4)), limit={"messages": 9, "span": "10m", "alerts": 3}
+    )
     [(names, summary)] = sent(dispatcher, NOW + MINUTE)
     assert (len(names), summary) == (4, True)
 
 
-def test_a_channel_that_groups_by_itself_gets_all_at_once():
-    dispatcher = desk_with(*many(50), limit={"messages": 1, "span": "10m", "alerts": 1})
+def test_a_channel_that_groups_alerts_itself_gets_them_at_once():
+    dispatcher = dispatcher_with(*many(50), limit={"messages": 1, "span": "10m", "alerts": 1})
     [(names, summary)] = sent(dispatcher, NOW + MINUTE, unlimited=True)
     assert (len(names), summary) == (50, False)
 
 
-def test_a_few_messages_are_decided_at_a_time():
-    dispatcher = desk_with(*many(AHEAD + 3), limit={"messages": 1000, "span": "10m", "alerts": 20})
+def test_only_a_few_messages_are_packed_ahead():
+    dispatcher = dispatcher_with(*many(AHEAD + 3), limit={"messages": 1000, "span": "10m", "alerts": 20})
     pack(dispatcher, "ops", dispatcher._config.limit, NOW + MINUTE)
     dispatcher.take(transition("late", group="g"), NOW)
     pack(dispatcher, "ops", dispatcher._config.limit, NOW + MINUTE)
@@ -97,8 +99,8 @@ def test_a_few_messages_are_decided_at_a_time():
     assert sent(dispatcher, NOW + MINUTE) == [([f"i{n}"], False) for n in range(AHEAD, AHEAD + 3)] + [(["late"], False)]
 
 
-def test_what_was_packed_stays_together_with_the_same_key_after_a_restart():
-    dispatcher = desk_with(transition("a"), transition("b"))
+def test_a_packed_message_keeps_its_alerts_and_key_after_a_restart():
+    dispatcher = dispatcher_with(transition("a"), transition("b"))
     pack(dispatcher, "ops", dispatcher._config.limit, NOW + MINUTE)
     before = next_delivery(dispatcher)
     again = Dispatcher(config(), dispatcher.take_rows())

@@ -1,4 +1,4 @@
-"""A rebuild puts other incidents into the table while alerts are sent: nobody is told twice, nothing is left out."""
+"""A rebuild replaces the incidents of the table while alerts are sent: none is sent twice, none is lost."""
 
 import msgspec
 import pytest
@@ -27,27 +27,27 @@ def swap(tables, swap_id, *transitions):
     apply(Swap(swap_id, ("anomalies",), swap_id, ""), tables.parent, tables)
 
 
-STANDS = {"subject": "Orders@b:0"}
-NEVER_WAS = {"subject": "Orders@b:1"}
+SAME = {"subject": "Orders@b:0"}
+WRONG = {"subject": "Orders@b:1"}
 MISSED = {"subject": "Orders@b:2"}
-OVER = {"subject": "Orders@b:3"}
+RESOLVED = {"subject": "Orders@b:3"}
 
 
 def rebuild(tables):
-    """Opened at another time, so under another id; was never there; had been left out; is over."""
+    """Replace the incidents: one has another id, one is missing, one is new, one has resolved."""
     swap(
-        tables, "first", transition("stands-now", seq=101, **STANDS), transition("missed", seq=102, **MISSED),
-        transition("over", seq=103, **OVER), transition("over", "RESOLVED", seq=104, **OVER),
+        tables, "first", transition("same-rebuilt", seq=101, **SAME), transition("missed", seq=102, **MISSED),
+        transition("resolved", seq=103, **RESOLVED), transition("resolved", "RESOLVED", seq=104, **RESOLVED),
     )  # fmt: skip
 
 
 def before(tables):
-    append_transitions(tables, transition("stands", seq=1, **STANDS), transition("never-was", seq=2, **NEVER_WAS))
-    append_transitions(tables, transition("over", seq=3, **OVER))
+    append_transitions(tables, transition("same", seq=1, **SAME), transition("wrong", seq=2, **WRONG))
+    append_transitions(tables, transition("resolved", seq=3, **RESOLVED))
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_after_a_rebuild_only_what_is_new_is_sent(tables, ops, restarted):
+def test_after_a_rebuild_only_new_incidents_are_sent(tables, ops, restarted):
     clock = Clock()
     alerting = start(tables, clock, {"ops": ops})
     before(tables)
@@ -56,39 +56,39 @@ def test_after_a_rebuild_only_what_is_new_is_sent(tables, ops, restarted):
 
     rebuild(tables)
     rounds(alerting if not restarted else start(tables, clock, {"ops": ops}))
-    assert sorted(ops.received) == [("OPENED", "missed"), ("RESOLVED", "never-was"), ("RESOLVED", "over")]
+    assert sorted(ops.received) == [("OPENED", "missed"), ("RESOLVED", "resolved"), ("RESOLVED", "wrong")]
 
     ops.messages.clear()
-    append_transitions(tables, transition("stands-now", "RESOLVED", seq=105, **STANDS))
+    append_transitions(tables, transition("same-rebuilt", "RESOLVED", seq=105, **SAME))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.received == [("RESOLVED", "stands-now")]
+    assert ops.received == [("RESOLVED", "same-rebuilt")]
 
 
-def test_what_is_on_its_way_when_it_is_rebuilt_is_sent_once_and_resolved(tables, ops):
+def test_a_message_in_flight_during_a_rebuild_is_sent_once_and_resolved(tables, ops):
     clock = Clock()
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
-    append_transitions(tables, transition("stands", seq=1, **STANDS))
+    append_transitions(tables, transition("same", seq=1, **SAME))
     alerting._read(clock.now)
     alerting._keep()
-    swap(tables, "first", transition("stands-now", seq=101, **STANDS))
+    swap(tables, "first", transition("same-rebuilt", seq=101, **SAME))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.received == [("OPENED", "stands")]
-    append_transitions(tables, transition("stands-now", "RESOLVED", seq=102, **STANDS))
+    assert ops.received == [("OPENED", "same")]
+    append_transitions(tables, transition("same-rebuilt", "RESOLVED", seq=102, **SAME))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.received == [("OPENED", "stands"), ("RESOLVED", "stands-now")]
+    assert ops.received == [("OPENED", "same"), ("RESOLVED", "same-rebuilt")]
 
 
 def test_two_rebuilds_and_the_same_id_again_send_nothing(tables, ops):
     clock = Clock()
     alerting = start(tables, clock, {"ops": ops})
-    append_transitions(tables, transition("stands", seq=1, **STANDS))
+    append_transitions(tables, transition("same", seq=1, **SAME))
     rounds(alerting)
-    swap(tables, "first", transition("stands-now", seq=101, **STANDS))
+    swap(tables, "first", transition("same-rebuilt", seq=101, **SAME))
     rounds(alerting)
-    swap(tables, "second", transition("stands", seq=201, **STANDS))
+    swap(tables, "second", transition("same", seq=201, **SAME))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.received == [("OPENED", "stands")]
-    append_transitions(tables, transition("stands", "RESOLVED", seq=202, **STANDS))
+    assert ops.received == [("OPENED", "same")]
+    append_transitions(tables, transition("same", "RESOLVED", seq=202, **SAME))
     rounds(start(tables, clock, {"ops": ops}))
-    assert ops.received == [("OPENED", "stands"), ("RESOLVED", "stands")]
+    assert ops.received == [("OPENED", "same"), ("RESOLVED", "same")]

@@ -1,4 +1,4 @@
-"""What people read: our templates and theirs, in a sandbox."""
+"""The texts of messages: the default templates and users' own, in a sandbox."""
 
 import msgspec
 import pytest
@@ -9,9 +9,9 @@ from streaming.serve.alerting.render import NAMES, Texts
 from tests.support.alerting import MINUTE, NOW, transition
 
 
-def alert(kind="OPENED", incident="i1", told=None, **fields):
+def alert(kind="OPENED", incident="i1", notified=None, **fields):
     one = transition(incident, **fields)
-    return Alert(key=key_of(one, "ops"), kind=kind, notified_severity=told, transition=one)
+    return Alert(key=key_of(one, "ops"), kind=kind, notified_severity=notified, transition=one)
 
 
 def message(*alerts, texts=None, summary=False):
@@ -27,14 +27,14 @@ def message(*alerts, texts=None, summary=False):
         ("RESOLVED", {"time": NOW + 61 * MINUTE}, "RESOLVED LAG_GROWTH: orders Orders@b:0", ["(1 h 1 min)"]),
     ],
 )
-def test_each_kind_of_message_says_what_it_is_and_where_to_look(kind, fields, title, words):
-    made = message(alert(kind, told="warning", **fields))
+def test_each_kind_of_message_has_its_title_and_link(kind, fields, title, words):
+    made = message(alert(kind, notified="warning", **fields))
     assert made.title == title
     for word in [*words, "http://watch/incident/i1"]:
         assert word in made.body
 
 
-def test_an_alert_of_no_group_reads_well():
+def test_an_alert_of_the_cluster_has_no_empty_group():
     made = message(alert(group="", cluster="", code="JOB_SILENT", subject="job"))
     assert made.title == "CRITICAL JOB_SILENT: job"
 
@@ -47,7 +47,7 @@ def test_alerts_of_a_group_are_in_one_message_each_with_its_key():
     assert [one["key"] for one in made.alerts] == ["i1:1:ops", "i2:7:ops"]
 
 
-def test_a_summary_counts_what_is_alike_and_names_some():
+def test_a_summary_counts_similar_alerts_and_names_some():
     alerts = [alert(incident=f"i{n}", group=f"g{n}") for n in range(5)]
     made = message(*alerts, alert("RESOLVED", "x", severity="info"), summary=True)
     assert made.title == "6 alerts for 6 groups, 5 critical"
@@ -76,7 +76,7 @@ def test_a_users_template_replaces_ours_and_the_others_stay(tmp_path):
         ("{{ lipsum.__globals__['os'].popen('id').read() }}", "unsafe"),
     ],
 )
-def test_a_template_that_can_not_be_used_is_refused_at_the_start(tmp_path, name, text, why):
+def test_an_invalid_template_is_refused_at_the_start(tmp_path, name, text, why):
     (tmp_path / f"{name}.txt").write_text(text)
     with pytest.raises(UserError, match=rf"Invalid alert template .*{name}\.txt: .*{why}"):
         Texts(str(tmp_path), "http://watch")
@@ -89,16 +89,16 @@ def test_a_template_that_fails_on_one_alert_does_not_cost_the_alert(tmp_path):
     assert message(alert(evidence="{}"), texts=texts).title == "CRITICAL LAG_GROWTH: orders Orders@b:0"
 
 
-def test_what_telemetry_says_is_never_a_template():
+def test_text_from_telemetry_is_never_rendered_as_a_template():
     assert "{{ 1 + 1 }}" in message(alert(subject="{{ 1 + 1 }}")).title
 
 
-def test_a_title_is_one_line_whatever_a_client_calls_itself():
+def test_a_title_is_one_line_for_any_client_id():
     title = message(alert(group="a\r\x1b[2Jb")).title
     assert title == "CRITICAL LAG_GROWTH: a  [2Jb Orders@b:0"
 
 
-def test_every_attempt_has_the_same_message():
+def test_every_attempt_sends_the_same_message():
     texts = Texts("", "http://watch")
     first = Delivery("k", "ops", (alert(),), summary=False, attempt=1)
     assert texts.message(first) == texts.message(msgspec.structs.replace(first, attempt=9))

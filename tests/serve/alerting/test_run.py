@@ -1,4 +1,4 @@
-"""The alert process over real tables, with a clock that is moved and channels that listen: restarts and crashes."""
+"""The alert process over real tables, with a manual clock and recording channels: restarts and crashes."""
 
 import pytest
 from deltalake import DeltaTable
@@ -6,8 +6,7 @@ from deltalake import DeltaTable
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.serve.alerting.channels.channel import ChannelError
-from streaming.serve.alerting.ledger import Ledger, claimed, is_claimed
-from streaming.serve.alerting.ledger import write_control as say
+from streaming.serve.alerting.ledger import Ledger, claimed, is_claimed, write_control
 from streaming.serve.alerting.state import AlertState
 from tests.support.alerting import (
     HOUR,
@@ -41,7 +40,7 @@ def ops():
     return Listener()
 
 
-def test_an_incident_is_told_when_it_opens_and_when_it_is_over(tables, clock, ops):
+def test_an_incident_is_sent_when_it_opens_and_when_it_resolves(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     append_transitions(tables, transition())
     rounds(alerting)
@@ -53,13 +52,13 @@ def test_an_incident_is_told_when_it_opens_and_when_it_is_over(tables, clock, op
     assert ops.messages[0].link == "http://watch/incident/i1"
 
 
-def test_the_first_start_tells_what_is_open_and_not_what_was(tables, clock, ops):
+def test_the_first_start_sends_open_incidents_and_no_resolved_ones(tables, clock, ops):
     append_transitions(tables, transition("past"), transition("open", seq=2), transition("past", "RESOLVED", 3))
     rounds(start(tables, clock, {"ops": ops}))
     assert ops.received == [("OPENED", "open")]
 
 
-def test_what_opened_and_ended_while_nobody_looked_is_told(tables, clock, ops):
+def test_an_incident_that_opened_and_resolved_during_downtime_is_sent(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
     append_transitions(tables, transition())
     append_transitions(tables, transition(what="RESOLVED", seq=2))
@@ -67,7 +66,7 @@ def test_what_opened_and_ended_while_nobody_looked_is_told(tables, clock, ops):
     assert ops.received == [("OPENED", "i1"), ("RESOLVED", "i1")]
 
 
-def test_a_restart_tells_nothing_twice(tables, clock, ops):
+def test_a_restart_sends_nothing_twice(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
     append_transitions(tables, transition())
     for _ in range(3):
@@ -76,7 +75,7 @@ def test_a_restart_tells_nothing_twice(tables, clock, ops):
 
 
 @pytest.mark.parametrize("at", ["before anything is kept", "before it is sent", "before it is known to be sent"])
-def test_a_crash_loses_nothing_and_what_comes_twice_has_the_same_key(tables, clock, ops, at, monkeypatch):
+def test_a_crash_loses_no_message_and_a_repeated_one_has_the_same_key(tables, clock, ops, at, monkeypatch):
     rounds(start(tables, clock, {"ops": ops}))
     append_transitions(tables, transition())
     alerting = start(tables, clock, {"ops": ops})
@@ -109,7 +108,7 @@ def crash(*_, **__):
     raise CrashError
 
 
-def test_a_dead_channel_is_tried_again_later_and_holds_up_no_other(tables, clock, ops):
+def test_a_failing_channel_is_retried_later_and_delays_no_other(tables, clock, ops):
     settings = quiet(routes=[{"channels": ["ops", "chat"]}])
     dead = Listener()
     dead.error = ChannelError("no response (ConnectError)")
@@ -158,7 +157,7 @@ def test_a_slow_channel_gets_messages_one_by_one(tables, clock, ops, monkeypatch
         alerting._sender._under_way["ops"].result(10)
 
 
-def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
+def test_the_retry_pause_of_a_failing_channel_continues_after_a_restart(tables, clock):
     dead = Listener()
     dead.error = ChannelError("HTTP 503")
     rounds(start(tables, clock, {"ops": dead}))
@@ -173,7 +172,7 @@ def test_the_pause_of_a_dead_channel_goes_on_after_a_restart(tables, clock):
     assert dead.received == [("OPENED", "i1")]
 
 
-def test_a_fault_within_a_channel_is_a_failed_attempt(tables, clock, ops):
+def test_an_exception_in_a_channel_is_a_failed_attempt(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     ops.error = ZeroDivisionError("inside of a library")
     append_transitions(tables, transition())
@@ -181,7 +180,7 @@ def test_a_fault_within_a_channel_is_a_failed_attempt(tables, clock, ops):
     assert [row.detail for row in Ledger(tables).rows() if row.step == "FAILED"] == ["ZeroDivisionError"]
 
 
-def test_a_channel_of_states_is_sent_again_what_stands_and_not_what_ended(tables, clock):
+def test_a_channel_with_resend_gets_open_alerts_again_but_no_resolved_ones(tables, clock):
     manager = Listener()
     manager.resend_ms = MINUTE
     alerting = start(tables, clock, {"ops": manager})
@@ -200,7 +199,7 @@ def test_a_channel_of_states_is_sent_again_what_stands_and_not_what_ended(tables
     assert [one["incident_id"] for one in manager.standing[-1].alerts] == ["i2"]
 
 
-def test_what_stands_is_told_again_while_news_fails_or_it_would_end_there(tables, clock):
+def test_open_alerts_are_resent_even_while_new_messages_fail(tables, clock):
     manager = Listener()
     manager.resend_ms = MINUTE
     reports = []
@@ -223,17 +222,17 @@ def test_what_stands_is_told_again_while_news_fails_or_it_would_end_there(tables
     manager.standing_error = None
     clock.forward(MINUTE)
     rounds(alerting, 3)
-    assert [told for told in reports if "update" in told] == [
+    assert [line for line in reports if "update" in line] == [
         "ops: update of open alerts failed: HTTP 401", "ops: update of open alerts succeeds again",
     ]  # fmt: skip
 
 
-def test_what_people_say_meanwhile_is_heard(tables, clock, ops):
+def test_a_silence_added_while_the_process_runs_takes_effect(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
     silence = AlertControl(time=NOW, control="SILENCE", control_id="s1", cluster=None, group="orders", code=None,
                            until=NOW + HOUR, reason="upgrade", author="ops")  # fmt: skip
-    say(tables, silence)
+    write_control(tables, silence)
     rounds(alerting)
     append_transitions(tables, transition())
     rounds(alerting)
@@ -244,34 +243,34 @@ def test_what_people_say_meanwhile_is_heard(tables, clock, ops):
     assert ops.received == [("OPENED", "i1")]
 
 
-def test_the_tables_may_be_maintained_meanwhile(tables, clock, ops):
+def test_compaction_and_vacuum_while_it_runs_change_nothing(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     for number in range(1, 4):
         append_transitions(tables, transition(f"i{number}", seq=number))
         rounds(alerting)
         for table in ("anomalies", "alert_deliveries"):
-            there = DeltaTable(tables / table)
-            there.optimize.compact()
-            there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+            delta = DeltaTable(tables / table)
+            delta.optimize.compact()
+            delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rounds(start(tables, clock, {"ops": ops}))
     assert ops.received == [("OPENED", f"i{number}") for number in (1, 2, 3)]
 
 
-def test_where_unread_versions_are_gone_it_goes_on_with_what_is_open(tables, clock, ops):
+def test_after_lost_versions_it_continues_with_the_open_incidents(tables, clock, ops):
     rounds(start(tables, clock, {"ops": ops}))
-    append_transitions(tables, transition("told"))
+    append_transitions(tables, transition("sent"))
     rounds(start(tables, clock, {"ops": ops}))
-    append_transitions(tables, transition("told", "RESOLVED", 2))
+    append_transitions(tables, transition("sent", "RESOLVED", 2))
     append_transitions(tables, transition("past", seq=3))
     append_transitions(tables, transition("past", "RESOLVED", 4), transition("open", seq=5))
-    there = DeltaTable(tables / "anomalies")
-    there.optimize.compact()
-    there.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    delta = DeltaTable(tables / "anomalies")
+    delta.optimize.compact()
+    delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rounds(start(tables, clock, {"ops": ops}))
-    assert sorted(ops.received[1:]) == [("OPENED", "open"), ("RESOLVED", "told")]
+    assert sorted(ops.received[1:]) == [("OPENED", "open"), ("RESOLVED", "sent")]
 
 
-def test_the_ledger_is_all_that_is_known(tables, clock, ops):
+def test_the_ledger_contains_the_whole_state(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops}, config(dead_man={"job": "0s", "sources": "0s", "forget": "1h"}))
     append_transitions(tables, transition(), transition("child", seq=2, parent="i1"))
     rounds(alerting)
@@ -283,7 +282,7 @@ def test_the_ledger_is_all_that_is_known(tables, clock, ops):
     assert (state.known, state.queues) == (alerting._dispatcher.state.known, alerting._dispatcher.state.queues)
 
 
-def test_tables_that_were_made_anew_end_it_with_a_sentence(tables, clock, ops, tmp_path):
+def test_recreated_tables_end_the_process_with_a_user_error(tables, clock, ops, tmp_path):
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
     tables.rename(tmp_path / "old")
@@ -293,7 +292,7 @@ def test_tables_that_were_made_anew_end_it_with_a_sentence(tables, clock, ops, t
         rounds(alerting)
 
 
-def test_only_one_works_on_a_root(tmp_path):
+def test_only_one_process_may_claim_a_root(tmp_path):
     assert not is_claimed(tmp_path)
     with claimed(tmp_path):
         assert is_claimed(tmp_path)
@@ -320,7 +319,7 @@ def test_a_failed_write_of_the_ledger_loses_no_decision(tables, clock, ops, monk
     assert ops.received == [("OPENED", "i1")]
 
 
-def test_it_ends_when_it_is_told_to_and_keeps_what_was_sent(tables, clock, ops):
+def test_stopping_records_the_sent_messages(tables, clock, ops):
     alerting = start(tables, clock, {"ops": ops})
     ops.before = alerting.stop
     append_transitions(tables, transition())
