@@ -7,7 +7,7 @@ from streaming.serve.store import Store
 from tests.support.tables import make_tables
 
 
-def test_it_waits_for_the_last_of_the_tables(tmp_path):
+def test_the_store_waits_until_every_table_exists(tmp_path):
     make_tables(tmp_path)
     (tmp_path / "anomalies").rename(tmp_path / "later")
     store = Store(tmp_path)
@@ -20,7 +20,7 @@ def test_it_waits_for_the_last_of_the_tables(tmp_path):
     store.model().close()
 
 
-def test_it_does_not_wait_for_a_damaged_table(tmp_path):
+def test_the_store_does_not_wait_for_a_damaged_table(tmp_path):
     make_tables(tmp_path)
     for commit in (tmp_path / "anomalies" / "_delta_log").glob("*.json"):
         commit.write_text('{"commitInfo":')

@@ -299,9 +299,7 @@ def test_the_ledger_restores_the_state_and_each_channel_stays_in_order(story):
     rows, now = [], NOW
     for number, (what, incident, severity, channel) in enumerate(story, 1):
         now += 20 * SECOND
-        perform(
-            dispatcher, what, transition(incident, what, number, severity=severity, group=incident), channel, now
-        )
+        perform(dispatcher, what, transition(incident, what, number, severity=severity, group=incident), channel, now)
         rows += dispatcher.take_rows()
     again = AlertState()
     for row in rows:

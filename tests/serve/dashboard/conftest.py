@@ -1,4 +1,4 @@
-"""The real server over tables made here, and a real Chromium in front of it."""
+"""The real server over generated tables, opened in a real Chromium."""
 
 import os
 import re
@@ -18,12 +18,12 @@ from tests.support.tables import append, make_tables
 
 
 class Site(NamedTuple):
-    """A dashboard that is being served."""
+    """A dashboard that is served."""
 
     base: str
     tables: Path
     now: int
-    """What the tables call now; epoch milliseconds."""
+    """The present time of the tables; epoch milliseconds."""
 
 
 @pytest.fixture(scope="session")
@@ -35,33 +35,33 @@ def site(tmp_path_factory) -> Iterator[Site]:
     archive(root / "tables", now)
     command = [sys.executable, "-c", "from streaming.cli.main import main; main()", "dashboard", "--port", "0"]
     environment = {**os.environ, "REBALANCE_WATCH_RUNTIME__ROOT": str(root)}
-    with (root / "said").open("w+") as said, subprocess.Popen(command, env=environment, stderr=said) as server:
+    with (root / "dashboard.log").open("w+") as log, subprocess.Popen(command, env=environment, stderr=log) as server:
         try:
-            yield Site(_address(server, root / "said"), root / "tables", now)
+            yield Site(_address(server, root / "dashboard.log"), root / "tables", now)
         finally:
             server.terminate()
             server.wait(20)
-    assert "Traceback" not in (root / "said").read_text()
+    assert "Traceback" not in (root / "dashboard.log").read_text()
 
 
-def _address(server: subprocess.Popen, said: Path) -> str:
+def _address(server: subprocess.Popen, log: Path) -> str:
     for _ in range(600):
-        found = re.search(r"http://[\d.:]+", said.read_text())
+        found = re.search(r"http://[\d.:]+", log.read_text())
         if found:
             return found[0]
-        assert server.poll() is None, said.read_text()
+        assert server.poll() is None, log.read_text()
         time.sleep(0.1)
-    raise AssertionError(said.read_text())
+    raise AssertionError(log.read_text())
 
 
 expect.set_options(timeout=40_000)  # beside other tests on two cores
 _SIZES = {1440: 900, 390: 844}
-"""A desk's screen and a phone's: the width and its height."""
+"""The height for each width: of a desktop screen and of a phone."""
 
 
 @pytest.fixture(scope="module")
 def profile(browser) -> Callable[[int, str], BrowserContext]:
-    """A browser's profile, by the screen's width and the system's colour scheme; it keeps what it has loaded."""
+    """Return a browser profile by screen width and colour scheme; it keeps its cache."""
 
     @cache
     def made(width: int, scheme: str) -> BrowserContext:
@@ -72,7 +72,7 @@ def profile(browser) -> Callable[[int, str], BrowserContext]:
 
 @pytest.fixture
 def open_page(site, profile):
-    """Opens a page; at the end nothing has been asked of any other host, and no script has failed."""
+    """Return a function that opens a page; at the end no other host was requested, and no script has failed."""
     pages, asked, failed = [], [], []
 
     def opened(path: str, width: int = 1440, scheme: str = "light") -> Page:
@@ -81,7 +81,7 @@ def open_page(site, profile):
         page.on("request", lambda request: asked.append(request.url))
         page.on("websocket", lambda socket: asked.append(socket.url))
         page.on("pageerror", lambda error: failed.append(str(error)))
-        page.on("console", lambda told: failed.append(told.text) if told.type == "error" else None)
+        page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
         page.set_default_timeout(40_000)
         page.goto(site.base + path)
         page.get_by_role("heading", level=1).wait_for()

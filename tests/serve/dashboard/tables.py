@@ -1,4 +1,4 @@
-"""Tables for the pages to show: a few groups with a story, and one that is very large."""
+"""Tables for the pages: a few groups with a history, and one very large group."""
 
 import json
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ COVERAGE = (
 
 
 def archive(folder: Path, now: int) -> None:
-    """The event that opened the incident of `orders`."""
+    """Return the event that opened the incident of `orders`."""
     time = now - STUCK
     event = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
     event |= {"source_id": "poll-1@1", "seq": 1}
@@ -39,7 +39,7 @@ def archive(folder: Path, now: int) -> None:
 
 
 class Group:
-    """The rows of one group, numbered as the observer does."""
+    """Collects the rows of one group, numbered as by the observer."""
 
     def __init__(self, name: str, topic: str, clients: tuple[str, ...], cluster: str = "prod") -> None:
         self.common = {"cluster": cluster, "group": name, "cause": f"poll-1@1|{cluster}/{name}|1"}
@@ -53,7 +53,7 @@ class Group:
         self.rows.append(kind(time=time, known_at=time, seq=self.seq, **self.common, **fields))
 
     def taken(self) -> list[AnyRow]:
-        """The rows since the last call."""
+        """Return the rows since the last call."""
         rows, self.rows = self.rows, []
         return rows
 
@@ -66,17 +66,17 @@ class Group:
 
     def queue(self, time: int, queue_id: int, owner: str | None, **fields: object) -> None:
         lag, interval = fields.pop("lag", 3), fields.pop("interval_ms", 5 * MINUTE)
-        told = {"expected_owner": owner, "status": "OK", "status_reason": "", "locked": True, **fields}
+        defaults = {"expected_owner": owner, "status": "OK", "status_reason": "", "locked": True, **fields}
         self._add(
             QueueSnapshot, time, topic=self.topic, broker="broker-a", queue_id=queue_id, owner=owner,
-            lock_at=time - 4_200, pull_at=time - 12_000, consume_at=time - 13_000, **told,
+            lock_at=time - 4_200, pull_at=time - 12_000, consume_at=time - 13_000, **defaults,
         )  # fmt: skip
         self.progress(time, (queue_id,), (lag,), interval)
 
     def progress(
         self, time: int, queue_ids: tuple[int, ...], lags: tuple[int | None, ...], interval_ms: int = 10_000
     ) -> None:
-        """What an answer says of queues."""
+        """Return the fields of an answer about queues."""
         self.rows.append(
             QueueProgress(
                 cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked_at=None,
@@ -97,7 +97,7 @@ class Group:
         self.owner(time, queue_id, after, "ASSIGNED", rebalance)
 
     def rebalance(self, start: int, end: int, name: str, gone: str, moves: Iterable[tuple[int, str, str]]) -> None:
-        """One in which a client was killed."""
+        """Add a rebalance after a client was killed."""
         moved = tuple(
             QueueMove(
                 queue=MessageQueue(self.topic, "broker-a", queue_id), from_client=before, to_client=after,
@@ -114,26 +114,26 @@ class Group:
         )  # fmt: skip
 
     def incident(self, time: int, name: str, transition: str, opened: int, queue_id: int = 0, **fields: object) -> None:
-        told = {"severity": "critical", "parent": None, "sub_cause": "LISTENER_HUNG", **fields}
+        defaults = {"severity": "critical", "parent": None, "sub_cause": "LISTENER_HUNG", **fields}
         self._add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", transition=transition,
             subject=f"{self.topic}@broker-a:{queue_id}", opened_at=opened, topic=self.topic, broker="broker-a",
             queue_id=queue_id, client_id=self.clients[0], evidence=f'{{"lag":28,"commit_age_ms":{time - opened}}}',
             explanation="The owner's listener has taken a message and not returned.",
-            first_step="Take a thread dump of the owner.", **told,
+            first_step="Take a thread dump of the owner.", **defaults,
         )  # fmt: skip
 
 
 CLIENTS = ("10.0.0.5@orders-1", "10.0.0.5@orders-2", "10.0.0.5@orders-3")
 QUEUES = 6
 DIED = 30 * MINUTE
-"""So long ago the third client died, and the first two got its queues."""
+"""How long ago the third client died and the other two got its queues; milliseconds."""
 STUCK = 10 * MINUTE
-"""So long ago queue 0 stuck; it is stuck now."""
+"""How long queue 0 has been stuck; milliseconds."""
 
 
 def orders(now: int) -> Group:
-    """Three clients of two queues each, one of which died; a queue is stuck."""
+    """Return a group of three clients with two queues each: one died, and a queue is stuck."""
     group = Group("orders-group", "Orders", CLIENTS)
     begin, died, stuck = now - 50 * MINUTE, now - DIED, now - STUCK
     group.state(begin)
@@ -149,16 +149,16 @@ def orders(now: int) -> Group:
     why = {"status": "BAD", "status_reason": "ORDERED_QUEUE_STUCK LISTENER_HUNG", "lag": 28}
     group.queue(stuck, 0, CLIENTS[0], **why)
     group.state(stuck, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
-    told = now - MINUTE
+    last = now - MINUTE
     for queue_id in range(QUEUES):
         owner = CLIENTS[0] if queue_id in (0, 1, 4) else CLIENTS[1]
-        group.queue(told, queue_id, owner, **(why if queue_id == 0 else {}))
-    group.state(told, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
+        group.queue(last, queue_id, owner, **(why if queue_id == 0 else {}))
+    group.state(last, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
     return group
 
 
 def shop(now: int) -> list[Group]:
-    """A group in trouble, a healthy one, and one of which nothing is known."""
+    """Return the rows of an unhealthy group, a healthy one, and an unknown one."""
     audit, mystery = Group("audit-group", "Audit", ("10.0.0.9@audit-1",)), Group("mystery-group", "Mystery", ())
     for group in (audit, mystery):
         for minute in (50, 1):
@@ -170,7 +170,7 @@ def shop(now: int) -> list[Group]:
 
 
 def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:
-    """A very large group; within the hour two clients died, and their queues moved."""
+    """Return a very large group; within the hour two clients died, and their queues moved."""
     ids = tuple(f"10.1.{n // 250}.{n % 250}@{20_000 + n}" for n in range(clients))
     group = Group("fleet-group", "Fleet", ids)
     share = queues // clients

@@ -1,4 +1,4 @@
-"""An open page, as rows come and as time passes."""
+"""An open page while rows are written and time passes."""
 
 import asyncio
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
-def test_rows_that_come_while_a_page_asks_are_shown_though_none_follow(tmp_path, monkeypatch, make):
+def test_rows_written_during_an_update_are_shown_without_later_rows(tmp_path, monkeypatch, make):
     group = orders(NOW)
     append(make_tables(tmp_path / "tables"), group.taken())
     with Store(tmp_path / "tables") as store:
@@ -45,10 +45,10 @@ def test_rows_that_come_while_a_page_asks_are_shown_though_none_follow(tmp_path,
 
 @pytest.fixture
 def clock(monkeypatch):
-    """This machine's clock; epoch milliseconds."""
-    told = SimpleNamespace(now=NOW)
-    monkeypatch.setattr("time.time_ns", lambda: told.now * 1_000_000)
-    return told
+    """The machine's clock; epoch milliseconds."""
+    fake = SimpleNamespace(now=NOW)
+    monkeypatch.setattr("time.time_ns", lambda: fake.now * 1_000_000)
+    return fake
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ SILENT_PAGES = {**PAGES, "past": lambda store: GroupPage(store, "orders-group", 
 
 
 @pytest.mark.parametrize("make", SILENT_PAGES.values(), ids=SILENT_PAGES)
-def test_an_open_page_turns_silent_once_though_no_row_comes(store, clock, monkeypatch, make):
+def test_an_open_page_turns_silent_once_without_new_rows(store, clock, monkeypatch, make):
     page = make(store)
     asyncio.run(page.ask())
     updates = []
@@ -87,7 +87,7 @@ def test_an_open_page_turns_silent_once_though_no_row_comes(store, clock, monkey
 
 
 def group_page(store, monkeypatch, at=None, span="1h"):
-    """A group's page without a browser."""
+    """Return a group's page without a browser."""
     page = GroupPage(store, "orders-group", None, at, span)
     monkeypatch.setattr(page, "_show", lambda: None)
     monkeypatch.setattr(page, "_moved", page._live.refresh)
@@ -95,7 +95,7 @@ def group_page(store, monkeypatch, at=None, span="1h"):
     return page
 
 
-def test_a_page_at_a_time_before_history_turns_silent_once_too(store, clock, monkeypatch):
+def test_a_page_at_a_time_before_history_turns_silent_once(store, clock, monkeypatch):
     page = group_page(store, monkeypatch)
     asyncio.run(page._seek(NOW - 55 * MINUTE))
     assert "begins at" in page._note
@@ -106,8 +106,8 @@ def test_a_page_at_a_time_before_history_turns_silent_once_too(store, clock, mon
     assert not page._time_has_passed()
 
 
-def tell(store, tmp_path, time):
-    """The telemetry comes again."""
+def append_telemetry(store, tmp_path, time):
+    """Write new telemetry."""
     group = orders(NOW)
     group.taken()
     group.state(time)
@@ -116,15 +116,15 @@ def tell(store, tmp_path, time):
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["after it was seen silent", "after the machine was suspended"])
-def test_a_span_that_ends_now_does_so_after_a_gap_too(store, clock, tmp_path, monkeypatch, silent):
+def test_a_span_that_ends_now_still_does_after_a_gap(store, clock, tmp_path, monkeypatch, silent):
     page = group_page(store, monkeypatch, span="15m")
     if silent:
         clock.now = NOW + 20 * MINUTE
         look(page)
-        assert page._window.until == NOW - MINUTE  # when the last row was told
+        assert page._window.until == NOW - MINUTE  # the time of the last row
 
     clock.now = NOW + 40 * MINUTE
-    tell(store, tmp_path, clock.now)
+    append_telemetry(store, tmp_path, clock.now)
     look(page)
 
     assert page._window == page._history.window == Window(NOW + 25 * MINUTE, NOW + 40 * MINUTE)
@@ -132,7 +132,7 @@ def test_a_span_that_ends_now_does_so_after_a_gap_too(store, clock, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("at", "deeds", "until"),
+    ("at", "actions", "until"),
     [
         (None, ["shift:-1"], NOW - 5 * MINUTE),
         (None, ["shift:-1", "shift:1"], NOW + 5 * MINUTE),
@@ -144,22 +144,22 @@ def test_a_span_that_ends_now_does_so_after_a_gap_too(store, clock, tmp_path, mo
         (NOW - 7 * MINUTE, [], NOW),  # the instant would leave the span
     ],
 )
-def test_a_span_follows_now_if_the_user_let_it_end_there(store, clock, tmp_path, monkeypatch, at, deeds, until):
+def test_a_span_follows_now_if_the_user_made_it_end_now(store, clock, tmp_path, monkeypatch, at, actions, until):
     page = group_page(store, monkeypatch, at, "10m")
-    for deed in deeds:
-        asyncio.run(page._do(deed))
+    for action in actions:
+        asyncio.run(page._do(action))
 
     clock.now = NOW + 5 * MINUTE
-    tell(store, tmp_path, clock.now)
+    append_telemetry(store, tmp_path, clock.now)
     look(page)
 
     assert page._window.until == until
 
 
-def test_the_end_of_the_slider_is_now_and_the_span_follows(store, clock, tmp_path, monkeypatch):
+def test_at_the_end_of_the_slider_the_span_follows_now(store, clock, tmp_path, monkeypatch):
     page = group_page(store, monkeypatch, NOW - 12 * MINUTE, "15m")
     clock.now = NOW + 5 * MINUTE
-    tell(store, tmp_path, clock.now)
+    append_telemetry(store, tmp_path, clock.now)
     look(page)
     assert page._window.until == NOW  # the instant would have left the span
 
@@ -167,7 +167,7 @@ def test_the_end_of_the_slider_is_now_and_the_span_follows(store, clock, tmp_pat
     assert page._window.until == clock.now
 
 
-def test_an_update_that_failed_is_asked_for_again_after_a_rest(monkeypatch):
+def test_a_failed_update_is_retried_after_a_pause(monkeypatch):
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: clock.now))
     asked, reported = [], []

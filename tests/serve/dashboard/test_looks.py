@@ -26,13 +26,13 @@ def test_the_theme_follows_the_system_and_a_choice_is_remembered(open_page):
 
 
 def _lightness(page) -> int:
-    """Of the ground, 0 to 255."""
+    """Return the brightness of the background, 0 to 255."""
     return page.evaluate(
         "Math.max(...getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number))"
     )
 
 
-def test_a_phone_scrolls_down_only(open_page, site):
+def test_a_phone_scrolls_only_vertically(open_page, site):
     page = open_page("/", width=390)
     for path in PAGES:
         page.goto(site.base + path)
@@ -45,7 +45,7 @@ def test_a_phone_scrolls_down_only(open_page, site):
 
 
 @pytest.mark.parametrize("path", ["/", "/group/orders-group"])
-def test_on_a_phone_no_row_is_cut_when_its_times_are_of_another_day(open_page, path):
+def test_on_a_phone_rows_with_a_date_are_not_cut_off(open_page, path):
     page = open_page(path, width=390)
     page.get_by_role("rowheader").first.wait_for()
     page.evaluate("for (const time of document.querySelectorAll('time')) time.textContent = '30 Nov 2026 23:46:29'")
@@ -53,12 +53,12 @@ def test_on_a_phone_no_row_is_cut_when_its_times_are_of_another_day(open_page, p
 
 
 def _none_is_cut(page) -> None:
-    """No row of a table is wider than what is seen of it."""
+    """Assert that no row of a table is wider than its visible part."""
     rows = page.locator("tbody tr")
     assert rows.evaluate_all("rows => rows.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)") == []
 
 
-def test_with_the_keyboard_from_home_to_the_group_to_the_incident(open_page):
+def test_the_keyboard_leads_from_home_to_the_group_and_the_incident(open_page):
     page = open_page("/")
 
     page.keyboard.press("Tab")
@@ -85,7 +85,7 @@ def _tab_to(page, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/group/orders-group?at=stuck"])
-def test_axe_finds_nothing_serious(open_page, site, path):
+def test_axe_finds_no_serious_violation(open_page, site, path):
     page = open_page(path.replace("at=stuck", f"at={site.now - STUCK + MINUTE}"))
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -122,12 +122,12 @@ def test_a_group_of_thousands_of_queues_is_usable_within_two_seconds(open_page, 
 
 
 def _first_paint(page) -> float:
-    """Milliseconds until something of the page is to be read."""
+    """Return the milliseconds until the page shows content."""
     page.reload()
     page.get_by_role("heading", level=1).wait_for()
     return page.evaluate(
-        """new Promise(told => new PerformanceObserver(list => {
+        """new Promise(resolve => new PerformanceObserver(list => {
             const paint = list.getEntriesByName('first-contentful-paint')
-            if (paint.length) told(paint[0].startTime)
+            if (paint.length) resolve(paint[0].startTime)
         }).observe({type: 'paint', buffered: true}))"""
     )

@@ -1,4 +1,4 @@
-"""Each page in a real browser: what it says is so, live and at any instant."""
+"""Each page in a real browser, live and at an instant."""
 
 import re
 import time
@@ -15,7 +15,7 @@ def row(page, region: str, text: str):
     return page.get_by_role("region", name=region).get_by_role("row").filter(has_text=text)
 
 
-def test_home_tells_what_is_wrong_first_and_unknown_is_not_green(open_page):
+def test_home_shows_problems_first_and_unknown_is_not_green(open_page):
     page = open_page("/")
 
     names = (
@@ -45,7 +45,7 @@ def test_a_group_is_found_by_a_part_of_its_name(open_page):
     expect(row(page, "Groups by health", "audit-group")).to_have_count(1)
 
 
-def test_a_groups_page_tells_owners_members_rebalances_and_incidents(open_page):
+def test_a_groups_page_shows_owners_members_rebalances_and_incidents(open_page):
     page = open_page("/group/orders-group")
 
     stuck = row(page, "Queues", "Orders@broker-a:0")
@@ -67,7 +67,7 @@ def test_a_groups_page_tells_owners_members_rebalances_and_incidents(open_page):
     expect(page.get_by_role("img", name="Lag by topic")).to_be_visible()
 
 
-def test_the_slider_moves_the_page_to_an_instant_and_the_address_keeps_it(open_page, site):
+def test_the_slider_selects_an_instant_that_is_in_the_address(open_page, site):
     page = open_page("/group/orders-group")
     expect(page.get_by_text("Live", exact=True).first).to_be_visible()
 
@@ -105,7 +105,7 @@ def test_the_slider_works_by_keyboard_and_steps_from_change_to_change(open_page,
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
 
 
-def test_a_span_is_chosen_and_kept_in_the_address(open_page):
+def test_a_chosen_span_is_in_the_address(open_page):
     page = open_page("/group/orders-group?span=6h")
     expect(page.get_by_role("button", name="6 h")).to_have_attribute("aria-pressed", "true")
 
@@ -151,25 +151,25 @@ def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
     expect(incident.locator(".timeline")).to_contain_text("resolved")
 
 
-def test_what_is_typed_and_focused_stays_when_rows_come(open_page, site):
+def test_new_rows_keep_the_users_input_and_focus(open_page, site):
     page = open_page("/group/audit-group")
     link = page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link", name="Groups")
     button = page.get_by_role("button", name="Previous change")
     button.focus()
-    told = page.get_by_text("last update")
-    was = told.inner_text()
+    updated = page.get_by_text("last update")
+    was = updated.inner_text()
 
     group = Group("audit-group", "Audit", ("10.0.0.9@audit-1",))
     group.seq = 1_000
     group.queue(site.now + 2 * MINUTE, 0, "10.0.0.9@audit-1")
     append(site.tables, group.taken())
 
-    expect(told).not_to_have_text(was)
+    expect(updated).not_to_have_text(was)
     expect(button).to_be_focused()
     expect(link).to_be_visible()
 
 
-def test_an_incidents_page_tells_evidence_life_and_what_to_do(open_page, site):
+def test_an_incidents_page_shows_evidence_timeline_and_next_step(open_page, site):
     page = open_page("/incident/stuck")  # a beginning of its id does
 
     expect(page.get_by_role("heading", level=1)).to_have_text("ORDERED_QUEUE_STUCK")
@@ -194,7 +194,7 @@ def _clock(time_ms: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(time_ms / 1000))
 
 
-def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
+def test_a_rebalances_page_lists_each_moved_queue(open_page, site):
     page = open_page("/group/orders-group/rebalance/r1")
 
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-3 connection closed")
@@ -207,7 +207,7 @@ def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "sentence"),
     [
         ("/group/order-group", "did you mean orders-group"),
         ("/group/orders-group?at=1700000000000", "begins at"),
@@ -218,14 +218,14 @@ def test_a_rebalances_page_tells_each_moved_queue(open_page, site):
         ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(open_page, path, says):
+def test_an_unknown_name_is_one_sentence(open_page, path, sentence):
     page = open_page(path)
 
-    expect(page.locator(".banner")).to_contain_text(says)
+    expect(page.locator(".banner")).to_contain_text(sentence)
     expect(page.get_by_role("link", name="All consumer groups")).to_be_visible()
 
 
-def test_a_time_before_history_chosen_on_the_page_is_a_sentence_too(open_page, site):
+def test_a_time_before_history_chosen_on_the_page_is_one_sentence(open_page, site):
     page = open_page("/group/orders-group?span=6h")
 
     page.get_by_role("slider", name="Time that the page shows").fill(str(site.now - 56 * MINUTE))

@@ -1,4 +1,4 @@
-"""What the pages work out before anything is drawn."""
+"""The functions that prepare the content of the pages."""
 
 from collections import Counter
 from itertools import pairwise
@@ -30,18 +30,18 @@ from tests.support.tables import append, make_tables
 
 NOW = 1_795_300_000_000
 HOUR = 60 * MINUTE
-RETOLD = 5 * MINUTE
+SNAPSHOT_INTERVAL = 5 * MINUTE
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = make_tables(tmp_path_factory.mktemp("tables"))
-    append(folder, told())
+    append(folder, all_rows())
     with ReadModel(folder) as opened:
         yield opened
 
 
-def told():
+def all_rows():
     gaps = Group("gaps-group", "Gaps", ("a@1", "a@2"))
     gaps.state(NOW - 2 * HOUR)
     gaps.owner(NOW - 2 * HOUR, 0, "a@1")
@@ -71,29 +71,35 @@ def test_a_client_keeps_its_colour_and_few_clients_share_none():
         (["plain"], ["plain"]),
     ],
 )
-def test_names_are_short_only_where_they_stay_different(ids, short):
+def test_names_are_shortened_only_if_they_stay_unique(ids, short):
     assert [short_names(ids)[client] for client in ids] == short
 
 
-def test_now_is_the_clocks_unless_the_tables_are_silent():
-    assert ends(0, NOW, RETOLD, NOW + MINUTE) == Ends(0, NOW, NOW + MINUTE, silent=False, snapshot_interval=RETOLD)
-    assert ends(0, NOW, RETOLD, NOW + SILENT_AFTER * RETOLD) == Ends(0, NOW, NOW, silent=True, snapshot_interval=RETOLD)
+def test_now_is_the_clock_unless_telemetry_is_silent():
+    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW + MINUTE) == Ends(
+        0, NOW, NOW + MINUTE, silent=False, snapshot_interval=SNAPSHOT_INTERVAL
+    )
+    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW + SILENT_AFTER * SNAPSHOT_INTERVAL) == Ends(
+        0, NOW, NOW, silent=True, snapshot_interval=SNAPSHOT_INTERVAL
+    )
     # A source's clock is ahead.
-    assert ends(0, NOW, RETOLD, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False, snapshot_interval=RETOLD)
+    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW - MINUTE) == Ends(
+        0, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL
+    )
 
 
-def test_a_span_ends_now_or_has_the_instant_in_its_middle():
-    told = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, snapshot_interval=RETOLD)
+def test_a_span_ends_now_or_is_centred_on_the_instant():
+    available = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL)
 
-    assert window(told, "1h", None) == Window(NOW - HOUR, NOW)
-    assert window(told, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
-    assert window(told, "1h", NOW - 10 * HOUR) == Window(NOW - 10 * HOUR - HOUR // 2, NOW - 10 * HOUR + HOUR // 2)
-    assert until(told, "1h", NOW + HOUR).until == NOW
-    assert window(told, "7d", None).since == told.first - 1_000
+    assert window(available, "1h", None) == Window(NOW - HOUR, NOW)
+    assert window(available, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
+    assert window(available, "1h", NOW - 10 * HOUR) == Window(NOW - 10 * HOUR - HOUR // 2, NOW - 10 * HOUR + HOUR // 2)
+    assert until(available, "1h", NOW + HOUR).until == NOW
+    assert window(available, "7d", None).since == available.first - 1_000
 
 
 @pytest.mark.parametrize(
-    ("span", "said"),
+    ("span", "text"),
     [
         (0, "0 s"),
         (999, "999 ms"),
@@ -103,20 +109,20 @@ def test_a_span_ends_now_or_has_the_instant_in_its_middle():
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_spans_in_words(span, said):
-    assert duration(span) == said
+def test_durations_in_words(span, text):
+    assert duration(span) == text
 
 
-def test_what_is_not_known_is_never_a_number():
-    assert {str(said(None)) for said in (duration, count, clock)} == {'<span class="unknown">unknown</span>'}
+def test_an_unknown_value_is_not_shown_as_a_number():
+    assert {str(formatted(None)) for formatted in (duration, count, clock)} == {'<span class="unknown">unknown</span>'}
 
 
-def test_a_page_over_silent_tables_says_so():
+def test_a_page_shows_that_telemetry_is_silent():
     def head(*, silent: bool) -> str:
         return rendered(
             "home_head",
             at=None,
-            ends=Ends(0, NOW, NOW, silent=silent, snapshot_interval=RETOLD),
+            ends=Ends(0, NOW, NOW, silent=silent, snapshot_interval=SNAPSHOT_INTERVAL),
             incidents=[],
             counts=Counter(),
         )
@@ -126,7 +132,7 @@ def test_a_page_over_silent_tables_says_so():
 
 
 @pytest.mark.parametrize(
-    ("estimate", "least", "most", "said"),
+    ("estimate", "least", "most", "text"),
     [
         (7, 0, 65, "7 (0 to 65)"),
         (7, 7, 7, "7"),
@@ -135,37 +141,37 @@ def test_a_page_over_silent_tables_says_so():
         (None, None, None, "-"),
     ],
 )
-def test_messages_consumed_twice_are_told_as_far_as_they_are_known(estimate, least, most, said):
+def test_duplicates_are_shown_as_an_estimate_with_bounds(estimate, least, most, text):
     move = Move(
         topic="T", broker="b", queue_id=0, from_client="a", to_client="b", kind="MOVED",
         pause_ms=0, pause_is_at_most=False,
         reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,
     )  # fmt: skip
 
-    assert str(MOVE["reconsumed"].value(move, Context(NOW))) == said
+    assert str(MOVE["reconsumed"].value(move, Context(NOW))) == text
 
 
-def test_what_comes_from_outside_is_escaped():
+def test_text_from_telemetry_is_escaped():
     page = rendered("error", title="<script>", sentence='<img src=x onerror="alert(1)">')
 
     assert "<script>" not in page
     assert "<img" not in page
 
 
-def test_addresses_carry_the_instant_and_odd_names():
+def test_links_contain_the_instant_and_escape_names():
     assert group_link("c", "a/b%&c", 5, "6h") == "/group/a%2Fb%25%26c?cluster=c&at=5&span=6h"
     assert incident_link("x") == "/incident/x"
 
 
-def test_a_page_beyond_the_last_is_the_last():
+def test_a_page_number_beyond_the_last_shows_the_last():
     assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3)
     assert page_of([], 0, 2) == ([], 0, 1)
 
 
-def test_the_timeline_has_a_span_for_each_owner_and_for_nobody(model):
-    told = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, snapshot_interval=RETOLD)
-    past = history(model, "gaps-group", None, window(told, "1h", None))
-    data = timeline_data(past, [], told, {"a@2": 0}, lambda place: place[2] == 0)
+def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
+    available = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL)
+    past = history(model, "gaps-group", None, window(available, "1h", None))
+    data = timeline_data(past, [], available, {"a@2": 0}, lambda place: place[2] == 0)
 
     assert data["lanes"] == ["Gaps:0"]
     spans = data["spans"]
@@ -187,7 +193,7 @@ def test_differences_changes_and_members_at_an_instant(model):
 
 
 def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(model):
-    """Both queues are seen at -40 min, one again at -35; each is stale after 10 minutes and gone after 15."""
+    """Both queues are reported at -40 min, one again at -35; each is stale after 10 minutes and removed after 15."""
     points = lag(model, find_group(model, "gaps-group"), NOW - HOUR, NOW)
 
     shown = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
@@ -202,18 +208,18 @@ def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(model):
     assert shown[-1][0] == -19
 
 
-def test_a_group_that_is_told_once_an_hour_is_not_silent_in_between(tmp_path, monkeypatch):
+def test_a_group_with_an_hourly_snapshot_is_not_silent_in_between(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
     hourly = Policy(group=({"pattern": "gaps-*", "snapshot_interval": HOUR},))
     basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=hourly)
     with claimed(tmp_path / "checkpoints", tmp_path / "tables", basis):
-        append(tmp_path / "tables", told())
+        append(tmp_path / "tables", all_rows())
 
     with ReadModel(tmp_path / "tables") as model:
         assert {group.group: group.health for group in overview(model).groups}["gaps-group"] == "OK"
 
 
-def test_evidence_reads_as_on_the_command_line_with_what_is_unknown_marked(model):
+def test_evidence_is_formatted_and_unknown_values_are_marked(model):
     detail = incident(model, "stuck")
     first, last = (
         detail.life[0].model_copy(update={"evidence": evidence})
@@ -231,7 +237,7 @@ def test_evidence_reads_as_on_the_command_line_with_what_is_unknown_marked(model
     assert "not reported" in rows["owner"][1]
 
 
-def test_a_queue_that_every_client_reads_is_no_problem(model):
+def test_a_healthy_shared_queue_is_no_problem(model):
     queue = state(model, "orders-group", None, None).queues[0]
     shared = queue.model_copy(update={"owner": None, "expected_owner": None, "status": "OK"})
 

@@ -1,4 +1,4 @@
-"""What a scrape tells of tables that are known."""
+"""The metrics of one scrape over known tables."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +22,7 @@ DAY = 86_400_000
 
 
 class Scraper:
-    """A long-lived process over the tables, scraped by hand."""
+    """A long-lived process over the tables that is scraped by a call."""
 
     def __init__(self, store: Store, settings) -> None:
         self.store = store
@@ -38,13 +38,13 @@ class Scraper:
 
 
 def of(found, name, **labels) -> dict | float | None:
-    """One series' value by all its labels but the cluster; None if there is none."""
+    """Return the value of the series with these labels and the cluster; None if there is none."""
     return found.get((name, frozenset({"cluster": "c", **labels}.items())))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def noon():
-    """Now is shortly after the example's rows: two intervals later their quantities would be stale."""
+    """Set the clock to shortly after the example's rows: two intervals later their quantities would be stale."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshot, "now_ms", lambda: NOON + 10_000)
         yield patch
@@ -52,7 +52,7 @@ def noon():
 
 @pytest.fixture(scope="module")
 def scraper(settings_in):
-    """Makes a new process over a root's tables."""
+    """Return a function that starts a process over a root's tables."""
     with ExitStack() as stack:
 
         def made(root: Path, **metrics: int) -> Scraper:
@@ -81,10 +81,10 @@ def scraped(tmp_path_factory, scraper):
         ("idle_clients", 1, None, None),
     ],
 )
-def test_what_is_not_known_of_a_group_has_no_series(scraped, name, orders, quiet, broadcasting):
-    told = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
+def test_unknown_values_of_a_group_have_no_series(scraped, name, orders, quiet, broadcasting):
+    values = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
 
-    assert told == [orders, quiet, broadcasting]
+    assert values == [orders, quiet, broadcasting]
 
 
 def test_the_health_of_a_silent_group_is_unknown(tmp_path, scraper, noon):
@@ -108,7 +108,7 @@ def test_a_shared_queue_is_not_counted_as_unassigned(tmp_path, scraper, sharing,
     assert of(found, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
 
 
-def test_lag_is_that_of_the_queues_of_which_it_is_known(scraped):
+def test_lag_sums_only_the_queues_whose_lag_is_known(scraped):
     lag, unknown = "rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_unknown_queues"
     topic = {"topic": "Orders", "is_retry": "false"}
 
@@ -120,7 +120,7 @@ def test_lag_is_that_of_the_queues_of_which_it_is_known(scraped):
     assert of(scraped, unknown, consumer_group="quiet", **topic) == 1
 
 
-def test_only_queues_that_are_not_well_have_series(scraped):
+def test_only_unhealthy_queues_have_series(scraped):
     status = "rocketmq_consumer_queue_status"
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b"}
 
@@ -131,27 +131,27 @@ def test_only_queues_that_are_not_well_have_series(scraped):
     assert scraped["rebalance_watch_queues_left_out", frozenset()] == 0
 
 
-def test_a_queue_is_stuck_for_what_it_had_waited_and_what_is_told_since(scraped):
+def test_stuck_seconds_include_the_time_since_the_last_report(scraped):
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b", "queue_id": "0"}
 
     assert of(scraped, "rocketmq_consumer_queue_stuck_seconds", **queue) == 61 + 30
 
 
-def test_an_open_incident_is_counted_unless_another_absorbed_it(scraped):
+def test_open_incidents_count_unless_a_parent_absorbed_them(scraped):
     name = "rocketmq_consumer_incidents_open"
-    told = {dict(labels)["code"]: value for (metric, labels), value in scraped.items() if metric == name}
+    values = {dict(labels)["code"]: value for (metric, labels), value in scraped.items() if metric == name}
 
-    assert told == {"ORDERED_QUEUE_STUCK": 1, "QUEUE_UNASSIGNED": 1}
+    assert values == {"ORDERED_QUEUE_STUCK": 1, "QUEUE_UNASSIGNED": 1}
 
 
-def test_rebalances_of_the_day_with_the_causes_of_the_days_before(scraped):
+def test_rebalances_count_by_day_with_a_series_for_each_earlier_cause(scraped):
     name = "rocketmq_consumer_rebalance_times"
 
     assert of(scraped, name, consumer_group="orders", cause="CLIENT_JOINED") == 2
     assert of(scraped, name, consumer_group="orders", cause="CLIENT_UNREGISTERED") == 0
 
 
-def test_sources_whichever_incarnation_and_the_gate_s_last_verdict(scraped):
+def test_sources_without_their_incarnation_and_the_gates_last_verdict(scraped):
     name = "rebalance_watch_telemetry_timestamp_seconds"
 
     assert of(scraped, name, kind="poll", source="poll-1") == (NOON + 30_000) / 1000
@@ -161,7 +161,7 @@ def test_sources_whichever_incarnation_and_the_gate_s_last_verdict(scraped):
     assert scraped["rebalance_watch_rows_rejected_total", frozenset({("reason", "BAD_JSON")})] == 1
 
 
-def test_a_source_is_followed_and_forgotten_when_it_is_gone_for_a_day(tmp_path, scraper):
+def test_the_series_of_a_source_ends_after_a_day_of_silence(tmp_path, scraper):
     world = example()
     world.write(tmp_path / "tables")
     process = scraper(tmp_path)
@@ -176,7 +176,7 @@ def test_a_source_is_followed_and_forgotten_when_it_is_gone_for_a_day(tmp_path, 
     assert of(found, name, kind="hook", source="hook-b") is None
 
 
-def test_retention_lowers_no_counter_and_midnight_corrects_it(tmp_path, scraper):
+def test_retention_lowers_no_counter_until_the_next_day(tmp_path, scraper):
     world, tables = World(), tmp_path / "tables"
     world.group("orders")
     for time in (NOON - 2 * DAY, NOON - DAY, NOON - 3_000, NOON - 2_000):
@@ -196,7 +196,7 @@ def test_retention_lowers_no_counter_and_midnight_corrects_it(tmp_path, scraper)
     assert of(process.scrape(), name, **labels) == 0
 
 
-def test_the_worst_queues_have_series_and_the_others_one_together(tmp_path, scraper):
+def test_the_worst_queues_have_series_and_the_others_share_one(tmp_path, scraper):
     world = World()
     world.group("orders", "BAD")
     for queue_id in range(10):
@@ -218,7 +218,7 @@ def test_the_worst_queues_have_series_and_the_others_one_together(tmp_path, scra
     assert found["rebalance_watch_queues_left_out", frozenset()] == 6
 
 
-def test_the_pipeline_s_own_sizes_and_batches(tmp_path, scraper):
+def test_table_sizes_and_batch_numbers_of_the_pipeline(tmp_path, scraper):
     example().write(tmp_path / "tables")
     for query, folder, number in (("operator", "offsets", 11), ("operator", "commits", 11), ("operator", "commits", 9)):
         file = tmp_path / "checkpoints" / query / folder / str(number)
@@ -239,7 +239,7 @@ def test_the_pipeline_s_own_sizes_and_batches(tmp_path, scraper):
     assert found["rebalance_watch_state_bytes", frozenset()] == 123
 
 
-def test_empty_tables_have_no_series_that_look_like_health(tmp_path, scraper):
+def test_empty_tables_export_no_group_metrics(tmp_path, scraper):
     World().write(tmp_path / "tables")
 
     found = scraper(tmp_path).scrape()

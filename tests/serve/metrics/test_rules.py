@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promto
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, settings_in) -> dict[str, set[str]]:
-    """The labels of each metric, from tables in which each has a series."""
+    """Return the labels of each metric, from tables in which each has a series."""
     settings = settings_in(tmp_path_factory.mktemp("rules"))
     example().write(settings.runtime.tables)
     for folder in ("offsets", "commits", "state"):
@@ -58,7 +58,7 @@ def rule_queries() -> list[str]:
 
 
 @pytest.mark.parametrize("queries", [dashboard_queries, rule_queries])
-def test_every_metric_and_label_that_is_asked_for_is_exported(exported, queries):
+def test_every_metric_and_label_of_a_query_is_exported(exported, queries):
     for query in queries():
         names = OURS.findall(query)
         assert names, query
@@ -69,7 +69,7 @@ def test_every_metric_and_label_that_is_asked_for_is_exported(exported, queries)
             assert set(by.split(", ")) <= set.union(*(exported[name] for name in names)), query
 
 
-def test_the_dashboard_shows_every_metric_of_ours(exported):
+def test_the_dashboard_shows_every_exported_metric(exported):
     shown = {name for query in dashboard_queries() for name in OURS.findall(query)}
 
     assert shown == {name for name in exported if OURS.match(name)}
@@ -88,7 +88,7 @@ def test_panels_do_not_overlap_and_their_legends_name_existing_labels(exported):
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= known, panel["title"]
 
 
-def test_annotations_name_labels_that_the_alert_has():
+def test_annotations_use_only_labels_of_their_alert():
     text = RULES.read_text("utf-8")
     for alert in text.split("- alert: ")[1:]:
         query = re.search(r"expr: (.+)", alert)[1]
@@ -97,7 +97,7 @@ def test_annotations_name_labels_that_the_alert_has():
             assert set(re.findall(r"\$labels\.(\w+)", alert)) <= set((by[1] or by[2]).split(", ")), alert
 
 
-def test_every_alert_about_ourselves_is_in_the_runbook():
+def test_every_alert_about_the_monitor_itself_is_in_the_runbook():
     runbook = (ROOT / "streaming/README.md").read_text("utf-8").partition("## Runbook")[2].partition("\n## ")[0]
     explained = re.findall(r"^\| `(\w+)` \|", runbook, re.MULTILINE)
     ours = re.findall(r"- alert: (\w+)", RULES.read_text("utf-8").partition("rebalance-watch-itself")[2])
@@ -105,11 +105,11 @@ def test_every_alert_about_ourselves_is_in_the_runbook():
     assert explained == [*ours, JOB_SILENT, SOURCE_SILENT]
 
 
-def test_promtool_takes_the_rules():
+def test_promtool_accepts_the_rules():
     subprocess.run(["promtool", "check", "rules", RULES], check=True, capture_output=True, timeout=60)
 
 
-def test_rules_fire_when_they_should(tmp_path):
+def test_promtool_shows_when_the_rules_fire(tmp_path):
     cases = tmp_path / "cases.yml"
     cases.write_text(Path(__file__).with_name("rules_cases.yml").read_text("utf-8").replace("ROOT", str(ROOT)))
 

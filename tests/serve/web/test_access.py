@@ -1,4 +1,4 @@
-"""Which addresses may be served without a token, and what a token and a session are good for."""
+"""Access: addresses that need no token, tokens, and sessions."""
 
 import pytest
 
@@ -20,14 +20,14 @@ def test_loopback_needs_no_token(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "dashboard.example"])
-def test_any_other_address_does(host):
+def test_any_other_address_needs_a_token(host):
     with pytest.raises(UserError, match=r"set a token of at least 16 characters in REBALANCE_WATCH_WEB__TOKEN"):
         of(host)
 
     assert of(host, token=TOKEN).knows(TOKEN)
 
 
-def test_a_token_comes_from_the_settings_or_a_file_and_not_from_both(tmp_path):
+def test_a_token_comes_from_the_settings_or_a_file_but_not_both(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
 
@@ -56,12 +56,12 @@ def test_the_token_is_in_no_repr_and_in_no_error_of_the_settings(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["", "0123456789abcde", TOKEN + "0", TOKEN.upper(), "ü" * 16])
-def test_what_is_not_the_token_is_not_known(wrong):
+def test_any_other_text_is_not_the_token(wrong):
     assert not of(token=TOKEN).knows(wrong)
     assert not of().knows(wrong)
 
 
-def test_a_session_holds_for_its_token_until_its_end():
+def test_a_session_is_valid_for_its_token_until_it_expires():
     known = of(token=TOKEN)
     session = known.session(NOW)
 
@@ -72,11 +72,11 @@ def test_a_session_holds_for_its_token_until_its_end():
 
 
 @pytest.mark.parametrize("forged", ["", ".", "9999999999", "9999999999.00", "-1.x", "²." + "0" * 64, "9" * 40 + ".0"])
-def test_a_session_that_was_not_given_is_none(forged):
+def test_a_forged_session_is_invalid(forged):
     assert not of(token=TOKEN).has_session(forged, NOW)
 
 
-def test_an_end_that_was_moved_is_none():
+def test_a_session_with_a_changed_expiry_is_invalid():
     until, signature = of(token=TOKEN).session(NOW).split(".")
 
     assert not of(token=TOKEN).has_session(f"{int(until) + 1}.{signature}", NOW)

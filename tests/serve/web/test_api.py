@@ -1,4 +1,4 @@
-"""The REST API over tables that are known: its answers, its errors, and that they are the command line's."""
+"""The REST API over known tables: its answers and errors, equal to those of the command line."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -42,28 +42,28 @@ def api(settings):
             yield client
 
 
-def told(answer: httpx.Response):
+def body_of(answer: httpx.Response):
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def test_groups_the_unhealthy_first(api):
-    assert [(one["group"], one["health"]) for one in told(api.get("/groups"))] == [
+def test_groups_are_sorted_by_health(api):
+    assert [(one["group"], one["health"]) for one in body_of(api.get("/groups"))] == [
         ("orders", "BAD"), ("quiet", "UNKNOWN"), ("all", "OK"),
     ]  # fmt: skip
-    assert told(api.get("/groups", params={"cluster": "c"})) == told(api.get("/groups"))
+    assert body_of(api.get("/groups", params={"cluster": "c"})) == body_of(api.get("/groups"))
 
 
 def test_a_group_with_its_members_and_incidents(api):
-    one = Overview(**told(api.get("/groups/orders")))
+    one = Overview(**body_of(api.get("/groups/orders")))
 
     assert [(member.client_id, member.queues) for member in one.members] == [("A", 3), ("B", 0)]
     assert {incident.code for incident in one.incidents} >= {"ORDERED_QUEUE_STUCK"}
-    assert told(api.get("/groups/all"))["group"]["unowned"] is None
+    assert body_of(api.get("/groups/all"))["group"]["unowned"] is None
 
 
 def test_queues_at_an_instant(api):
-    queues = [Queue(**one) for one in told(api.get("/groups/orders/queues", params={"at": NOON + 1}))]
+    queues = [Queue(**one) for one in body_of(api.get("/groups/orders/queues", params={"at": NOON + 1}))]
 
     assert [(one.queue_id, one.owner, one.lag) for one in queues] == [
         (0, "A", 40),
@@ -71,59 +71,63 @@ def test_queues_at_an_instant(api):
         (2, "A", None),
         (3, "A", 1),
     ]
-    assert len(told(api.get("/groups/orders/queues", params={"retry": True}))) == 5
-    assert told(api.get("/groups/orders/queues", params={"at": "2026-11-21T12:00:00.001"})) == [
+    assert len(body_of(api.get("/groups/orders/queues", params={"retry": True}))) == 5
+    assert body_of(api.get("/groups/orders/queues", params={"at": "2026-11-21T12:00:00.001"})) == [
         one.model_dump() for one in queues
     ]
 
 
-def test_owners_from_when_to_when(api):
-    owners = [Interval(**one) for one in told(api.get("/groups/orders/owners"))]
+def test_owners_with_the_begin_and_end_of_their_ownership(api):
+    owners = [Interval(**one) for one in body_of(api.get("/groups/orders/owners"))]
 
     assert [(one.queue_id, one.client_id, one.from_time, one.to_time) for one in owners] == [
         (0, "A", NOON, None), (2, "A", NOON, None), (3, "A", NOON, None),
     ]  # fmt: skip
-    assert Interval(**told(api.get("/groups/orders/owners/Orders/b/0"))) == owners[0]
-    assert told(api.get("/groups/orders/owners/Orders/b/1")) is None
+    assert Interval(**body_of(api.get("/groups/orders/owners/Orders/b/0"))) == owners[0]
+    assert body_of(api.get("/groups/orders/owners/Orders/b/1")) is None
     span = {"since": NOON - 5_000, "until": NOON + 5_000, "topic": "Orders"}
-    assert told(api.get("/groups/orders/intervals", params=span)) == [one.model_dump() for one in owners]
+    assert body_of(api.get("/groups/orders/intervals", params=span)) == [one.model_dump() for one in owners]
 
 
-def test_what_changed_and_what_it_cost(api):
-    changed = told(api.get("/groups/orders/diff", params={"from": NOON, "to": NOON + 1}))
+def test_a_rebalance_with_its_causes_and_cost(api):
+    changed = body_of(api.get("/groups/orders/diff", params={"from": NOON, "to": NOON + 1}))
     assert changed == []
-    newest, *_ = [Rebalance(**one) for one in told(api.get("/groups/orders/rebalances", params={"last": 2}))]
+    newest, *_ = [Rebalance(**one) for one in body_of(api.get("/groups/orders/rebalances", params={"last": 2}))]
     assert (newest.end_time, newest.trigger, len(newest.moves)) == (NOON - 2_000, "CLIENT_JOINED", 1)
-    assert told(api.get(f"/groups/orders/rebalances/{newest.rebalance_id}"))["end_time"] == newest.end_time
-    assert len(told(api.get("/groups/orders/rebalances", params={"since": NOON - 10_000}))) == 2
+    assert body_of(api.get(f"/groups/orders/rebalances/{newest.rebalance_id}"))["end_time"] == newest.end_time
+    assert len(body_of(api.get("/groups/orders/rebalances", params={"since": NOON - 10_000}))) == 2
 
 
-def test_lag_by_slices(api):
-    points = told(api.get("/groups/orders/lag", params={"since": NOON - 1_000, "until": NOON + 1_000, "slices": 2}))
+def test_lag_over_time_in_equal_slices(api):
+    points = body_of(api.get("/groups/orders/lag", params={"since": NOON - 1_000, "until": NOON + 1_000, "slices": 2}))
 
     assert [(one["topic"], one["lag"], one["lag_unknown"]) for one in points][-1] == ("Orders", 50, 1)
 
 
-def test_what_if(api):
-    plans = [Plan(**one) for one in told(api.get("/groups/orders/what-if", params={"leave": "A", "join": ["C", "1"]}))]
+def test_the_assignment_after_a_hypothetical_change(api):
+    plans = [
+        Plan(**one) for one in body_of(api.get("/groups/orders/what-if", params={"leave": "A", "join": ["C", "1"]}))
+    ]
 
     assert plans[0].strategy == "AVG"
     assert [share.client_id for share in plans[0].shares] == ["A", "B", "C", "C1"]
 
 
-def test_incidents_open_and_over(api):
-    found = told(api.get("/incidents"))
-    assert {one["incident_id"] for one in told(api.get("/incidents", params={"all": True}))} - {
+def test_open_and_resolved_incidents(api):
+    found = body_of(api.get("/incidents"))
+    assert {one["incident_id"] for one in body_of(api.get("/incidents", params={"all": True}))} - {
         one["incident_id"] for one in found
     } == {"over"}
-    assert {one["code"] for one in told(api.get("/incidents", params={"severity": "warning"}))} == {"QUEUE_UNASSIGNED"}
-    story = IncidentDetail(**told(api.get("/incidents/ordered_queue_stuck")))
-    assert [one.code for one in story.absorbed] == ["LOCK_EXPIRED"]
+    assert {one["code"] for one in body_of(api.get("/incidents", params={"severity": "warning"}))} == {
+        "QUEUE_UNASSIGNED"
+    }
+    detail = IncidentDetail(**body_of(api.get("/incidents/ordered_queue_stuck")))
+    assert [one.code for one in detail.absorbed] == ["LOCK_EXPIRED"]
 
 
-def test_sql_of_one_s_own(api):
+def test_a_select_of_the_user(api):
     asked = {"query": "SELECT g.group, g.health FROM current_groups g ORDER BY 1"}
-    answer = SqlResult(**told(api.post("/sql", json=asked)))
+    answer = SqlResult(**body_of(api.post("/sql", json=asked)))
 
     assert (answer.columns, answer.cut) == (("group", "health"), False)
     assert answer.rows[0] == ("all", "OK")
@@ -132,14 +136,14 @@ def test_sql_of_one_s_own(api):
 @pytest.mark.parametrize(
     "query", ["SELECT * FROM read_text('/etc/hostname')", "COPY groups TO 'x'", "SELECT 1; SELECT 2", "SET threads = 1"]
 )
-def test_sql_that_is_no_question_is_refused(api, query):
+def test_sql_other_than_a_single_select_is_refused(api, query):
     answer = api.post("/sql", json={"query": query})
 
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_sql_is_limited_in_rows_time_and_number(api):
-    rows = told(api.post("/sql", json={"query": "SELECT * FROM range(20)"}))
+def test_sql_is_limited_in_rows_time_and_concurrency(api):
+    rows = body_of(api.post("/sql", json={"query": "SELECT * FROM range(20)"}))
     assert (rows["rows"], rows["cut"]) == ([[n] for n in range(8)], True)
 
     endless = {"query": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"}
@@ -150,8 +154,8 @@ def test_sql_is_limited_in_rows_time_and_number(api):
     assert sum("took more than 2.5 seconds" in answer for answer in answers) == 2
 
 
-def test_health_tells_the_age_of_each_source(api):
-    health = told(api.get("/health"))
+def test_health_has_the_age_of_each_source(api):
+    health = body_of(api.get("/health"))
 
     assert [(one["source"], one["instance"], one["time"]) for one in health["sources"]] == [
         ("hook", "hook-b", NOON - 60_000), ("poll", "poll-1", NOON + 30_000),
@@ -160,7 +164,7 @@ def test_health_tells_the_age_of_each_source(api):
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "says"),
+    ("path", "status", "sentence"),
     [
         ("/groups/order", 404, "did you mean orders?"),
         ("/groups/orders/queues?topic=No", 404, "Unknown topic No"),
@@ -179,16 +183,16 @@ def test_health_tells_the_age_of_each_source(api):
         ("/nothing", 404, "openapi.json"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(api, path, status, says):
+def test_an_invalid_request_is_answered_by_one_sentence(api, path, status, sentence):
     answer = api.get(path)
 
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
-    assert says in answer.json()["error"]
+    assert sentence in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
 
 
-def test_a_fault_of_ours_shows_no_traceback(api, monkeypatch):
+def test_an_internal_error_shows_no_traceback(api, monkeypatch):
     monkeypatch.setattr("streaming.serve.web.api.incidents.incident_detail.incident", lambda *_: 1 / 0)
 
     answer = api.get("/incidents/1")
@@ -200,7 +204,7 @@ def test_a_fault_of_ours_shows_no_traceback(api, monkeypatch):
 
 
 def test_openapi_describes_every_route_with_a_typed_answer(api):
-    described = told(api.get("/openapi.json"))
+    described = body_of(api.get("/openapi.json"))
 
     assert {path.removeprefix("/api/v1") for path in described["paths"]} == ROUTES
     for path, methods in described["paths"].items():
@@ -231,7 +235,7 @@ def test_openapi_describes_every_route_with_a_typed_answer(api):
         (["allocate", "orders", "--join", "2"], "/groups/orders/what-if?join=2"),
     ],
 )  # fmt: skip
-def test_the_command_line_gives_the_same_bytes(api, settings, monkeypatch, command, path):
+def test_the_command_line_prints_the_same_bytes(api, settings, monkeypatch, command, path):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(settings.runtime.root))
 
     printed = CliRunner().invoke(command_line, [*command, "--format", "json"])
@@ -240,7 +244,7 @@ def test_the_command_line_gives_the_same_bytes(api, settings, monkeypatch, comma
     assert printed.stdout_bytes.removesuffix(b"\n") == api.get(path).content
 
 
-def test_sql_gives_the_command_line_s_bytes(api, settings, monkeypatch):
+def test_sql_returns_the_same_bytes_as_the_command_line(api, settings, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(settings.runtime.root))
     query = "SELECT i.*, sum(i.queue_id) OVER () AS total FROM incidents i ORDER BY ALL"
 

@@ -1,4 +1,4 @@
-"""Who is let in, by header and by websocket, and with which headers they are answered."""
+"""The gate: which requests and websockets it admits, and the headers of its answers."""
 
 import socket
 from contextlib import ExitStack
@@ -44,7 +44,7 @@ def application(**web: object) -> FastAPI:
 
 @pytest.fixture(scope="module")
 def addresses():
-    """Servers without a token, with one, and with one behind a proxy that has a name."""
+    """Serve without a token, with one, and with one behind a named proxy; the addresses by name."""
     with ExitStack() as stack:
         yield {
             "open": stack.enter_context(answering(application())),
@@ -71,8 +71,8 @@ def behind(addresses):
         yield client
 
 
-def hears(client: httpx.Client, host: str | None = None, **headers: str) -> bool:
-    """Whether a websocket of the server says hello to who calls it so."""
+def accepts_websocket(client: httpx.Client, host: str | None = None, **headers: str) -> bool:
+    """Return whether the server accepts a websocket with these headers."""
     at = urlsplit(str(client.base_url)).netloc
     connection = socket.create_connection(("127.0.0.1", int(at.rpartition(":")[2])))
     try:
@@ -88,43 +88,43 @@ def own(client: httpx.Client) -> str:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1:8411", "localhost", "LOCALHOST:80", "[::1]:8411"])
-def test_this_machine_s_own_names_are_served(free, name):
+def test_loopback_names_in_the_host_header_are_served(free, name):
     assert free.get("/x", headers={"Host": name}).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["evil.example", "evil.example:8411", "127.0.0.1.evil.example", "", "[::1].evil:1"])
-def test_a_name_that_somebody_else_points_here_is_refused(free, name):
+def test_a_foreign_name_in_the_host_header_is_refused(free, name):
     answer = free.get("/x", headers={"Host": name})
 
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_a_websocket_under_such_a_name_too(free):
-    assert not hears(free, host="evil.example")
+def test_a_websocket_with_a_foreign_host_header_is_refused(free):
+    assert not accepts_websocket(free, host="evil.example")
 
 
-def test_a_proxy_s_name_is_served_where_it_is_set(behind):
+def test_the_configured_name_of_a_proxy_is_served(behind):
     assert behind.get("/x", headers={**BEARER, "Host": "watch.example"}).status_code == 200
     assert behind.get("/x", headers={**BEARER, "Origin": PUBLIC}).status_code == 200
     assert behind.get("/x", headers={**BEARER, "Origin": "http://watch.example"}).status_code == 403
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:9999", "null", "http://localhost:1"])
-def test_no_page_of_another_site_reads_or_holds_a_socket(free, origin):
+def test_a_foreign_origin_gets_neither_data_nor_a_websocket(free, origin):
     assert free.get("/x", headers={"Origin": origin}).status_code == 403
     assert free.post("/x", headers={"Origin": origin}).status_code == 403
-    assert not hears(free, origin=origin)
+    assert not accepts_websocket(free, origin=origin)
     assert free.options("/x", headers={"Origin": origin}).headers.get("access-control-allow-origin") is None
 
 
-def test_pages_of_its_own_do(free):
+def test_its_own_origin_gets_data_and_a_websocket(free):
     assert free.get("/x", headers={"Origin": own(free)}).status_code == 200
-    assert hears(free, origin=own(free))
-    assert hears(free)
+    assert accepts_websocket(free, origin=own(free))
+    assert accepts_websocket(free)
 
 
 @pytest.mark.parametrize("path", ["/x", "/api/v1/groups", "/metrics", "/login/", "/_nicegui/x.js"])
-def test_with_a_token_everything_needs_it(closed, path):
+def test_with_a_token_set_every_path_needs_it(closed, path):
     answer = closed.get(path)
     assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert closed.get(path, headers=BEARER).status_code == 200
@@ -133,16 +133,16 @@ def test_with_a_token_everything_needs_it(closed, path):
         assert closed.get(path, headers={"Authorization": wrong}).status_code == 401
 
 
-def test_the_websocket_needs_it_too(closed):
-    assert not hears(closed)
-    assert hears(closed, authorization=f"Bearer {TOKEN}")
+def test_with_a_token_set_the_websocket_needs_it(closed):
+    assert not accepts_websocket(closed)
+    assert accepts_websocket(closed, authorization=f"Bearer {TOKEN}")
 
 
-def test_a_name_in_the_host_header_opens_no_door(closed):
+def test_a_path_in_the_host_header_is_refused(closed):
     assert closed.get("/x", headers={"Host": "127.0.0.1/login?"}).status_code == 400
 
 
-def test_a_browser_is_led_to_the_form_and_back(closed):
+def test_a_browser_is_redirected_to_the_login_form_and_back(closed):
     answer = closed.get("/group/%25RETRY%25?at=1&x=a%20b", headers=PAGE)
     assert (answer.status_code, answer.headers["Location"]) == (
         303,
@@ -162,49 +162,49 @@ def test_a_browser_is_led_to_the_form_and_back(closed):
     assert "Secure" not in cookie
     assert TOKEN not in cookie
     assert closed.get("/x").status_code == 200
-    assert hears(closed, cookie=f"{SESSION_COOKIE}={closed.cookies[SESSION_COOKIE]}")
+    assert accepts_websocket(closed, cookie=f"{SESSION_COOKIE}={closed.cookies[SESSION_COOKIE]}")
 
     out = closed.post("/logout", headers={"Origin": own(closed)})
     assert out.headers["Location"] == "/login"
     assert closed.get("/x").status_code == 401
 
 
-def test_the_cookie_is_only_for_https_where_a_proxy_gives_that(behind):
+def test_the_cookie_is_secure_if_the_proxy_serves_https(behind):
     assert "Secure" in behind.post("/login", data={"token": TOKEN}).headers["Set-Cookie"]
 
 
 @pytest.mark.parametrize("away", ["https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil", "evil", ""])
-def test_the_form_leads_nowhere_else(closed, away):
+def test_the_form_redirects_to_no_other_site(closed, away):
     given = closed.post("/login", data={"token": TOKEN, "next": away})
 
     assert given.headers["Location"] == "/"
 
 
-def test_the_form_shows_what_it_is_given_as_text(closed):
+def test_the_form_escapes_its_parameters(closed):
     form = closed.get("/login", params={"next": '/"><script>alert(1)</script>'})
 
     assert "<script>" not in form.text
 
 
-def test_a_form_that_is_far_too_long_is_not_read(closed):
+def test_a_login_form_that_is_too_long_is_not_read(closed):
     given = closed.post("/login", data={"x": "y" * 100_000, "token": TOKEN})
 
     assert given.status_code == 401
 
 
-def test_without_a_token_there_is_nothing_to_log_in_to(free):
+def test_without_a_token_set_the_login_form_redirects(free):
     assert free.get("/login", params={"next": "/x"}).headers["Location"] == "/x"
     assert free.post("/login", data={"token": ""}).status_code == 401
 
 
-def test_a_link_from_elsewhere_is_reloaded_so_that_the_cookie_is_sent(closed):
+def test_a_link_from_another_site_reloads_so_that_the_cookie_is_sent(closed):
     answer = closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "cross-site"})
     assert (answer.status_code, 'http-equiv="refresh" content="0"' in answer.text) == (200, True)
     assert closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "same-origin"}).status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/x", "/login?next=/"])
-def test_every_answer_has_the_headers(closed, path):
+def test_every_answer_has_the_security_headers(closed, path):
     for answer in (closed.get(path, headers=BEARER), closed.get(path)):
         policy = answer.headers["Content-Security-Policy"]
         assert "default-src 'self'" in policy

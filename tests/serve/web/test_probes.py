@@ -1,4 +1,4 @@
-"""The probes: on a port of their own, and that a process without one has none."""
+"""The probes: on a port of their own, or none without a port."""
 
 import socket
 
@@ -11,16 +11,16 @@ from streaming.lab.servers import free_port
 from streaming.serve.web.probes import probes
 
 
-def test_the_probes_say_whether_the_process_does_its_work():
+def test_the_probes_report_whether_the_tasks_make_progress():
     health, port = Health(), free_port()
     task = health.task("round", 60_000)
     with probes(health, "127.0.0.1", port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
         assert client.get("/healthz").json() == {"alive": True}
         answer = client.get("/readyz")
         assert answer.status_code == 503
-        [told] = answer.json()["tasks"]
-        assert (told["task"], told["ready"], told["time"]) == ("round", False, None)
-        assert told["reason"] == "no round has finished since the start"
+        [report] = answer.json()["tasks"]
+        assert (report["task"], report["ready"], report["time"]) == ("round", False, None)
+        assert report["reason"] == "no round has finished since the start"
         task.done()
         answer = client.get("/readyz")
         assert (answer.status_code, answer.json()["ready"]) == (200, True)
@@ -30,7 +30,7 @@ def test_the_probes_say_whether_the_process_does_its_work():
         pass  # it is free again
 
 
-def test_without_a_port_there_are_none():
+def test_without_a_port_there_are_no_probes():
     with probes(Health(), "203.0.113.1", 0):
         pass
 

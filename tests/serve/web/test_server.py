@@ -1,4 +1,4 @@
-"""The commands themselves: why they don't start, and a dashboard with a token before a real browser."""
+"""The commands: errors at the start, and a dashboard with a token in a real browser."""
 
 import re
 import socket
@@ -39,7 +39,7 @@ def dashboard(root):
 
 
 def refused(*arguments: str) -> str:
-    """Why a command does not start."""
+    """Return the error with which a command does not start."""
     error = CliRunner().invoke(app, arguments).exception
     assert isinstance(error, UserError), error
     assert "\n" not in str(error)
@@ -47,7 +47,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["dashboard", "metrics"])
-def test_why_it_does_not_start_is_one_sentence(command, root, monkeypatch):
+def test_an_error_at_the_start_is_one_sentence(command, root, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))
     assert "set a token" in refused(command, "--host", "0.0.0.0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -58,7 +58,7 @@ def test_why_it_does_not_start_is_one_sentence(command, root, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
-def test_everything_of_a_dashboard_with_a_token_needs_it(dashboard, path):
+def test_every_path_of_a_dashboard_with_a_token_needs_it(dashboard, path):
     assert httpx.get(dashboard + path, timeout=30).status_code == 401
     assert (
         httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}, timeout=30).status_code == 403
@@ -75,7 +75,7 @@ def test_the_probes_of_a_dashboard_need_no_token(dashboard):
     assert (task["task"], task["ready"]) == ("refresh of the tables", True)
 
 
-def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
+def test_scripts_and_the_websocket_of_the_pages_need_the_token(dashboard):
     page = httpx.get(dashboard, headers=BEARER, timeout=30).text
     script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
     assert httpx.get(dashboard + script, timeout=30).status_code == 401
@@ -88,7 +88,7 @@ def test_scripts_and_the_websocket_of_the_pages_need_it_too(dashboard):
         assert websocket.recv(timeout=10).startswith("0{")  # socket.io's greeting
 
 
-def test_metrics_and_answers_are_those_of_the_tables(dashboard):
+def test_metrics_and_the_api_show_the_tables(dashboard):
     metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=30)
 
     assert 'rocketmq_consumer_connections{cluster="c",consumer_group="orders"} 2.0' in metrics.text
@@ -100,7 +100,7 @@ def test_metrics_and_answers_are_those_of_the_tables(dashboard):
 
 @contextmanager
 def chat(link: str):
-    """A page of another site with a link in it; gives its address."""
+    """Serve a page of another site with a link in it; yield its address."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -110,7 +110,7 @@ def chat(link: str):
             self.wfile.write(f'<a href="{link}">alert</a>'.encode())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever).start()
@@ -118,7 +118,7 @@ def chat(link: str):
         server.shutdown()
 
 
-def test_a_browser_logs_in_once_and_follows_a_link_from_a_chat(dashboard, browser):
+def test_a_browser_logs_in_once_and_follows_a_link_of_another_site(dashboard, browser):
     with browser.new_context(color_scheme="dark") as context:
         page = context.new_page()
         page.set_default_timeout(40_000)
