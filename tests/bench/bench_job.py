@@ -38,7 +38,7 @@ from streaming.pipeline.operator import shard_keys
 from streaming.pipeline.session import spark_session
 from streaming.pipeline.sinks import TableSink, write_effects
 from streaming.pipeline.sources import read_log
-from tests.bench import plain
+from tests.support import plain
 from tests.support.telemetry import telemetry
 
 POLICY = Policy()
