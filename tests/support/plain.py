@@ -27,19 +27,19 @@ def rows_of(log: Path, partition: int) -> list[Row]:
     return rows
 
 
-def effects(rows: list[Row], policy: Policy, *, keyed: bool = False) -> list[AnyRow]:
-    """Return the effects of one shard."""
-    shard = Shard(None, GroupsInMemory(), policy)
+def effects(rows: list[Row], policy: Policy, partition: int = 0, *, keyed: bool = False) -> list[AnyRow]:
+    """Return the effects of one shard; only that of partition 0 has the rows about the cluster."""
+    shard = Shard(None, GroupsInMemory(), policy, partition)
     found = list(fold(shard, rows, keyed=keyed))
     shard.flush()
     return found
 
 
 def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = False) -> dict[str, list[str]]:
-    """Return the rows of every derived table that has any, as sorted JSON."""
+    """Return the rows of every derived table that has any, as sorted JSON; the shards are in their order."""
     tables: dict[str, list[str]] = defaultdict(list)
-    for rows in shards:
-        for effect in effects(rows, policy, keyed=keyed):
+    for partition, rows in enumerate(shards):
+        for effect in effects(rows, policy, partition, keyed=keyed):
             table = TABLE_OF[type(effect)]
             tables[table].append(as_json(stored(table, msgspec.to_builtins(effect))))
     return {table: sorted(rows) for table, rows in tables.items()}
