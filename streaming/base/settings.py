@@ -1,6 +1,7 @@
 """Settings: `conf/default.toml`, overridden by a user's file, overridden by the environment."""
 
 import os
+import re
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,16 @@ from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
+_MASTER = re.compile(r"local|spark://[^\s,:]+:\d+(,[^\s,:]+:\d+)*|yarn|k8s://\S+")
+_SET_OTHERWISE = {
+    "spark.master": "job.master",
+    "spark.cores.max": "job.cores",
+    "spark.driver.memory": "job.driver_memory",
+    "spark.sql.shuffle.partitions": "job.state_partitions",
+    "spark.submit.deployMode": "the job: the driver is its own process",
+    "spark.jars": "the job: use spark.driver.extraClassPath and spark.executor.extraClassPath",
+}
+"""Properties of Spark that the section [spark] can't set, and what sets them."""
 
 
 class _Section(BaseModel):
@@ -105,8 +116,22 @@ class Job(_Section):
     trigger_seconds: float = Field(ge=0)
     archive_trigger_seconds: float = Field(ge=0)
     state_partitions: int = Field(ge=1, le=256)
+    master: str
     cores: int = Field(ge=1)
     driver_memory: str
+    environment: str
+
+    @field_validator("master")
+    @classmethod
+    def _is_known(cls, master: str) -> str:
+        if not _MASTER.fullmatch(master):
+            raise ValueError("should be local, spark://HOST:PORT, yarn or k8s://https://HOST:PORT")
+        return master
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs in this process's JVM alone, without executors elsewhere."""
+        return self.master == "local"
 
 
 class Collector(_Section):
@@ -223,6 +248,8 @@ class Settings(BaseSettings):
     source: Source
     kafka: Kafka
     job: Job
+    spark: dict[str, str | int | float | bool] = Field(repr=False)
+    """Properties of Spark by their full names; any of them may be secret."""
     collector: Collector
     acl: Acl
     lab: Lab
@@ -232,6 +259,16 @@ class Settings(BaseSettings):
     health: HealthPorts
     log: Log
     alerts: Alerts
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _are_properties(cls, properties: dict[str, Any]) -> dict[str, Any]:
+        for name, value in properties.items():
+            if isinstance(value, dict) or not name.startswith("spark."):
+                raise ValueError('write the full name of a property in quotes: "spark.executor.memory" = "4g"')
+            if name in _SET_OTHERWISE:
+                raise ValueError(f"{name} is set by {_SET_OTHERWISE[name]}")
+        return properties
 
     @classmethod
     def settings_customise_sources(
@@ -289,9 +326,9 @@ def load_settings(**overrides: object) -> Settings:
 
 def _sentence(error: ErrorDetails) -> str:
     name = ".".join(str(part) for part in error["loc"])
-    is_secret = not {"acl", "kafka", "web"}.isdisjoint(error["loc"])  # and never shown
+    is_secret = not {"acl", "kafka", "spark", "web"}.isdisjoint(error["loc"])  # and never shown
     value = "" if is_secret else f" (it is {error.get('input')!r})"
-    return f"Setting {name}: {error['msg']}{value}."
+    return f"Setting {name}: {error['msg'].removeprefix('Value error, ')}{value}."
 
 
 def load_policy(path: Path | None = None) -> Policy:

@@ -24,6 +24,7 @@ from streaming.cli import (
     group,
     hook,
     incident,
+    job,
     lab,
     maintain,
     metrics,
@@ -57,6 +58,7 @@ app.command()(doctor.doctor)
 app.add_typer(group.app, name="group")
 app.add_typer(hook.app, name="hook")
 app.add_typer(incident.app, name="incident")
+app.add_typer(job.app, name="job")
 app.command()(maintain.maintain)
 app.command()(metrics.metrics)
 app.command()(rebuild.rebuild)

@@ -38,11 +38,13 @@ _OWN_SENTENCE = re.compile(
     r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
-_WORKER_LOST = (
-    "Python worker failed to connect back",  # Spark gives it ten seconds, however busy the machine is
-    "Python worker exited unexpectedly",  # killed, as by the kernel when memory is short
-)
-"""Failures after which a new start may succeed: nothing is wrong with the query or its rows."""
+_LOST = {
+    "Python worker failed to connect back": "a Python worker",  # Spark gives it ten seconds, however busy it is
+    "Python worker exited unexpectedly": "a Python worker",  # killed, as by the kernel when memory is short
+    "ExecutorLostFailure": "an executor",  # four times the same task; fewer Spark repeats by itself
+    "has failed the maximum allowable number of times": "an executor",  # four times one that others read from
+}
+"""Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""
 _STARTS_MAX = 3
 """How often a query is started in a row without ending a batch."""
 _LOOK_SECONDS = 0.1
@@ -126,17 +128,17 @@ class Running:
                     running = True
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Start a query again that lost a Python worker; it repeats its unfinished batch, which no row shows.
+        """Start a query again that lost a worker or executors; it repeats its unfinished batch, which no row shows.
 
         Raises:
             UserError: it failed otherwise, or fails again and again.
         """
         name = self._queries[index].name
-        lost_worker = any(text in str(failure) for text in _WORKER_LOST)
-        if not lost_worker or self._starts_in_row[index] >= _STARTS_MAX:
+        lost = next((what for text, what in _LOST.items() if text in str(failure)), None)
+        if lost is None or self._starts_in_row[index] >= _STARTS_MAX:
             raise failed(name, failure, self._logs)
         self._starts_in_row[index] += 1
-        self._on_restart(f"the {name} query lost a Python worker (killed, or short of memory) and is started again")
+        self._on_restart(f"the {name} query lost {lost} (killed, or short of memory) and is started again")
         self._queries[index] = self._starts[index]()
 
 

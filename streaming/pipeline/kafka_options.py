@@ -2,8 +2,8 @@
 
 An option of a source is part of the plan, which Spark prints and logs. So each secret is in an environment variable of
 Spark's JVM, and the option only refers to it: the client itself puts the value in (KIP-297, EnvVarConfigProvider).
-Executors on other machines need the same variables. Their names contain SECRET, so that Spark redacts them, too, where
-they are passed on as ``spark.executorEnv.…`` (spark.redaction.regex).
+Executors on other machines get the same variables (`streaming.pipeline.spark_properties`). Their names contain SECRET,
+so that Spark redacts the properties that pass them on, ``spark.executorEnv.…`` (spark.redaction.regex).
 """
 
 from streaming.base.settings import Kafka

@@ -1,54 +1,73 @@
-"""The Spark session: every setting that the job needs, and why.
+"""The Spark session, whose driver is this process; `streaming.pipeline.spark_properties` has its properties.
 
-Spark runs only on this machine (``local[cores]``), listens only on the loopback interface and writes to a log file
-instead of the terminal. Its jars are files that `streaming.base.jars` has checked: a start resolves nothing.
+By default Spark runs only on this machine (``local[cores]``) and listens only on the loopback interface. It writes to a
+log file instead of the terminal. Its jars are files that `streaming.base.jars` has checked: a start resolves nothing,
+and executors elsewhere get them from the driver.
 """
 
 import logging
 import os
+import shlex
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from streaming.base import jars
 from streaming.base.errors import UserError
+from streaming.base.files import write_private
 from streaming.base.java import java_home
-from streaming.base.settings import Settings, conf_file
-from streaming.pipeline.kafka_options import java_options, kafka_environment
+from streaming.base.settings import Settings
+from streaming.pipeline.kafka_options import kafka_environment
+from streaming.pipeline.spark_properties import as_file, hidden_properties, shown_properties, worker_python
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
+_STANDALONE = "spark://"
+_CONNECT_SECONDS_MAX = 3.0
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 def spark_session(settings: Settings, app_name: str) -> SparkSession:
     """Start Spark, or return the session that this process already has.
 
     Raises:
-        UserError: no Java, no jars, or Spark did not start.
+        UserError: no Java, no jars, no master, or Spark did not start.
     """
     logs = settings.runtime.root / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers start whatever `python3` is first on PATH
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = worker_python(settings)  # else whatever `python3` is first on PATH
+    if settings.job.is_local:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if settings.source.kind == "kafka":
         os.environ.update(kafka_environment(settings.kafka))
-    builder = SparkSession.builder.master(f"local[{settings.job.cores}]").appName(app_name)
-    for name, value in _options(settings, logs).items():
+    master = f"local[{settings.job.cores}]" if settings.job.is_local else settings.job.master
+    if master.startswith(_STANDALONE):
+        _check_master(master)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in shown_properties(settings, logs).items():
         builder = builder.config(name, value)
+    hidden = hidden_properties(settings, logs)
     try:
-        with _stderr_to(logs / "jvm.log"), _ignored(signal.SIGTERM):
+        with (
+            _submitted(hidden, settings.runtime.root / "spark"),
+            _stderr_to(logs / "jvm.log"),
+            _ignored(signal.SIGTERM),
+        ):
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise UserError(f"Spark did not start: see {logs}, then run `rebalance-watch doctor`.") from error
+    except Py4JJavaError as error:
+        cause = str(error.java_exception).splitlines()[0]
+        raise UserError(f"Spark did not start at {master}: {cause} (details are in {logs}).") from error
     _quiet_at_the_end()
     return session
 
@@ -74,46 +93,38 @@ def in_pool(spark: SparkSession, pool: str) -> None:
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
-def _options(settings: Settings, logs: Path) -> dict[str, str]:
-    jar_files = jars.ensure("spark", settings.runtime.jars)
-    log_config = conf_file("log4j2.properties").as_uri()
-    return {
-        "spark.jars": ",".join(str(jar) for jar in jar_files),
-        "spark.driver.memory": settings.job.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(
-            (
-                f"-Dlog4j2.configurationFile={log_config}",
-                f"-Drebalance.watch.log={logs / 'spark.log'}",
-                *java_options(settings.kafka),
-            )
-        ),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(settings.runtime.root / "spark"),
-        "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.scheduler.mode": "FAIR",
-        "spark.sql.session.timeZone": "UTC",
-        # Not Spark's INT96: that has no statistics, by which readers skip row groups.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # By default every commit to a small table runs a job of 50 tasks, which doubles the time of a batch.
-        "spark.databricks.delta.snapshotPartitions": "1",
-        # The number of RocksDB stores; frozen by the first batch of a checkpoint.
-        "spark.sql.shuffle.partitions": str(settings.job.state_partitions),
-        # Stateful streaming does not support it, and the other plans here are too small to benefit.
-        "spark.sql.adaptive.enabled": "false",
-        # transformWithState requires RocksDB; a commit uploads the changes, the maintenance thread complete files.
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.minBatchesToRetain": "20",
-        # Collects a Python stack trace for every column expression.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-    }
+def _check_master(master: str) -> None:
+    """Check that a standalone master, or one of several, accepts connections: Spark itself tries for a minute.
+
+    Raises:
+        UserError: none does.
+    """
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_SECONDS_MAX):
+            return
+    raise UserError(f"No Spark master answers at {master}: start it, or correct job.master.")
+
+
+@contextmanager
+def _submitted(properties: dict[str, str], folder: Path) -> Iterator[None]:
+    """Let the JVM that is about to start read properties from a file that only its owner can read."""
+    if not properties:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    file = write_private(folder / f"{os.getpid()}.properties", as_file(properties))
+    before = os.environ.get(_SUBMIT_ARGUMENTS)
+    os.environ[_SUBMIT_ARGUMENTS] = shlex.join(
+        ["--properties-file", str(file), "--load-spark-defaults", *shlex.split(before or "pyspark-shell")]
+    )
+    try:
+        yield
+    finally:
+        file.unlink()
+        del os.environ[_SUBMIT_ARGUMENTS]
+        if before is not None:
+            os.environ[_SUBMIT_ARGUMENTS] = before
 
 
 @contextmanager

@@ -39,6 +39,10 @@ def test_everything_lives_under_the_root(tmp_path):
     [
         ("SOURCE__KIND", "pulsar", r"Setting source\.kind: .*'files' or 'kafka' \(it is 'pulsar'\)\."),
         ("SOURCE__PARTITION", "8", r"Setting source\.partition: .*not permitted \(it is '8'\)\."),
+        ("JOB__MASTER", "local[4]", r"Setting job\.master: should be local, spark://.* \(it is 'local\[4\]'\)\."),
+        ("SPARK", '{"spark.master": "yarn"}', r"Setting spark: spark\.master is set by job\.master\."),
+        ("SPARK", '{"spark": {"ui": {"enabled": true}}}', r"Setting spark: write the full name .* in quotes: .*\."),
+        ("SPARK", '{"executor.memory": "4g"}', r"Setting spark: write the full name of a property in quotes: .*\."),
         ("JOB__CORES", "0", r"Setting job\.cores: .*greater than or equal to 1 \(it is '0'\)\."),
     ],
 )

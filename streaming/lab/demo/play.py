@@ -17,7 +17,9 @@ FAULT_LOG = Path(str(resources.files("streaming.lab.demo").joinpath("faults.json
 def demo_settings(settings: Settings) -> Settings:
     """Return the default settings, with ``demo`` under the user's runtime root, and the user's jars."""
     runtime = {"root": settings.runtime.root / "demo", "jars": settings.runtime.jars}
-    return load_settings(runtime=runtime, source={"kind": "files", "path": ""}, job={"trigger_seconds": 0})
+    return load_settings(
+        runtime=runtime, source={"kind": "files", "path": ""}, job={"trigger_seconds": 0, "master": "local"}
+    )
 
 
 def play(settings: Settings, say: Callable[[str], None]) -> list[Batch]:

@@ -1,0 +1,121 @@
+"""The properties of Spark: those that the job needs, and why, with those of the section [spark] over them.
+
+Where a property may be secret, it must not be in a command line, which every user of the machine can list. So the
+properties of [spark], and the secrets of Kafka for the executors, reach the JVM by a file that only its owner can read.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from streaming.base import jars
+from streaming.base.settings import Settings, conf_file
+from streaming.pipeline import environment
+from streaming.pipeline.kafka_options import java_options, kafka_environment
+
+_EXECUTOR_VARIABLE = "spark.executorEnv."
+_ENVIRONMENT = "environment"
+"""The folder into which an executor unpacks `job.environment`, below its working directory."""
+_JOINED = {"spark.driver.extraJavaOptions": " ", "spark.executor.extraJavaOptions": " ", "spark.archives": ","}
+"""Properties that are lists, with the separator: what [spark] gives is added to what the job needs."""
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def shown_properties(settings: Settings, logs: Path) -> dict[str, str]:
+    """Return the properties that hold no secret, without those that [spark] gives.
+
+    Raises:
+        UserError: the jars can't be fetched, or `job.environment` was not packed by this release.
+    """
+    return {name: value for name, value in _needed(settings, logs).items() if name not in settings.spark}
+
+
+def hidden_properties(settings: Settings, logs: Path) -> dict[str, str]:
+    """Return the properties that may hold a secret: those of [spark], and the executors' environment variables.
+
+    Raises:
+        UserError: the settings of Kafka do not fit together.
+    """
+    needed = _needed(settings, logs)
+    given = {name: _written(value) for name, value in settings.spark.items()}
+    for name in given.keys() & needed.keys() & _JOINED.keys():
+        given[name] = f"{needed[name]}{_JOINED[name]}{given[name]}"
+    return _executor_secrets(settings) | given
+
+
+def worker_python(settings: Settings) -> str:
+    """Return the Python of the workers: that of this process, unless the executors have an environment of their own."""
+    own = f"python{sys.version_info.major}.{sys.version_info.minor}" if settings.job.environment else sys.executable
+    return str(settings.spark.get("spark.pyspark.python", own))
+
+
+def as_file(properties: Mapping[str, str]) -> str:
+    """Return properties as the text of a Java properties file."""
+    return "".join(f"{_escaped(name, ' :=#!')}={_escaped(value, ' ')}\n" for name, value in properties.items())
+
+
+def _needed(settings: Settings, logs: Path) -> dict[str, str]:
+    jar_files = jars.ensure("spark", settings.runtime.jars)
+    log_config = conf_file("log4j2.properties").as_uri()
+    java = java_options(settings.kafka)
+    return {
+        "spark.jars": ",".join(str(jar) for jar in jar_files),
+        "spark.driver.memory": settings.job.driver_memory,
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={log_config}", f"-Drebalance.watch.log={logs / 'spark.log'}", *java)
+        ),
+        "spark.local.dir": str(settings.runtime.root / "spark"),
+        "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": "UTC",
+        # Not Spark's INT96: that has no statistics, by which readers skip row groups.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # By default every commit to a small table runs a job of 50 tasks, which doubles the time of a batch.
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # The number of RocksDB stores; frozen by the first batch of a checkpoint.
+        "spark.sql.shuffle.partitions": str(settings.job.state_partitions),
+        # Stateful streaming does not support it, and the other plans here are too small to benefit.
+        "spark.sql.adaptive.enabled": "false",
+        # transformWithState requires RocksDB; a commit uploads the changes, the maintenance thread complete files.
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        # Collects a Python stack trace for every column expression.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **(_LOOPBACK if settings.job.is_local else _of_executors(settings, java)),
+    }
+
+
+def _of_executors(settings: Settings, java: list[str]) -> dict[str, str]:
+    """Return what executors in other processes need in addition."""
+    properties = {"spark.cores.max": str(settings.job.cores)}
+    if java:
+        properties["spark.executor.extraJavaOptions"] = " ".join(java)
+    if settings.job.environment:
+        archive = Path(settings.job.environment).expanduser().resolve()
+        environment.check(archive)
+        properties["spark.archives"] = f"{archive}#{_ENVIRONMENT}"
+        properties[f"{_EXECUTOR_VARIABLE}PYTHONPATH"] = _ENVIRONMENT
+    return properties
+
+
+def _executor_secrets(settings: Settings) -> dict[str, str]:
+    """Return the variables that hold Kafka's secrets; not on Kubernetes, where a pod's spec would show them."""
+    if settings.job.is_local or settings.job.master.startswith("k8s:") or settings.source.kind != "kafka":
+        return {}
+    return {f"{_EXECUTOR_VARIABLE}{name}": value for name, value in kafka_environment(settings.kafka).items()}
+
+
+def _written(value: str | float | bool) -> str:  # noqa: FBT001  a setting's value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _escaped(text: str, special: str) -> str:
+    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"} | {one: f"\\{one}" for one in special}
+    return "".join(escapes.get(one, one) for one in text)

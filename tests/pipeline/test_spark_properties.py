@@ -1,0 +1,124 @@
+"""What Spark is given: properties for this machine or for executors elsewhere, and no secret in a command line."""
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from streaming.base.errors import SettingsError
+from streaming.base.settings import load_settings
+from streaming.pipeline.environment import pack
+from streaming.pipeline.spark_properties import as_file, hidden_properties, shown_properties, worker_python
+
+JAAS = "spark.executorEnv.REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
+PASSWORD = {"security_protocol": "SASL_PLAINTEXT", "username": "job", "password": "hunter2"}
+SPARK_LIBRARIES = Path(pyspark.__file__).parent / "python" / "lib"
+WORKERS_IMPORT = """
+import pyspark.worker
+import streaming.pipeline.archive_rows, streaming.pipeline.operator, streaming.pipeline.sources
+from google import protobuf
+import pandas, pyarrow, streaming
+print(*(module.__file__ for module in (streaming, pandas, pyarrow, protobuf)), sep="\\n")
+"""
+
+
+def settings_of(master="local", spark=None, environment="", **sections):
+    job = {"master": master, "environment": environment}
+    return load_settings(job=job, spark=spark or {}, **sections)
+
+
+def shown(settings, tmp_path):
+    return shown_properties(settings, tmp_path)
+
+
+def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
+    found = shown(settings_of(), tmp_path)
+    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert "spark.cores.max" not in found
+    assert hidden_properties(settings_of(kafka=PASSWORD), tmp_path) == {}
+
+
+def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
+    found = shown(settings_of("spark://a:7077"), tmp_path)
+    assert "spark.driver.host" not in found
+    assert found["spark.cores.max"] == "2"
+
+
+@pytest.mark.parametrize("master", ["spark://a:7077,b:7077", "yarn"])
+def test_executors_get_the_secrets_of_kafka_in_redacted_variables(tmp_path, master):
+    settings = settings_of(master, kafka=PASSWORD | {"token_url": "https://tokens/"})
+    assert "hunter2" not in str(shown(settings, tmp_path))
+    hidden = hidden_properties(settings, tmp_path)
+    assert list(hidden) == [JAAS]
+    assert "hunter2" in hidden[JAAS]
+    assert "secret" in JAAS.lower()  # spark.redaction.regex
+    assert shown(settings, tmp_path)["spark.executor.extraJavaOptions"].endswith("allowed.urls=https://tokens/")
+
+
+def test_a_pods_spec_has_no_secret(tmp_path):
+    assert hidden_properties(settings_of("k8s://https://k:6443", kafka=PASSWORD), tmp_path) == {}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    return pack(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+
+
+def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
+    spark = {
+        "spark.ui.enabled": True,
+        "spark.driver.extraJavaOptions": "-Xlog:gc",
+        "spark.ssl.keyPassword": "hunter2",
+        "spark.archives": "data.zip#data",
+    }
+    settings = settings_of("spark://a:1", spark, str(archive))
+    before, hidden = shown(settings, tmp_path), hidden_properties(settings, tmp_path)
+    assert not before.keys() & hidden.keys()
+    assert hidden["spark.ui.enabled"] == "true"
+    assert hidden["spark.archives"] == f"{archive}#environment,data.zip#data"
+    assert hidden["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=")
+    assert hidden["spark.driver.extraJavaOptions"].endswith(" -Xlog:gc")
+
+
+def test_workers_take_the_python_of_their_environment():
+    minor = f"python3.{sys.version_info.minor}"
+    assert worker_python(settings_of("spark://a:1")) == sys.executable
+    assert worker_python(settings_of("spark://a:1", environment="e.tar.gz")) == minor
+    assert worker_python(settings_of("yarn", {"spark.pyspark.python": "/opt/python"}, "e.tar.gz")) == "/opt/python"
+
+
+def test_a_file_of_properties_keeps_every_character():
+    text = as_file({"spark.a b": ' x="y\\z"\nend=#!:', "spark.c": "d"})
+    assert text == 'spark.a\\ b=\\ x="y\\\\z"\\nend=#!:\nspark.c=d\n'
+
+
+def test_an_archive_of_another_release_or_none_is_one_sentence(archive, tmp_path, monkeypatch):
+    def refusal(file):
+        with pytest.raises(SettingsError) as refused:
+            shown(settings_of("yarn", environment=str(file)), tmp_path)
+        return str(refused.value)
+
+    assert "does not exist: make it with `rebalance-watch job pack`." in refusal(tmp_path / "none.tar.gz")
+    (tmp_path / "text").write_text("text")
+    assert "can't be read" in refusal(tmp_path / "text")
+    monkeypatch.setattr("streaming.pipeline.environment.metadata.version", lambda _: "9.9")
+    assert "was packed by rebalance-watch 0" in refusal(archive)
+
+
+def test_a_bare_python_finds_in_the_archive_all_that_workers_import(archive, tmp_path):
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    path = [tmp_path / "unpacked", SPARK_LIBRARIES / "pyspark.zip", *SPARK_LIBRARIES.glob("py4j-*.zip")]
+    ended = subprocess.run(
+        [sys._base_executable, "-S", "-c", WORKERS_IMPORT],
+        env={"PYTHONPATH": ":".join(map(str, path))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {Path(file).parents[1] for file in ended.stdout.split()[:3]} == {tmp_path / "unpacked"}

@@ -1,0 +1,125 @@
+"""The job on a real standalone Spark, whose executors and workers are killed: the rows are those of the plain loop."""
+
+import json
+import random
+import re
+import time
+from collections import Counter
+
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.base.settings import load_settings
+from streaming.lab.demo.play import CAPTURE
+from streaming.lab.servers import LOOPBACK, free_port
+from streaming.log.files import FilePublisher
+from streaming.log.recording import replayed_rows
+from tests.live.commands import Command
+from tests.support.plain import as_json, derived_rows
+from tests.support.standalone import ON_LOOPBACK, Standalone
+from tests.support.tables import read_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+PARTITIONS = 2
+SECONDS = 300
+KILLS = 24
+FINISHED = "the whole log is processed"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Standalone(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def write_capture(root, *, file_bytes):
+    """The demo's capture as a file log."""
+    with FilePublisher(root / "log", PARTITIONS, file_bytes_max=file_bytes, roll_seconds=1e9) as log:
+        for rows in replayed_rows(CAPTURE, PARTITIONS):
+            log.write(rows)
+
+
+def job_on(cluster, root, **properties):
+    """A job on the cluster, over the log in the root."""
+    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars}
+    given |= {"SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
+    given |= {"JOB__MASTER": cluster.url, "JOB__TRIGGER_SECONDS": 0, "JOB__ARCHIVE_TRIGGER_SECONDS": 0}
+    return Command(root, given | {"SPARK": json.dumps(ON_LOOPBACK | properties)}, "run", "--available-now")
+
+
+def batches(job):
+    """How many batches of the operator have ended."""
+    return len(re.findall(r"^operator batch \d+:", job.said(), re.MULTILINE))
+
+
+def wait_for_batch(job):
+    """Wait until one more batch of the operator has ended, or the job."""
+    before, deadline = batches(job), time.monotonic() + SECONDS
+    while batches(job) == before and FINISHED not in job.said_now():
+        assert time.monotonic() < deadline, job.said()
+        time.sleep(0.1)
+
+
+def check_rows(root):
+    expected = derived_rows(root / "log", PARTITIONS, Policy())
+    assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
+    telemetry = read_rows(root / "tables", "telemetry")
+    places = [(row["partition"], row["offset"]) for row in telemetry]
+    assert len(places) == len(set(places))
+    assert len(telemetry) == sum(1 for rows in replayed_rows(CAPTURE, PARTITIONS) for _ in rows)
+
+
+def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp_path):
+    write_capture(tmp_path, file_bytes=1_500_000)
+    with job_on(cluster, tmp_path) as job:
+        job.start()
+        job.wait_for("operator batch 0:", SECONDS)
+        cluster.kill_executor()
+        wait_for_batch(job)
+        cluster.kill_worker()
+        assert job.ended(SECONDS) == 0, job.said()
+    assert batches(job) > 3
+    assert "Traceback" not in job.said()
+    check_rows(tmp_path)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", [1])
+def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(cluster, tmp_path, seed):
+    choice, kills = random.Random(seed), Counter()
+    write_capture(tmp_path, file_bytes=100_000)
+    with job_on(cluster, tmp_path) as job:
+        job.start()
+        job.wait_for("operator batch 0:", SECONDS)
+        while kills.total() < KILLS:
+            time.sleep(choice.uniform(0, 4))
+            what = choice.choice(("executor", "executor", "worker", "driver"))
+            if what == "executor":
+                cluster.kill_executor()
+            elif what == "worker":
+                cluster.kill_worker(choice.randrange(len(cluster.workers)))
+                cluster.add_worker()
+            else:
+                job.kill()
+                job.start()
+            kills[what] += 1
+            wait_for_batch(job)
+        assert job.ended(SECONDS) == 0, job.said_now()
+    lost = job.said().count("is started again")
+    print(f"\nseed {seed}: {dict(kills)} killed, {batches(job)} batches of the operator, {lost} queries started again")
+    assert "Traceback" not in job.said()
+    check_rows(tmp_path)
+
+
+def test_a_master_that_does_not_answer_is_one_sentence(tmp_path):
+    write_capture(tmp_path, file_bytes=10**9)
+    given = {"RUNTIME__ROOT": tmp_path, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
+    given |= {"SOURCE__PARTITIONS": PARTITIONS, "JOB__MASTER": f"spark://{LOOPBACK}:{free_port()}"}
+    with Command(tmp_path, given, "run", "--available-now") as job:
+        job.start()
+        assert job.ended(60) == 1, job.said()
+    said = " ".join(job.said().split())
+    assert "error: No Spark master answers at spark://" in said
+    assert "Traceback" not in said
