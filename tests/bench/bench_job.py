@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +40,7 @@ from streaming.pipeline.session import spark_session
 from streaming.pipeline.sinks import TableSink, write_effects
 from streaming.pipeline.sources import read_log
 from tests.support import plain
+from tests.support.standalone import ON_LOOPBACK, Standalone
 from tests.support.telemetry import telemetry
 
 POLICY = Policy()
@@ -49,11 +51,17 @@ FILES_PER_PARTITION = 10
 def main(
     groups: Annotated[int, typer.Option(help="Consumer groups.")] = 1_000,
     rounds: Annotated[int, typer.Option(help="Rounds of the collector, 10 s each.")] = 40,
+    workers: Annotated[
+        int, typer.Option(help="Workers of a standalone cluster on this machine, one core each; 0: local.")
+    ] = 0,
 ) -> None:
     """Measure and print the results."""
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder:
-        settings = _settings(Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
+        Standalone(Path(folder) / "cluster", workers) if workers else nullcontext() as cluster,
+    ):
+        settings = _settings(Path(folder), cluster)
         rows, size = _write_log(settings, groups, rounds)
         console.print(
             f"{rows:,} rows of {groups:,} groups, {size / 1e6:,.0f} MB; {os.cpu_count()} cores, "
@@ -71,13 +79,17 @@ def main(
     console.print(table)
 
 
-def _settings(root: Path) -> Settings:
+def _settings(root: Path, cluster: Standalone | None) -> Settings:
     jars = load_settings().runtime.jars
     jars.mkdir(parents=True, exist_ok=True)
     (root / "jars").symlink_to(jars)
     partitions = load_settings().source.partitions
+    elsewhere = ON_LOOPBACK | {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2])}
     return load_settings(
-        runtime={"root": root}, source={"files_per_batch": partitions * FILES_PER_PARTITION // BATCHES, "kind": "files"}
+        runtime={"root": root},
+        source={"files_per_batch": partitions * FILES_PER_PARTITION // BATCHES, "kind": "files"},
+        job={"master": cluster.url} if cluster else {},
+        spark=elsewhere if cluster else {},
     )
 
 

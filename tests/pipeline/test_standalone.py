@@ -23,7 +23,7 @@ from tests.support.tables import read_rows
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 PARTITIONS = 2
-SECONDS = 300
+SECONDS = 400
 KILLS = 24
 FINISHED = "the whole log is processed"
 
