@@ -13,7 +13,7 @@ uninterrupted run.
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
+from checkpoints.lease import LOCK, Lease
 from checkpoints.manifest import (
     MANIFEST,
     OPERATOR,
@@ -37,9 +38,8 @@ from checkpoints.manifest import (
 from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.errors import UserError
-from streaming.base.files import FileLock, is_locked
+from streaming.base.files import is_locked
 
-_LOCK = ".lock"
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 """With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
 reader needs an older version: the history is in the rows."""
@@ -49,16 +49,19 @@ delta-rs's default of 100 a table of 370 files takes four times as long to open,
 
 
 @contextmanager
-def claimed(checkpoints: Path, tables: Path, basis: Basis) -> Iterator[str]:
-    """Lock checkpoints and tables for one run, creating them if there are none; yield their generation.
+def claimed(checkpoints: Path, tables: Path, basis: Basis, lease: Lease | None = None) -> Iterator[str]:
+    """Claim checkpoints and tables for one run, creating them if there are none; yield their generation.
+
+    Args:
+        checkpoints: the folder of the checkpoints.
+        tables: the folder of the tables.
+        basis: what the state of this run is made with.
+        lease: the lease that this run holds; None: take one for the time of the block.
 
     Raises:
         UserError: another run holds them, or they do not belong together or to this basis.
     """
-    checkpoints.mkdir(parents=True, exist_ok=True)
-    with FileLock(
-        checkpoints / _LOCK, f"Another run works on {checkpoints.parent}: stop it, or set another runtime.root."
-    ):
+    with nullcontext(lease) if lease else Lease.acquire(checkpoints):
         complete_swap(checkpoints, tables)
         found = verify(checkpoints, tables)
         if found is not None:
@@ -106,8 +109,8 @@ def check_state_version(kept: Basis, checkpoints: Path, version: int) -> None:
 
 
 def is_claimed(checkpoints: Path) -> bool:
-    """Return whether a run holds the checkpoints."""
-    return is_locked(checkpoints / _LOCK)
+    """Return whether a run on this machine holds the checkpoints."""
+    return is_locked(checkpoints / LOCK)
 
 
 def decide_swap(checkpoints: Path, swap: Swap) -> None:

@@ -17,7 +17,7 @@ class TaskHealth(msgspec.Struct, frozen=True):
     age_ms: int
     """The time since then, or since the start."""
     reason: str = ""
-    """Why it is not ready."""
+    """Why it is not ready, or what it waits for."""
 
 
 class ProcessHealth(msgspec.Struct, frozen=True):
@@ -37,10 +37,11 @@ class Task:
         self._begun = clock()
         self._last: int | None = None
         self._failure = ""
+        self._note = ""
 
-    def done(self) -> None:
-        """Record that the task has been done now."""
-        self._last, self._failure = self._clock(), ""
+    def done(self, note: str = "") -> None:
+        """Record that the task has been done now; the note is shown until it is done again."""
+        self._last, self._failure, self._note = self._clock(), "", note
 
     def failed(self, reason: str) -> None:
         """Record why the task could not be done; it becomes not ready only when it was last done too long ago."""
@@ -51,7 +52,7 @@ class Task:
         last, failure = self._last, self._failure
         age = max(0, self._clock() - (self._begun if last is None else last))
         if last is not None and age <= self._age_ms_max:
-            return TaskHealth(self._name, ready=True, time=last, age_ms=age)
+            return TaskHealth(self._name, ready=True, time=last, age_ms=age, reason=self._note)
         since = "since the start" if last is None else f"for {age // 1000} s (at most {self._age_ms_max // 1000})"
         reason = failure or f"no {self._name} has finished {since}"
         return TaskHealth(self._name, ready=False, time=last, age_ms=age, reason=reason)
@@ -68,6 +69,10 @@ class Health:
         """Add a task that must have been done within this time, in milliseconds."""
         self._tasks.append(Task(name, age_ms_max, self._clock))
         return self._tasks[-1]
+
+    def remove(self, task: Task) -> None:
+        """Forget a task that the process does not repeat any more."""
+        self._tasks = [one for one in self._tasks if one is not task]
 
     def now(self) -> ProcessHealth:
         """Return the health of the process now."""

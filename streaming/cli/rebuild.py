@@ -1,6 +1,7 @@
 """`rebalance-watch rebuild`: derive tables and state again from the archive, with late telemetry in its place."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,7 @@ def _wait(settings: Settings, folder: "Folder", ready: "Ready") -> None:
         UserError: the swap failed.
     """
     from checkpoints.generation import is_claimed
+    from checkpoints.lease import LeaseHeldError
     from checkpoints.manifest import read_manifest
     from streaming.pipeline import job
 
@@ -77,6 +79,6 @@ def _wait(settings: Settings, folder: "Folder", ready: "Ready") -> None:
         if (why := folder.failure(ready.rebuild_id)) is not None:
             raise UserError(f"The rebuild was not swapped in; nothing was changed: {why}")
         if not is_claimed(checkpoints):
-            with job.claimed_as_is(settings):
+            with suppress(LeaseHeldError), job.claimed_as_is(settings):
                 continue
         time.sleep(_LOOK_SECONDS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
-from streaming.base.health import Health
+from streaming.base.health import Health, Task
 from streaming.base.lines import start_lines
 from streaming.base.settings import load_policy, load_settings
 from streaming.cli.options import PolicyOption
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 _BATCH_AGE_MS_MAX = 120_000
 """A query that has neither ended a batch nor waited for rows for this time is stuck; as in the Prometheus rules."""
+_LOOK_AGE_MS_MAX = 60_000
+"""A standby that has not looked for this time whether it must take over would not do so."""
 
 
 def run(
     *,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stop when the whole log is processed.")
+    ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="While another run works on the same root, wait; take over when it ends.")
     ] = False,
     policy: PolicyOption = None,
 ) -> None:
@@ -37,25 +42,31 @@ def run(
     settings, thresholds = load_settings(), load_policy(policy)
     log = start_lines(settings.log.format, "run")
     stopping, health = threading.Event(), Health()
-    queries = {name: health.task(f"{name} batch", _BATCH_AGE_MS_MAX) for name in (OPERATOR, ARCHIVE)}
+    tasks = _Tasks(health, log)
 
     def stop(_signal: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         stopping.set()
 
+    def handle_signals() -> None:
+        """Set our handlers, after Spark has set its own, which would discard the batch in progress."""
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGTERM, stop)
+
+    def wait(holder: str) -> None:
+        if tasks.wait(holder):
+            handle_signals()
+        if stopping.is_set():
+            log.info("stopped")
+            raise typer.Exit
+
+    listener = job.Listener(tasks.done, log.warning, wait if standby else None)
     with probes(health, settings.health.host, settings.health.run):
         while True:
-            with job.running(
-                settings,
-                thresholds,
-                available_now=available_now,
-                on_progress=lambda query: queries[query].done(),
-                on_restart=log.warning,
-            ) as running:
-                # Only now: Spark's own handler, which it sets at its start, would discard the batch in progress.
-                signal.signal(signal.SIGINT, stop)
-                signal.signal(signal.SIGTERM, stop)
+            with job.running(settings, thresholds, available_now=available_now, listener=listener) as running:
+                tasks.work()
+                handle_signals()
                 log.info(f"processing the log {source_identity(settings)}; tables: {settings.runtime.tables}")
                 for batch in running.batches(stopping):
                     _print(log, batch)
@@ -65,6 +76,41 @@ def run(
                 break
             log.info("swapping in the rebuild")
     log.info("stopped" if stopping.is_set() else "the whole log is processed")
+
+
+class _Tasks:
+    """The tasks that the probes show: batches of the queries, or that this run is a standby."""
+
+    def __init__(self, health: Health, log: Any) -> None:
+        self._health = health
+        self._log = log
+        self._standby: Task | None = None
+        self._queries = self._of_queries()
+
+    def done(self, query: str) -> None:
+        """Record that a query has ended a batch or waits for rows."""
+        self._queries[query].done()
+
+    def wait(self, holder: str) -> bool:
+        """Record that another run works; return whether this is new."""
+        is_new = self._standby is None
+        if self._standby is None:
+            self._log.info(f"standby: another run works on the same root ({holder})")
+            for task in self._queries.values():
+                self._health.remove(task)
+            self._standby = self._health.task("standby", _LOOK_AGE_MS_MAX)
+        self._standby.done(f"waits while another run works ({holder})")
+        return is_new
+
+    def work(self) -> None:
+        """Record that this run works itself."""
+        if self._standby is not None:
+            self._log.info("standby: taking over")
+            self._health.remove(self._standby)
+            self._standby, self._queries = None, self._of_queries()
+
+    def _of_queries(self) -> dict[str, Task]:
+        return {name: self._health.task(f"{name} batch", _BATCH_AGE_MS_MAX) for name in (OPERATOR, ARCHIVE)}
 
 
 def _print(log: Any, batch: "Batch") -> None:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from checkpoints import quality
+from checkpoints.lease import Lease
 from checkpoints.manifest import ARCHIVE
 from schemas.arrow import in_epoch_ms, table_of
 from schemas.rows import QualityResult
@@ -50,13 +51,17 @@ class ArchiveError(RuntimeError):
     """Rows were lost or duplicated between the log and the tables."""
 
 
-def start_archive(spark: SparkSession, settings: Settings, generation: str, *, available_now: bool) -> StreamingQuery:
-    """Start the archive query over existing tables (`checkpoints.generation.claimed`)."""
+def start_archive(
+    spark: SparkSession, settings: Settings, generation: str, lease: Lease | None = None, *, available_now: bool
+) -> StreamingQuery:
+    """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`."""
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
     sink = TableSink(settings.runtime.tables, ARCHIVE, generation)
     partitions = settings.source.partitions
 
     def write(batch: DataFrame, batch_id: int) -> None:
+        if lease is not None:
+            lease.check()
         archive_batch(batch, batch_id, transport, sink, partitions=partitions)
 
     in_pool(spark, ARCHIVE_POOL)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from checkpoints.generation import claimed
+from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import OPERATOR, Basis, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
@@ -35,7 +36,9 @@ from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source
 
 _EFFECTS = "effects"
 _OWN_SENTENCE = re.compile(
-    r"^(?:streaming\.errors\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )(.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
+    r"^(?:streaming\.base\.errors\.\w+: |checkpoints\.lease\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )"
+    r"(.+?)(?: SQLSTATE: \w+)?$",
+    re.MULTILINE,
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
 _LOST = {
@@ -45,6 +48,12 @@ _LOST = {
     "has failed the maximum allowable number of times": "an executor",  # four times one that others read from
 }
 """Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""
+_OTHER_RUN = (
+    "Multiple streaming jobs detected",  # Spark: the batch is recorded already
+    "ConcurrentTransactionException",  # Delta: the append is there already
+    "Concurrent transaction failed",  # delta-rs: the same
+)
+"""Failures by which only another run can be the cause, in spite of the lease."""
 _STARTS_MAX = 3
 """How often a query is started in a row without ending a batch."""
 _LOOK_SECONDS = 0.1
@@ -67,6 +76,21 @@ class Batch:
     milliseconds: int
 
 
+@dataclass(frozen=True)
+class Listener:
+    """What the job calls while it starts and runs."""
+
+    on_progress: Callable[[str], None] = lambda _: None
+    """With a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
+    on_restart: Callable[[str], None] = lambda _: None
+    """With a sentence when a query is started again."""
+    on_wait: Callable[[str], None] | None = None
+    """With another run that works on the same checkpoints, about twice a second; None: do not start then."""
+
+
+_SILENT = Listener()
+
+
 class Running:
     """The queries of the running job; see `running`."""
 
@@ -75,17 +99,15 @@ class Running:
         starts: Sequence[Callable[[], StreamingQuery]],
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
-        on_progress: Callable[[str], None] = lambda _: None,
-        on_restart: Callable[[str], None] = lambda _: None,
+        listener: Listener = _SILENT,
+        lease: Lease | None = None,
     ) -> None:
         self._starts = starts
         self._logs = logs
+        self._listener = listener
+        self._lease = lease
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
-        self._on_progress = on_progress
-        """Called with a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
-        self._on_restart = on_restart
-        """Called with a sentence when a query is started again."""
         self._starts_in_row = [1] * len(starts)
         self._queries: list[StreamingQuery] = []
 
@@ -98,28 +120,31 @@ class Running:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        _stop(self._queries)
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        _stop(self._queries, at_once=error is LeaseLostError)
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
         """Yield each micro-batch as it ends, until all queries end, ``stopping`` is set, or `is_interrupted`.
 
         Raises:
+            LeaseLostError: another run may write now.
             UserError: a query failed.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
         look_at = time.monotonic()
         running = True
         while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
+            if self._lease is not None:
+                self._lease.check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
             looks = time.monotonic() >= look_at
             if looks:
                 look_at = time.monotonic() + _STATUS_SECONDS
             for index, query in enumerate(self._queries):
                 if looks and not query.status["isTriggerActive"]:
-                    self._on_progress(query.name)
+                    self._listener.on_progress(query.name)
                 for batch in _batches(query, after=last[query.name]):
-                    self._on_progress(query.name)
+                    self._listener.on_progress(query.name)
                     self._starts_in_row[index] = 0
                     yield batch
                     last[query.name] = batch.number
@@ -138,7 +163,7 @@ class Running:
         if lost is None or self._starts_in_row[index] >= _STARTS_MAX:
             raise failed(name, failure, self._logs)
         self._starts_in_row[index] += 1
-        self._on_restart(f"the {name} query lost {lost} (killed, or short of memory) and is started again")
+        self._listener.on_restart(f"the {name} query lost {lost} (killed, or short of memory) and is started again")
         self._queries[index] = self._starts[index]()
 
 
@@ -148,8 +173,7 @@ def running(
     policy: Policy,
     *,
     available_now: bool = False,
-    on_progress: Callable[[str], None] = lambda _: None,
-    on_restart: Callable[[str], None] = lambda _: None,
+    listener: Listener = _SILENT,
 ) -> Iterator[Running]:
     """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
@@ -157,8 +181,7 @@ def running(
         settings: the settings of the log, the tables and the job.
         policy: the thresholds.
         available_now: end when all rows that are in the log now have been processed.
-        on_progress: called with a query that has ended a batch or waits for rows.
-        on_restart: called with a sentence when a query is started again.
+        listener: what to call meanwhile.
 
     Raises:
         UserError: the queries can't start.
@@ -172,16 +195,22 @@ def running(
         policy=policy,
         state_version=STATE_VERSION,
     )
-    with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
+    if listener.on_wait is not None and settings.job.is_local:  # executors elsewhere would wait with it
+        spark_session(settings, "rebalance-watch")
+    checkpoints = settings.runtime.checkpoints
+    with (
+        Lease.acquire(checkpoints, listener.on_wait) as lease,
+        claimed(checkpoints, settings.runtime.tables, basis, lease) as generation,
+    ):
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
         _take_over(settings, partial(_archive_to_end, spark, settings, generation, logs))
         starts = (
-            partial(start_operator, spark, settings, policy, generation, available_now=available_now),
-            partial(start_archive, spark, settings, generation, available_now=available_now),
+            partial(start_operator, spark, settings, policy, generation, lease, available_now=available_now),
+            partial(start_archive, spark, settings, generation, lease, available_now=available_now),
         )
-        rebuilds = Folder(settings.runtime.checkpoints)
-        made = Running(starts, logs, lambda: rebuilds.ready() is not None, on_progress, on_restart)
+        rebuilds = Folder(checkpoints)
+        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, lease)
         with alive(logs), made as job:
             yield job
 
@@ -234,10 +263,16 @@ def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
         return list(job.batches(threading.Event()))
 
 
-def start_operator(
-    spark: SparkSession, settings: Settings, policy: Policy, generation: str, *, available_now: bool
+def start_operator(  # noqa: PLR0913  what a query is made of
+    spark: SparkSession,
+    settings: Settings,
+    policy: Policy,
+    generation: str,
+    lease: Lease | None = None,
+    *,
+    available_now: bool,
 ) -> StreamingQuery:
-    """Start the stateful query."""
+    """Start the stateful query; it writes nothing after the lease is lost."""
     checkpoints = settings.runtime.checkpoints
     manifest = read_manifest(checkpoints)
     assert manifest is not None  # noqa: S101  `claimed`
@@ -252,6 +287,8 @@ def start_operator(
     sink = TableSink(settings.runtime.tables, OPERATOR, generation, manifest.swapped)
 
     def write(batch: DataFrame, batch_id: int) -> None:
+        if lease is not None:
+            lease.check()
         write_effects(batch, sink, batch_id)
 
     in_pool(spark, OPERATOR_POOL)
@@ -277,9 +314,9 @@ def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
             )
 
 
-def _stop(queries: list[StreamingQuery]) -> None:
+def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
     """Stop each query between two batches; if batches follow each other without a pause, at the next one's start."""
-    deadline = time.monotonic() + _STOP_SECONDS_MAX
+    deadline = time.monotonic() + (0 if at_once else _STOP_SECONDS_MAX)
     for query in queries:
         under_way = _last_batch(query)
         while (
@@ -300,6 +337,11 @@ def _last_batch(query: StreamingQuery) -> int | None:
 def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserError:
     """Return a query's failure as one sentence: the `UserError` inside it, else the error that Spark names."""
     text = str(failure).split("\n\n=== Streaming Query ===")[0]
+    if any(one in text for one in _OTHER_RUN):
+        return UserError(
+            f"The {query} query has found another run on the same checkpoints: this one has ended, and no row was "
+            "doubled."
+        )
     if own := _OWN_SENTENCE.search(text):
         return UserError(own[1])
     lines = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]

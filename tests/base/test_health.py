@@ -60,3 +60,20 @@ def test_a_clock_that_is_set_back_makes_no_negative_age():
     task.done()
     clock.now -= 10_000
     assert health.now().tasks[0].age_ms == 0
+
+
+def test_a_note_is_shown_until_the_task_is_done_again():
+    _, health, task = health_of()
+    task.done("waits for a")
+    assert [(one.ready, one.reason) for one in health.now().tasks] == [(True, "waits for a")]
+    task.done()
+    assert health.now().tasks[0].reason == ""
+
+
+def test_a_task_that_is_not_repeated_any_more_is_forgotten():
+    _, health, task = health_of()
+    other = health.task("other", 1)
+    other.done()
+    health.remove(task)
+    assert [one.task for one in health.now().tasks] == ["other"]
+    assert health.now().ready

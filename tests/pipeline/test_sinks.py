@@ -4,10 +4,12 @@ import json
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from checkpoints.generation import claimed
-from schemas.arrow import arrow_schema
+from schemas.arrow import arrow_schema, table_of
 from schemas.spark import spark_schema
+from streaming.pipeline import job, sinks
 from streaming.pipeline.sinks import TableSink, write_effects
 from tests.support.basis import BASIS
 from tests.support.tables import read_rows
@@ -49,6 +51,16 @@ def test_a_batch_that_is_done_again_is_written_once(spark, sink):
     assert sorted(row["queue_id"] for row in rows_in(sink, "assignment_history")) == [1, 2]
     write_effects(batch, sink, 1)
     assert len(rows_in(sink, "assignment_history")) == 4
+
+
+def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
+    rows = table_of("assignment_history", [change(1)])
+    before = DeltaTable(sink.tables / "assignment_history")
+    sink.append_arrow(rows, "assignment_history", batch_id=0)
+    monkeypatch.setattr(sinks, "DeltaTable", lambda _: before)  # the other run looked before the first one's commit
+    with pytest.raises(CommitFailedError, match=job._OTHER_RUN[-1]):
+        sink.append_arrow(rows, "assignment_history", batch_id=0)
+    assert len(rows_in(sink, "assignment_history")) == 1
 
 
 def test_spark_s_append_too_is_written_once(spark, sink):

@@ -1,0 +1,231 @@
+"""Who may write: one run at a time holds the checkpoints, also where several machines share their storage.
+
+On one machine a `FileLock` decides, which the kernel releases when its holder ends. Some shared storage keeps such a
+lock to each machine. So a holder also has a lease: a file with its epoch in its name, in which it counts up every few
+seconds. The lease with the highest epoch holds. A run takes over by the file of the next epoch, which only one can
+create:
+
+- at once, if the holder has released its lease, or was on this machine, whose lock is free;
+- else after it has seen no beat for `EXPIRY_SECONDS` by its own clock; clocks are never compared.
+
+A holder that finds a higher epoch, or could not write its beat for most of that time, has lost the lease and ends. It
+may notice too late, for example after its machine slept. Then nothing is doubled, either: a batch that both have begun
+is the same one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it.
+"""
+
+import os
+import platform
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import structlog
+
+from streaming.base.errors import UserError
+from streaming.base.files import FileLock, replace_atomically, temporary_name
+
+EXPIRY_SECONDS = 20.0
+"""After this time without a beat a lease has expired."""
+BEAT_SECONDS = 4.0
+_RENEWAL_SECONDS_MAX = 12.0
+"""After this time without a beat of its own a holder ends: before another can take over."""
+_LOOK_SECONDS = 0.5
+LOCK = ".lock"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    """The content of a lease's file."""
+
+    holder: str
+    """Host and process id, for people."""
+    place: str
+    """The machine since its boot, and the mount of the storage: within one, file locks exclude each other."""
+    beat: int = 0
+    is_released: bool = False
+
+
+_LOG = structlog.get_logger(__name__)
+
+
+class LeaseHeldError(UserError):
+    """Another run holds the lease."""
+
+    def __init__(self, checkpoints: Path, holder: str) -> None:
+        super().__init__(
+            f"Another run works on {checkpoints.parent} ({holder}): stop it, start this one with --standby, or set "
+            "another runtime.root."
+        )
+
+
+class LeaseLostError(UserError):
+    """Another run may write now: this one must end."""
+
+
+class Lease:
+    """The right to write to checkpoints and their tables, from `acquire` to `close` or the end of the process."""
+
+    def __init__(self, folder: Path, lock: FileLock, epoch: int, lease: _Lease) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._epoch = epoch
+        self._lease = lease
+        self._lost = ""
+        self._closing = threading.Event()
+        self._beats = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._beats.start()
+
+    @classmethod
+    def acquire(cls, checkpoints: Path, on_wait: Callable[[str], None] | None = None) -> Self:
+        """Take the lease of checkpoints.
+
+        Args:
+            checkpoints: the folder of the checkpoints, which is made if it is missing.
+            on_wait: called about twice a second with the holder while another run holds it; None: do not wait.
+
+        Raises:
+            LeaseHeldError: another run holds it, and there is no ``on_wait``.
+        """
+        folder = checkpoints / "lease"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _locked(checkpoints, folder, on_wait)
+        try:
+            return cls(folder, lock, *_take(checkpoints, folder, on_wait))
+        except BaseException:
+            lock.close()
+            raise
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another run may write now."""
+        return bool(self._lost)
+
+    def check(self) -> None:
+        """Check that this run still holds the lease; costs nothing.
+
+        Raises:
+            LeaseLostError: it has lost it.
+        """
+        if self._lost:
+            raise LeaseLostError(self._lost)
+
+    def close(self) -> None:
+        """Release the lease."""
+        self._closing.set()
+        self._beats.join()
+        if not self._lost:
+            with suppress(OSError):
+                self._write(is_released=True)
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _keep(self) -> None:
+        """Write beats until the end, or until the lease is lost."""
+        renewed = time.monotonic()
+        while not self._lost and not self._closing.wait(BEAT_SECONDS):
+            try:
+                newest = max(_epochs(self._folder), default=0)
+                if newest > self._epoch:
+                    holder = _read(self._folder, newest).holder
+                    self._lost = f"Another run ({holder}) has taken over {self._folder.parents[1]}: this one has ended."
+                    return
+                self._write()
+                renewed = time.monotonic()
+            except OSError as error:
+                if time.monotonic() - renewed > _RENEWAL_SECONDS_MAX:
+                    self._lost = f"The lease in {self._folder} can't be renewed ({error.strerror}): this run has ended."
+
+    def _write(self, *, is_released: bool = False) -> None:
+        self._lease = msgspec.structs.replace(self._lease, beat=self._lease.beat + 1, is_released=is_released)
+        replace_atomically(_file(self._folder, self._epoch), msgspec.json.encode(self._lease), durable=False)
+
+
+def _locked(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | None) -> FileLock:
+    """Return the lock against other runs on this machine."""
+    while True:
+        try:
+            return FileLock(checkpoints / LOCK, "")
+        except UserError:
+            newest = max(_epochs(folder), default=0)
+            holder = _read(folder, newest).holder if newest else "starting"
+            if on_wait is None:
+                raise LeaseHeldError(checkpoints, holder) from None
+            on_wait(holder)
+            time.sleep(_LOOK_SECONDS)
+
+
+def _take(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | None) -> tuple[int, _Lease]:
+    """Create the next epoch as soon as the present one is free or has expired."""
+    own = _Lease(f"{socket.gethostname()}, process {os.getpid()}", _place(checkpoints))
+    first = seen = None
+    since, said = time.monotonic(), False
+    while True:
+        newest = max(_epochs(folder), default=0)
+        found = _read(folder, newest) if newest else None
+        if (newest, found) != seen:
+            seen, since = (newest, found), time.monotonic()
+            first = first or seen
+        if found is None or _is_free(found, own.place) or time.monotonic() - since > EXPIRY_SECONDS:
+            if _create(folder, newest + 1, own):
+                return newest + 1, own
+            continue
+        if on_wait is not None:
+            on_wait(found.holder)
+        elif seen != first:
+            raise LeaseHeldError(checkpoints, found.holder)
+        elif not said:
+            said = True
+            _LOG.info(f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({found.holder}) has not released its lease")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_free(lease: _Lease, place: str) -> bool:
+    return lease.is_released or lease.place == place
+
+
+def _create(folder: Path, epoch: int, lease: _Lease) -> bool:
+    """Create an epoch's file with its content, unless there is one of it or of a later one."""
+    file = _file(folder, epoch)
+    temporary = temporary_name(file).with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    temporary.write_bytes(msgspec.json.encode(lease))
+    try:
+        os.link(temporary, file)  # the only call that fails for all but one of several machines
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    others = [one for one in _epochs(folder) if one != epoch]
+    is_newest = all(one < epoch for one in others)
+    for outdated in others if is_newest else [epoch]:
+        _file(folder, outdated).unlink(missing_ok=True)
+    return is_newest
+
+
+def _epochs(folder: Path) -> list[int]:
+    return [int(file.stem) for file in folder.glob("*.json") if file.stem.isdecimal()]
+
+
+def _file(folder: Path, epoch: int) -> Path:
+    return folder / f"{epoch:010d}.json"
+
+
+def _read(folder: Path, epoch: int) -> _Lease:
+    try:
+        return msgspec.json.decode(_file(folder, epoch).read_bytes(), type=_Lease)
+    except (FileNotFoundError, msgspec.DecodeError):  # replaced by a later one, or of another release
+        return _Lease("another run", "")
+
+
+def _place(checkpoints: Path) -> str:
+    boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else platform.node()
+    return f"{boot}:{checkpoints.stat().st_dev}"

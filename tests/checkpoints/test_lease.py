@@ -1,0 +1,123 @@
+"""The lease: one run at a time, on one machine by a lock, on several by the beats in a file of their storage."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from checkpoints import lease
+from checkpoints.lease import Lease, LeaseHeldError, LeaseLostError
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Let the runs that start next be on another machine, whose locks of files do not exclude those elsewhere."""
+
+    def machine(name):
+        monkeypatch.setattr(lease, "LOCK", f".lock-{name}")
+        monkeypatch.setattr(lease, "_place", lambda _: name)
+
+    for name, seconds in {"BEAT_SECONDS": 0.1, "EXPIRY_SECONDS": 1.5, "_RENEWAL_SECONDS_MAX": 0.8}.items():
+        monkeypatch.setattr(lease, name, seconds)
+    monkeypatch.setattr(lease, "_LOOK_SECONDS", 0.05)
+    return machine
+
+
+def silence(held, monkeypatch):
+    """Stop the beats of a run, as if its machine had stopped; returns what lets them go on."""
+    write, goes_on = held._write, threading.Event()
+
+    def stopped(**_):
+        goes_on.wait(10)
+        write()
+
+    monkeypatch.setattr(held, "_write", stopped)
+    return goes_on.set
+
+
+def test_a_released_lease_is_taken_at_once(machine, tmp_path):
+    for name in ("a", "b", "a"):
+        machine(name)
+        began = time.monotonic()
+        with Lease.acquire(tmp_path) as held:
+            assert not held.is_lost
+        assert time.monotonic() - began < lease.EXPIRY_SECONDS
+    assert [file.name for file in (tmp_path / "lease").iterdir()] == ["0000000003.json"]
+
+
+def test_a_run_on_the_same_machine_is_refused_by_the_lock(tmp_path):
+    with Lease.acquire(tmp_path), pytest.raises(LeaseHeldError, match=r"process \d+\): stop it, start this one with"):
+        Lease.acquire(tmp_path)
+
+
+def test_a_run_on_another_machine_is_refused_while_the_first_beats(machine, tmp_path):
+    machine("a")
+    with Lease.acquire(tmp_path) as held:
+        machine("b")
+        with pytest.raises(LeaseHeldError, match="Another run works on"):
+            Lease.acquire(tmp_path)
+        assert not held.is_lost
+
+
+def test_a_standby_waits_as_long_as_the_first_beats_and_takes_over_after_it(machine, tmp_path):
+    machine("a")
+    first = Lease.acquire(tmp_path)
+    machine("b")
+    waits, began = [], time.monotonic()
+
+    def on_wait(holder):
+        waits.append(holder)
+        if time.monotonic() - began > 2 * lease.EXPIRY_SECONDS:
+            first.close()
+
+    with Lease.acquire(tmp_path, on_wait) as second:
+        assert time.monotonic() - began > 2 * lease.EXPIRY_SECONDS
+        assert not second.is_lost
+    assert "process" in waits[0]
+
+
+def test_a_run_that_shows_no_beat_is_replaced_and_finds_that_out(machine, tmp_path, monkeypatch):
+    machine("a")
+    first = Lease.acquire(tmp_path)
+    go_on = silence(first, monkeypatch)
+    machine("b")
+    began = time.monotonic()
+    with Lease.acquire(tmp_path) as second:
+        assert lease.EXPIRY_SECONDS < time.monotonic() - began < 4 * lease.EXPIRY_SECONDS
+        first.check()
+        go_on()
+        first._beats.join(10)
+        with pytest.raises(LeaseLostError, match=r"Another run \(.*\) has taken over"):
+            first.check()
+        first.close()
+        time.sleep(3 * lease.BEAT_SECONDS)
+        second.check()
+
+
+def test_a_run_that_cant_write_its_beat_ends_before_another_takes_over(machine, tmp_path, monkeypatch):
+    machine("a")
+    held = Lease.acquire(tmp_path)
+
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(held, "_write", full)
+    held._beats.join(lease.EXPIRY_SECONDS)
+    with pytest.raises(LeaseLostError, match=r"can't be renewed \(No space left on device\)"):
+        held.check()
+    held.close()
+
+
+def test_only_one_of_many_creates_an_epoch(machine, tmp_path):
+    for epoch in range(1, 30):
+        with ThreadPoolExecutor(8) as pool:
+            claims = [pool.submit(lease._create, tmp_path, epoch, lease._Lease(f"{number}", "")) for number in range(8)]
+        assert sum(claim.result() for claim in claims) == 1
+        assert [file.name for file in tmp_path.iterdir()] == [f"{epoch:010d}.json"]
+
+
+def test_an_epoch_below_a_later_one_is_no_claim(machine, tmp_path):
+    assert lease._create(tmp_path, 7, lease._Lease("a", ""))
+    assert not lease._create(tmp_path, 6, lease._Lease("b", ""))
+    assert lease._epochs(tmp_path) == [7]

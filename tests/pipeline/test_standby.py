@@ -1,0 +1,189 @@
+"""Two jobs on one root: one waits and takes over; if both believe that they may write, still no row is doubled."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import httpx
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.base.settings import load_settings
+from streaming.lab.servers import LOOPBACK, free_port
+from streaming.log.files import FilePublisher
+from streaming.log.rows import publish
+from tests.live.commands import Command
+from tests.support.plain import as_json, derived_rows
+from tests.support.tables import read_rows
+from tests.support.telemetry import telemetry
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+PARTITIONS = 2
+SECONDS = 400
+TAKEOVERS = 20
+TAKEOVER_SECONDS_MAX = 60
+ELSEWHERE = """
+import os
+from checkpoints import lease
+lease.LOCK = f".lock-{os.getpid()}"
+lease._place = lambda _: str(os.getpid())
+from streaming.cli.main import main
+main()
+"""
+"""The program as on a machine of its own: its lock of a file does not exclude the other one."""
+WITHOUT_LEASE = """
+from contextlib import contextmanager
+from checkpoints import generation, lease
+from streaming.pipeline import job
+class Nothing:
+    @classmethod
+    @contextmanager
+    def acquire(cls, checkpoints, *_):
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        yield Nothing()
+    def check(self):
+        pass
+job.Lease = generation.Lease = Nothing
+from streaming.cli.main import main
+main()
+"""
+ORDINARY = """
+from streaming.cli.main import main
+main()
+"""
+FENCED = ("has found another run on the same checkpoints", "has taken over")
+
+
+class Job(Command):
+    """A job over the file log below a root; several of them share it."""
+
+    def __init__(self, root, name, *arguments, program=ELSEWHERE):
+        folder = root / name
+        folder.mkdir()
+        self.port = free_port()
+        given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "HEALTH__RUN": self.port}
+        given |= {"SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
+        given |= {"JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
+        file = folder / "program.py"  # pyspark takes a main module without a file for a doctest
+        file.write_text(program)
+        super().__init__(folder, given, "run", *arguments, program=(file,))
+
+    def readiness(self):
+        return httpx.get(f"http://{LOOPBACK}:{self.port}/readyz")
+
+    def signal(self, number):
+        """Send a signal to all of its processes, as if its machine had it."""
+        os.killpg(self.pid, number)
+
+
+class Log:
+    """The log, which grows by one part of the telemetry after the other."""
+
+    def __init__(self, root, rounds, parts):
+        self._root = root / "log"
+        self._events = list(telemetry(6, rounds))
+        self._size = -(-len(self._events) // parts)
+
+    def grow(self):
+        part, self._events = self._events[: self._size], self._events[self._size :]
+        with FilePublisher(self._root, PARTITIONS, file_bytes_max=10**9, roll_seconds=1e9) as publisher:
+            publish(publisher, part)
+
+
+def take_over(log, first, second, how, pause):
+    """Let a second job take over from the first; returns after how many seconds it has begun, and has ended a batch."""
+    second.start()
+    second.wait_for("standby: another run works on the same root", SECONDS)
+    log.grow()
+    time.sleep(pause)
+    began = time.monotonic()
+    first.signal(how)
+    log.grow()
+    second.wait_for("standby: taking over", SECONDS)
+    taken = time.monotonic() - began
+    second.wait_for("operator batch", SECONDS)
+    worked = time.monotonic() - began
+    if how == signal.SIGSTOP:
+        first.signal(signal.SIGCONT)
+        assert first.ended(SECONDS) == 1
+        assert any(one in " ".join(first.said_now().split()) for one in FENCED), first.said_now()
+    first.kill()
+    assert "Traceback" not in first.said() + second.said()
+    return taken, worked
+
+
+def finish(root):
+    with Job(root, "last", "--available-now", program=ORDINARY) as job:
+        assert job.start().ended(SECONDS) == 0, job.said()
+    expected = derived_rows(root / "log", PARTITIONS, Policy())
+    assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
+    places = [(row["partition"], row["offset"]) for row in read_rows(root / "tables", "telemetry")]
+    assert len(places) == len(set(places))
+    return len(places)
+
+
+def test_a_standby_takes_over_from_a_job_that_is_killed_and_from_one_that_hangs(tmp_path):
+    log = Log(tmp_path, rounds=40, parts=5)
+    log.grow()
+    with Job(tmp_path, "a", "--standby") as a, Job(tmp_path, "b", "--standby") as b:
+        a.start().wait_for("operator batch 0:", SECONDS)
+        b.start().wait_for("standby: another run works on the same root", SECONDS)
+        waits = b.readiness()
+        assert waits.status_code == 200
+        [task] = waits.json()["tasks"]
+        assert task["task"] == "standby"
+        assert f"waits while another run works ({os.uname().nodename}, process {a.pid})" in task["reason"]
+        b.signal(signal.SIGTERM)
+        assert b.ended() == 0
+        assert b.said().endswith("stopped\n")
+
+        assert take_over(log, a, b, signal.SIGKILL, pause=0)[0] < TAKEOVER_SECONDS_MAX
+        assert {task["task"] for task in b.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
+        assert take_over(log, b, a, signal.SIGSTOP, pause=1)[0] < TAKEOVER_SECONDS_MAX
+        assert a.interrupt() == 0
+    assert finish(tmp_path) > 1000
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", [1])
+def test_a_standby_takes_over_many_times(tmp_path, seed):
+    choice, kinds, times = random.Random(seed), Counter(), []
+    log = Log(tmp_path, rounds=400, parts=2 * TAKEOVERS + 1)
+    log.grow()
+    with Job(tmp_path, "a", "--standby") as a, Job(tmp_path, "b", "--standby") as b:
+        first, second = a, b
+        first.start().wait_for("operator batch 0:", SECONDS)
+        for _ in range(TAKEOVERS):
+            how = choice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM))
+            times.append(take_over(log, first, second, how, choice.uniform(0, 2)))
+            kinds[how.name] += 1
+            first, second = second, first
+        assert first.interrupt() == 0
+    taken, worked = (sorted(column) for column in zip(*times, strict=True))
+    print(f"\nseed {seed}: {dict(kinds)}; seconds, median and worst:")
+    print(f"until the start {taken[len(taken) // 2]:.1f}, {taken[-1]:.1f}")
+    print(f"until the end of a batch {worked[len(worked) // 2]:.1f}, {worked[-1]:.1f}; {finish(tmp_path):,} rows")
+    assert taken[-1] < TAKEOVER_SECONDS_MAX
+
+
+def test_two_jobs_without_a_lease_double_nothing(tmp_path):
+    log = Log(tmp_path, rounds=40, parts=8)
+    log.grow()
+    with Job(tmp_path, "a", program=WITHOUT_LEASE) as a, Job(tmp_path, "b", program=WITHOUT_LEASE) as b:
+        a.start().wait_for("archive batch 0:", SECONDS)
+        b.start().wait_for("processing the log", SECONDS)
+        deadline = time.monotonic() + SECONDS
+        while a.is_running and b.is_running:
+            assert time.monotonic() < deadline
+            log.grow()
+            time.sleep(2)
+        ended = [job for job in (a, b) if not job.is_running]
+        for job in ended:
+            assert job.ended() == 1
+            assert FENCED[0] in " ".join(job.said().split()), job.said()
+            assert "Traceback" not in job.said()
+    finish(tmp_path)
