@@ -56,6 +56,8 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield _generation(settings.runtime.checkpoints, settings.runtime.tables)
     if servers:
         yield _kafka(settings)
+        if not settings.job.is_local:
+            yield _master(settings.job.master)
         yield from (_name_server(address, settings.acl) for address in settings.collector.name_servers)
 
 
@@ -182,6 +184,17 @@ def _kafka(settings: Settings) -> Check:
         mend="" if fits else f"set source.partitions to {partitions}, or source.topic to a new one",
         needed=needed,
     )
+
+
+def _master(master: str) -> Check:
+    from streaming.pipeline.session import check_master  # Spark takes a second to import
+
+    part = "spark master"
+    try:
+        check_master(master)
+    except UserError as error:
+        return Check(part=part, state="missing", found=f"{master} does not answer", mend=str(error))
+    return Check(part=part, state="ok", found=master)
 
 
 def _name_server(address: str, acl: Acl) -> Check:

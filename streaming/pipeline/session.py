@@ -50,8 +50,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     if settings.source.kind == "kafka":
         os.environ.update(kafka_environment(settings.kafka))
     master = f"local[{settings.job.cores}]" if settings.job.is_local else settings.job.master
-    if master.startswith(_STANDALONE):
-        _check_master(master)
+    check_master(master)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in shown_properties(settings, logs).items():
         builder = builder.config(name, value)
@@ -70,6 +69,23 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
         raise UserError(f"Spark did not start at {master}: {cause} (details are in {logs}).") from error
     _quiet_at_the_end()
     return session
+
+
+def check_master(master: str) -> None:
+    """Check that a standalone master, or one of several, accepts connections: Spark itself would try for a minute.
+
+    Of another kind of cluster nothing is checked.
+
+    Raises:
+        UserError: none does.
+    """
+    if not master.startswith(_STANDALONE):
+        return
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_SECONDS_MAX):
+            return
+    raise UserError(f"No Spark master answers at {master}: start it, or correct job.master.")
 
 
 @contextmanager
@@ -91,19 +107,6 @@ def alive(logs: Path) -> Iterator[None]:
 def in_pool(spark: SparkSession, pool: str) -> None:
     """Put the queries that this thread starts next into a pool of the fair scheduler."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-
-
-def _check_master(master: str) -> None:
-    """Check that a standalone master, or one of several, accepts connections: Spark itself tries for a minute.
-
-    Raises:
-        UserError: none does.
-    """
-    for address in master.removeprefix(_STANDALONE).split(","):
-        host, _, port = address.rpartition(":")
-        with suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_SECONDS_MAX):
-            return
-    raise UserError(f"No Spark master answers at {master}: start it, or correct job.master.")
 
 
 @contextmanager
