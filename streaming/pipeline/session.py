@@ -31,6 +31,7 @@ from streaming.pipeline.spark_properties import as_file, hidden_properties, show
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
 _STANDALONE = "spark://"
+_YARN_CONFIGURATION = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONNECT_SECONDS_MAX = 3.0
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
@@ -74,11 +75,13 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
 def check_master(master: str) -> None:
     """Check that a standalone master, or one of several, accepts connections: Spark itself would try for a minute.
 
-    Of another kind of cluster nothing is checked.
+    Of YARN only the configuration is looked for, of Kubernetes nothing.
 
     Raises:
         UserError: none does.
     """
+    if master == "yarn" and not any(os.environ.get(name) for name in _YARN_CONFIGURATION):
+        raise UserError("job.master is yarn, but YARN is unknown: let HADOOP_CONF_DIR name its configuration's folder.")
     if not master.startswith(_STANDALONE):
         return
     for address in master.removeprefix(_STANDALONE).split(","):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.base.errors import SettingsError
+from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.pipeline.environment import pack
+from streaming.pipeline.session import check_master
 from streaming.pipeline.spark_properties import as_file, hidden_properties, shown_properties, worker_python
 
 JAAS = "spark.executorEnv.REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
@@ -65,6 +66,15 @@ def test_a_pods_spec_has_no_secret(tmp_path):
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     return pack(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+
+
+def test_a_yarn_without_configuration_is_one_sentence(monkeypatch):
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    check_master("yarn")
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    with pytest.raises(UserError, match=r"let HADOOP_CONF_DIR name its configuration's folder\.$"):
+        check_master("yarn")
 
 
 def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
