@@ -20,7 +20,7 @@ from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 PARTITIONS = 2
 SECONDS = 400
