@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from streaming.base.settings import CONFIG_VARIABLE, Settings
@@ -51,10 +51,10 @@ def _leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def _secrets(model: BaseModel, prefix: str = "") -> Iterator[str]:
-    """Yield the names of fields that have no place in a `repr`; of a table that is all of its keys."""
+    """Yield the names of secret fields: those that have no place in a `repr`; of a table that is all of its keys."""
     for key, field in type(model).model_fields.items():
         value = getattr(model, key)
-        if not field.repr:
+        if not field.repr or isinstance(value, SecretStr):
             yield f"{prefix}{key}"
         elif isinstance(value, BaseModel):
             yield from _secrets(value, f"{prefix}{key}.")

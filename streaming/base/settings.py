@@ -78,7 +78,18 @@ class Source(_Section):
     files_per_batch: int = Field(ge=1)
 
 
-class Kafka(_Section):
+class TlsClient(_Section):
+    """What a client needs for TLS; files are PEM."""
+
+    ca_file: str
+    check_hostname: bool
+    certificate_file: str
+    key_file: str
+    key_password: SecretStr
+    key_password_file: str
+
+
+class Kafka(TlsClient):
     """How every Kafka client of the program connects: collector, `topic create`, the job's Spark."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -86,12 +97,6 @@ class Kafka(_Section):
     username: str
     password: SecretStr
     password_file: str
-    ca_file: str
-    check_hostname: bool
-    certificate_file: str
-    key_file: str
-    key_password: SecretStr
-    key_password_file: str
     token_url: str
     token_scope: str
     kerberos_service: str
@@ -147,12 +152,15 @@ class Collector(_Section):
     groups: tuple[str, ...]
 
 
-class Acl(_Section):
-    """RocketMQ ACL 1.0 credentials; never printed."""
+class RocketMq(TlsClient):
+    """How the collector and `doctor` connect to name servers and brokers."""
 
+    tls: bool
     access_key: str
-    secret_key: str = Field(repr=False)
-    security_token: str = Field(repr=False)
+    secret_key: SecretStr
+    secret_key_file: str
+    security_token: SecretStr
+    security_token_file: str
 
 
 class LabGroup(_Section):
@@ -181,8 +189,7 @@ class Web(_Section):
     host: str = Field(min_length=1)
     port: int = Field(ge=0, le=65_535)
     url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
-    token: str = Field(repr=False)
-    """Never printed; `token_file` can name a file that contains it."""
+    token: SecretStr
     token_file: str
     sql_seconds: float = Field(gt=0)
     sql_rows: int = Field(ge=1)
@@ -251,7 +258,7 @@ class Settings(BaseSettings):
     spark: dict[str, str | int | float | bool] = Field(repr=False)
     """Properties of Spark by their full names; any of them may be secret."""
     collector: Collector
-    acl: Acl
+    rocketmq: RocketMq
     lab: Lab
     web: Web
     tables: Tables
@@ -326,7 +333,7 @@ def load_settings(**overrides: object) -> Settings:
 
 def _sentence(error: ErrorDetails) -> str:
     name = ".".join(str(part) for part in error["loc"])
-    is_secret = not {"acl", "kafka", "spark", "web"}.isdisjoint(error["loc"])  # and never shown
+    is_secret = not {"kafka", "rocketmq", "spark", "web"}.isdisjoint(error["loc"])  # and never shown
     value = "" if is_secret else f" (it is {error.get('input')!r})"
     return f"Setting {name}: {error['msg'].removeprefix('Value error, ')}{value}."
 

@@ -19,9 +19,12 @@ from packaging.specifiers import SpecifierSet
 from checkpoints.generation import verify
 from streaming.base import jars, java
 from streaming.base.errors import UserError
-from streaming.base.settings import Acl, Settings
-from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.base.settings import Settings
+from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
+from streaming.collect.collector import collect
+from streaming.collect.poll import Summary
 from streaming.collect.rpc import Rpc
+from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
 
@@ -58,7 +61,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
         yield _kafka(settings)
         if not settings.job.is_local:
             yield _master(settings.job.master)
-        yield from (_name_server(address, settings.acl) for address in settings.collector.name_servers)
+        yield from _rocketmq(settings)
 
 
 def healthy(checks: list[Check]) -> bool:
@@ -197,19 +200,50 @@ def _master(master: str) -> Check:
     return Check(part=part, state="ok", found=master)
 
 
-def _name_server(address: str, acl: Acl) -> Check:
+def _rocketmq(settings: Settings) -> Iterator[Check]:
+    """Check each name server, then by one round of polls what the brokers refuse."""
+    try:
+        security = security_of(settings.rocketmq)
+    except UserError as error:
+        yield Check(part="rocketmq", state="wrong", found="settings can't be used", mend=str(error), needed=False)
+        return
+    checks = [_name_server(address, security) for address in settings.collector.name_servers]
+    yield from checks
+    if any(check.state == "ok" for check in checks):
+        yield _brokers(settings)
+
+
+def _name_server(address: str, security: Security) -> Check:
     part = f"name server {address}"
 
     async def brokers() -> int:
-        async with RemotingClient(acl) as client:
+        async with RemotingClient(security) as client:
             return len(await Rpc(client, (address,)).masters(_ANSWER_SECONDS_MAX))
 
     try:
         found = f"{asyncio.run(brokers())} brokers"
+    except RefusedError as error:
+        return Check(part=part, state="wrong", found="refused", mend=error.remark, needed=False)
     except RpcFailedError as error:
         mend = "start it, or correct collector.name_servers"
         return Check(part=part, state="missing", found=error.remark, mend=mend, needed=False)
     return Check(part=part, state="ok", found=found, needed=False)
+
+
+def _brokers(settings: Settings) -> Check:
+    rounds: list[Summary] = []
+    try:
+        asyncio.run(collect(settings, lambda _: None, rounds=1, report=rounds.append))
+    except UserError as error:
+        return Check(part="brokers", state="wrong", found="refused", mend=str(error), needed=False)
+    if not rounds:
+        raise KeyboardInterrupt
+    [round_] = rounds
+    found = f"{round_.groups} groups, {round_.answered} requests answered, {round_.errors} failed"
+    if refusals := sorted(round_.refusals):
+        more = f" ({len(refusals) - 1} more requests are refused.)" if refusals[1:] else ""
+        return Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)
+    return Check(part="brokers", state="ok", found=found, needed=False)
 
 
 def _bytes(size: str) -> int:

@@ -54,12 +54,16 @@ def poll(
 
     settings, health = load_settings(), Health()
     log = start_lines(settings.log.format, "collect poll", "fields")
+    refused: set[str] = set()
     polled = health.task("round of polls", max(_AGE_MS_MAX, 3 * settings.collector.interval_ms))
     written = health.task("write to the log", _AGE_MS_MAX)
 
     def report(round_: Summary) -> None:
         polled.done()
-        log.info("round", **{name: getattr(round_, name) for name in round_.__struct_fields__})
+        log.info("round", **round_.numbers())
+        if new := sorted(round_.refusals - refused):
+            log.warning("requests are refused", error=new[0], others=len(new) - 1)
+            refused.update(new)
 
     def noted(sink: "Sink") -> "Sink":
         def write(events: "list[Event]") -> None:

@@ -5,13 +5,16 @@ import signal
 from collections.abc import Callable
 
 from streaming.base.errors import UserError
-from streaming.base.settings import Settings
-from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.base.settings import Collector, Settings
+from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
 from streaming.collect.poll import Poller, Summary
 from streaming.collect.rpc import Rpc
+from streaming.collect.security import security_of
 
 TICK_SECONDS = 1.0
+_AGAIN_AFTER_SECONDS = 1.0
+"""A server that is being stopped closes connections, too; after this time it can't be reached."""
 
 Report = Callable[[Summary], None]
 
@@ -22,19 +25,14 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
     All stamped events, including a last tick, have been passed to the sink before this returns.
 
     Raises:
-        UserError: no name server answers at the start, or the sink accepts no more events.
+        UserError: at the start no name server answers or all brokers refuse the client; or the sink accepts no more
+            events.
     """
     collector = settings.collector
-    async with RemotingClient(settings.acl) as client:
+    async with RemotingClient(security_of(settings.rocketmq)) as client:
         emitter = Emitter(collector.instance)
         poller = Poller(Rpc(client, collector.name_servers), emitter, collector)
-        try:
-            await poller.find_brokers()
-        except RpcFailedError as error:
-            raise UserError(
-                f"No name server of {', '.join(collector.name_servers)} answers ({error.remark}): "
-                "start it, or correct collector.name_servers."
-            ) from None
+        await _reach(poller, collector)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(emitter.send(sink))
@@ -45,6 +43,32 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
                 emitter.finish()
         except* UserError as group:
             raise group.exceptions[0] from None
+
+
+async def _reach(poller: Poller, collector: Collector) -> None:
+    """Find the brokers, and check that at least one accepts the client.
+
+    Raises:
+        UserError: no name server answers, or all brokers refuse the client.
+    """
+    try:
+        try:
+            await _find_brokers(poller)
+        except RefusedError:
+            await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+            await _find_brokers(poller)
+    except RefusedError as error:
+        raise UserError(error.remark) from None
+    except RpcFailedError as error:
+        raise UserError(
+            f"No name server of {', '.join(collector.name_servers)} answers ({error.remark}): "
+            "start it, or correct collector.name_servers."
+        ) from None
+
+
+async def _find_brokers(poller: Poller) -> None:
+    await poller.find_brokers()
+    await poller.check_access()
 
 
 async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:

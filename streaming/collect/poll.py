@@ -38,7 +38,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.settings import Collector
 from streaming.base.times import now_ms
-from streaming.collect.client import RpcFailedError
+from streaming.collect.client import RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
@@ -69,7 +69,7 @@ Ask = Callable[[float], Awaitable[Payload]]
 
 
 class Summary(msgspec.Struct):
-    """The numbers of one round."""
+    """The numbers of one round, and what was refused."""
 
     groups: int = 0
     members: int = 0
@@ -77,6 +77,12 @@ class Summary(msgspec.Struct):
     errors: int = 0
     pending: int = 0
     ms: int = 0
+    refusals: set[str] = msgspec.field(default_factory=set)
+    """Why servers refused requests for reasons of TLS or access control, each with what to do."""
+
+    def numbers(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return {name: value for name in self.__struct_fields__ if isinstance(value := getattr(self, name), int)}
 
 
 class _Answer(NamedTuple):
@@ -137,6 +143,20 @@ class Poller:
         """
         for broker in await self._rpc.masters(self._settings.deadline_ms / 1000):
             self._brokers[broker.name] = broker
+
+    async def check_access(self) -> None:
+        """Request the groups of every known broker.
+
+        Raises:
+            RefusedError: every broker refuses the client.
+        """
+        seconds = self._settings.deadline_ms / 1000
+        answers = await asyncio.gather(
+            *(self._rpc.groups(broker, seconds) for broker in self._brokers.values()), return_exceptions=True
+        )
+        refusals = [answer for answer in answers if isinstance(answer, RefusedError)]
+        if refusals and len(refusals) == len(answers):
+            raise refusals[0]
 
     async def round(self) -> Summary:
         """Poll all brokers; return when all have answered or the deadline has passed."""
@@ -299,6 +319,8 @@ class Poller:
             payload = await ask(left)
             return _Answer(asked, now_ms(), payload, None)
         except RpcFailedError as error:
+            if isinstance(error, RefusedError):
+                self._tally.refusals.add(error.remark)
             return _Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
         finally:
             gate.release()

@@ -24,13 +24,12 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from streaming.base.errors import UserError
+from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.log.kafka_properties import Connection
 
 _ANSWER_SECONDS_MAX = 5.0
 _AGAIN_AFTER_SECONDS = 1.0
 """A broker that is being stopped closes connections, too; after this time it refuses them."""
-_NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
-"""OpenSSL's X509_V_ERR_…"""
 
 
 def check_handshake(connection: Connection) -> None:
@@ -78,14 +77,15 @@ class _Greeting:
         except TimeoutError:
             return True  # a slow one, perhaps: the client may wait
         except ssl.SSLCertVerificationError as error:
-            raise UserError(_untrusted(self._where, error)) from None
+            raise UserError(untrusted(self._server, "kafka", "source.bootstrap_servers", error)) from None
         except (OSError, KafkaError) as error:  # ssl.SSLError is an OSError
             reason = getattr(error, "reason", None) or type(error).__name__
-            if "ALERT" in reason:
-                raise UserError(self._refused_certificate(reason)) from None
+            if is_alert(reason):
+                certificate = self.properties.get("ssl_certfile")
+                raise UserError(refused_certificate(self._server, "kafka", certificate, reason)) from None
             if is_last:
                 raise UserError(
-                    f"Kafka at {self._where} does not accept the protocol {self._protocol} ({reason}): correct "
+                    f"{self._server} does not accept the protocol {self._protocol} ({reason}): correct "
                     "kafka.security_protocol or source.bootstrap_servers."
                 ) from KafkaConnectionError(str(error))
             return False
@@ -94,6 +94,10 @@ class _Greeting:
     @property
     def _where(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def _server(self) -> str:
+        return f"Kafka at {self._where}"
 
     @property
     def _protocol(self) -> str:
@@ -126,12 +130,12 @@ class _Greeting:
         answer = _ask(channel, talk, SaslHandshakeRequest(mechanism=mechanism, max_version=1), versions)
         if answer.error_code == UnsupportedSaslMechanismError.errno:
             raise UserError(
-                f"Kafka at {self._where} does not accept {mechanism}: set kafka.sasl_mechanism to one of "
+                f"{self._server} does not accept {mechanism}: set kafka.sasl_mechanism to one of "
                 f"{', '.join(sorted(answer.mechanisms))}."
             )
         if answer.error_code:
             raise UserError(
-                f"Kafka at {self._where} uses no SASL: correct kafka.security_protocol or source.bootstrap_servers."
+                f"{self._server} uses no SASL: correct kafka.security_protocol or source.bootstrap_servers."
             )
 
     def _authenticate(self, channel: socket.socket, talk: KafkaProtocol, versions: BrokerVersionData) -> None:
@@ -148,20 +152,7 @@ class _Greeting:
         except Exception as error:
             if self.properties["sasl_mechanism"] != "GSSAPI":
                 raise
-            raise UserError(f"Kerberos gives no ticket for Kafka at {self._where} ({error}): run `kinit`.") from None
-
-    def _refused_certificate(self, reason: str) -> str:
-        """Return what to do about a TLS alert of the broker, which nearly always is about the client's certificate."""
-        alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
-        if certificate := self.properties.get("ssl_certfile"):
-            return (
-                f"Kafka at {self._where} refuses the client certificate {certificate} ({alert}): renew it if it has "
-                "expired, or let the broker trust the authority that signed it."
-            )
-        return (
-            f"Kafka at {self._where} refuses the TLS connection ({alert}): set kafka.certificate_file and "
-            "kafka.key_file if it asks for a client certificate."
-        )
+            raise UserError(f"Kerberos gives no ticket for {self._server} ({error}): run `kinit`.") from None
 
 
 def refused_credentials(where: str, properties: Mapping[str, Any]) -> str:
@@ -213,21 +204,3 @@ def _tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
             "kafka.key_file or the key's password."
         ) from None
     return context
-
-
-def _untrusted(where: str, error: ssl.SSLCertVerificationError) -> str:
-    """Return why the broker's certificate is not accepted, and what to do."""
-    certificate = f"The certificate of Kafka at {where}"
-    if error.verify_code == _EXPIRED:
-        return f"{certificate} has expired: renew it on the broker."
-    if error.verify_code == _NOT_YET_VALID:
-        return f"{certificate} is not valid yet: correct this machine's clock."
-    if error.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
-        return (
-            f"{certificate} is for another host: use its name in source.bootstrap_servers, or set kafka.check_hostname "
-            "to false."
-        )
-    return (
-        f"{certificate} is not trusted ({error.verify_message}): set kafka.ca_file to the certificate of the authority "
-        "that signed it."
-    )

@@ -68,10 +68,10 @@ def test_a_list_in_the_environment_that_is_not_json_is_a_sentence(monkeypatch):
 
 
 def test_a_secret_is_never_shown(monkeypatch):
-    monkeypatch.setenv("REBALANCE_WATCH_ACL__SECRET_KEY", "hunter2")
+    monkeypatch.setenv("REBALANCE_WATCH_ROCKETMQ__SECRET_KEY", "hunter2")
     assert "hunter2" not in repr(load_settings())
-    monkeypatch.setenv("REBALANCE_WATCH_ACL__SECRET_KYE", "hunter2")
-    with pytest.raises(UserError, match=r"acl\.secret_kye") as refused:
+    monkeypatch.setenv("REBALANCE_WATCH_ROCKETMQ__SECRET_KYE", "hunter2")
+    with pytest.raises(UserError, match=r"rocketmq\.secret_kye") as refused:
         load_settings()
     assert "hunter2" not in str(refused.value)
 

@@ -37,12 +37,12 @@ def test_each_setting_is_shown_with_its_source(check, tmp_path, monkeypatch):
 
 
 def test_secrets_are_masked(check, monkeypatch):
-    monkeypatch.setenv("REBALANCE_WATCH_ACL__SECRET_KEY", "hunter2")
+    monkeypatch.setenv("REBALANCE_WATCH_ROCKETMQ__SECRET_KEY", "hunter2")
     ended = check(f'[web]\ntoken = "{"hunter" * 3}"\n')
     assert ended.exit_code == 0, ended.output
     assert "hunter" not in ended.output
-    [line] = [line for line in ended.output.splitlines() if line.startswith("acl.secret_key ")]
-    assert line.split() == ["acl.secret_key", '"***"', "environment"]
+    [line] = [line for line in ended.output.splitlines() if line.startswith("rocketmq.secret_key ")]
+    assert line.split() == ["rocketmq.secret_key", '"***"', "environment"]
     assert ended.output.endswith("ok\n")
 
 

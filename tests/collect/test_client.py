@@ -8,12 +8,10 @@ import struct
 import pytest
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
-from streaming.base.settings import Acl
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.remoting import Command, Serialize, decode, encode
 from streaming.collect.requests import ReadCode, Request
-
-ACL = Acl(access_key="", secret_key="", security_token="")
+from streaming.collect.security import Security
 
 
 def _question(name="g"):
@@ -59,7 +57,7 @@ class _Server:
 
 def _run(respond, talk):
     async def run():
-        async with _Server(respond) as server, RemotingClient(ACL) as client:
+        async with _Server(respond) as server, RemotingClient(Security()) as client:
             return await talk(server, client)
 
     return asyncio.run(run())
@@ -194,7 +192,7 @@ def test_a_lost_connection_is_made_anew():
 
 def _ask_nowhere(address, seconds):
     async def ask():
-        async with RemotingClient(ACL) as client:
+        async with RemotingClient(Security()) as client:
             await client.ask(address, _question(), seconds=seconds)
 
     with pytest.raises(RpcFailedError) as failed:

@@ -23,6 +23,7 @@ from rebalance_model.observe.decoding import decode
 from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
+from streaming.collect.security import Security
 from streaming.lab.capture import Step
 from streaming.lab.state import FaultRecord
 from tests.support import hooked
@@ -186,7 +187,7 @@ def _ask_list(broker, group):
 
 def _masters(name_server):
     async def ask():
-        async with RemotingClient(load_settings().acl) as client:
+        async with RemotingClient(Security()) as client:
             return await Rpc(client, (name_server,)).masters(3.0)
 
     try:

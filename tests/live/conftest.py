@@ -11,6 +11,7 @@ import pytest
 from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
+from streaming.collect.security import Security
 from streaming.lab.lab import Lab
 
 
@@ -135,7 +136,7 @@ class Watch:
 
     def _ask(self, question):
         async def ask():
-            async with RemotingClient(load_settings().acl) as client:
+            async with RemotingClient(Security()) as client:
                 return await question(Rpc(client, (self._name_server,)))
 
         return asyncio.run(ask())

@@ -240,7 +240,7 @@ WAYS = {
         ),
         ("mechanism", {"sasl_mechanism": "GSSAPI"}, "needs a package: install it with `pip install gssapi`."),
         ("authority", {"ca_file": ""}, "is not trusted (unable to get local issuer certificate): set kafka.ca_file to"),
-        ("expired", {"listener": "EXPIRED"}, "has expired: renew it on the broker."),
+        ("expired", {"listener": "EXPIRED"}, "has expired: renew it there."),
         ("certificate", {"listener": ADMINISTRATION, "security_protocol": "SSL"}, "set kafka.certificate_file and"),
         ("file", {"ca_file": "/not/there.pem"}, "/not/there.pem can't be read (no such file or directory): correct"),
         ("protocol", {"security_protocol": "SASL_PLAINTEXT"}, "does not accept the protocol SASL_PLAINTEXT"),

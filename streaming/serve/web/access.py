@@ -5,10 +5,10 @@ import hmac
 import ipaddress
 import secrets
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from streaming.base.errors import SettingsError
+from streaming.base.secrets import secret_of
 from streaming.base.settings import Web
 from streaming.base.times import now_ms
 
@@ -87,18 +87,11 @@ def _digest(token: str) -> bytes:
 
 
 def _token(web: Web) -> str | None:
-    if web.token and web.token_file:
-        raise SettingsError("Both web.token and web.token_file are set: keep one.")
-    token, where = web.token, "web.token"
-    if web.token_file:
-        where = f"The file {web.token_file} (web.token_file)"
-        try:
-            token = Path(web.token_file).expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{where} cannot be read ({type(error).__name__}): correct the setting.") from None
-    elif not token:
+    token = secret_of("web.token", web.token, web.token_file)
+    if not (token or web.token_file):
         return None
     if len(token) < TOKEN_LENGTH_MIN:
+        where = f"The file {web.token_file} (web.token_file)" if web.token_file else "web.token"
         raise SettingsError(
             f"{where} has fewer than {TOKEN_LENGTH_MIN} characters: create a token with `openssl rand -hex 32`."
         )

@@ -4,17 +4,17 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from streaming.base.errors import UserError
+from streaming.base.errors import SettingsError
 
 
 def secret_of(name: str, value: SecretStr, file: str) -> str:
     """Return a secret, given by the setting of this name or by a file, without blanks around it; empty if by neither.
 
     Raises:
-        UserError: both are given, or the file can't be read.
+        SettingsError: both are given, or the file can't be read.
     """
     if value.get_secret_value() and file:
-        raise UserError(f"Both {name} and {name}_file are set: keep one.")
+        raise SettingsError(f"Both {name} and {name}_file are set: keep one.")
     return text_of(f"{name}_file", file).strip() if file else value.get_secret_value()
 
 
@@ -22,10 +22,10 @@ def text_of(name: str, file: str) -> str:
     """Return the content of the file that the setting of this name gives.
 
     Raises:
-        UserError: the file can't be read.
+        SettingsError: the file can't be read.
     """
     try:
         return Path(file).expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or "it is not text").lower()
-        raise UserError(f"The file {file} can't be read ({reason}): correct {name}.") from None
+        raise SettingsError(f"The file {file} can't be read ({reason}): correct {name}.") from None

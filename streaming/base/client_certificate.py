@@ -1,0 +1,61 @@
+"""The client's certificate and key of a section with TLS: `[kafka]`, `[rocketmq]`."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from streaming.base.errors import SettingsError
+from streaming.base.secrets import secret_of, text_of
+from streaming.base.settings import TlsClient
+
+
+@dataclass(frozen=True)
+class ClientCertificate:
+    """A certificate with its chain, and its key; both PEM."""
+
+    chain: str
+    key: str = field(repr=False)
+    """Decrypted, PKCS #8: Kafka's Java client takes no other form, and Java 17 can't decrypt openssl's (PBES2)."""
+    key_password: str = field(repr=False)
+    """Of the key's file; empty if that is not encrypted."""
+
+
+def client_certificate(section: str, tls: TlsClient) -> ClientCertificate | None:
+    """Return the client's certificate of the section of this name; None if it has none.
+
+    Raises:
+        SettingsError: a file can't be read or used, or the certificate has expired.
+    """
+    if bool(tls.certificate_file) != bool(tls.key_file):
+        raise SettingsError(f"{section}.certificate_file and {section}.key_file belong together: set both, or neither.")
+    if not tls.certificate_file:
+        return None
+    chain = text_of(f"{section}.certificate_file", tls.certificate_file)
+    _check_validity(section, tls.certificate_file, chain)
+    key_password = secret_of(f"{section}.key_password", tls.key_password, tls.key_password_file)
+    key = _decrypted(section, tls.key_file, text_of(f"{section}.key_file", tls.key_file), key_password)
+    return ClientCertificate(chain, key, key_password)
+
+
+def _check_validity(section: str, file: str, chain: str) -> None:
+    try:
+        ends = x509.load_pem_x509_certificate(chain.encode()).not_valid_after_utc
+    except ValueError:
+        raise SettingsError(f"The file {file} has no PEM certificate: correct {section}.certificate_file.") from None
+    if ends < datetime.now(UTC):
+        raise SettingsError(f"The client certificate {file} expired on {ends:%Y-%m-%d}: renew it.")
+
+
+def _decrypted(section: str, file: str, pem: str, password: str) -> str:
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), password.encode() if "ENCRYPTED" in pem else None)
+    except (TypeError, ValueError):
+        raise SettingsError(
+            f"The key {file} can't be used, or its password is wrong: correct {section}.key_file, or set "
+            f"REBALANCE_WATCH_{section.upper()}__KEY_PASSWORD or {section}.key_password_file."
+        ) from None
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()

@@ -1,0 +1,74 @@
+"""The `[rocketmq]` settings as the client needs them: a TLS context, and the credentials that sign requests."""
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streaming.base.client_certificate import client_certificate
+from streaming.base.errors import SettingsError
+from streaming.base.secrets import secret_of, text_of
+from streaming.base.settings import RocketMq
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An access key with its secret key (ACL 1.0), or a user name with its password (ACL 2.0)."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a client connects; by default as to servers without security."""
+
+    tls: ssl.SSLContext | None = None
+    certificate_file: str = ""
+    """The client's certificate, which the TLS context has."""
+    credentials: Credentials | None = None
+
+
+def security_of(rocketmq: RocketMq) -> Security:
+    """Return how the client connects to name servers and brokers.
+
+    Raises:
+        SettingsError: the settings do not fit together, or a file can't be read.
+    """
+    tls = _tls_context(rocketmq) if rocketmq.tls else None
+    return Security(tls, rocketmq.certificate_file, _credentials(rocketmq))
+
+
+def _tls_context(rocketmq: RocketMq) -> ssl.SSLContext:
+    certificate = client_certificate("rocketmq", rocketmq)
+    authorities = text_of("rocketmq.ca_file", rocketmq.ca_file) if rocketmq.ca_file else None
+    try:
+        context = ssl.create_default_context(cadata=authorities)
+    except ssl.SSLError:
+        raise SettingsError(f"The file {rocketmq.ca_file} has no PEM certificate: correct rocketmq.ca_file.") from None
+    context.check_hostname = rocketmq.check_hostname
+    if certificate:
+        chain, key = (Path(name).expanduser() for name in (rocketmq.certificate_file, rocketmq.key_file))
+        try:
+            context.load_cert_chain(chain, key, certificate.key_password)
+        except ssl.SSLError:
+            raise SettingsError(
+                f"The key {rocketmq.key_file} is not that of the certificate {rocketmq.certificate_file}: correct "
+                "rocketmq.key_file."
+            ) from None
+    return context
+
+
+def _credentials(rocketmq: RocketMq) -> Credentials | None:
+    secret_key = secret_of("rocketmq.secret_key", rocketmq.secret_key, rocketmq.secret_key_file)
+    if not rocketmq.access_key:
+        if secret_key:
+            raise SettingsError("The secret key belongs to an access key or a user: set rocketmq.access_key.")
+        return None
+    if not secret_key:
+        raise SettingsError(
+            f"The access key {rocketmq.access_key} needs its secret key: set REBALANCE_WATCH_ROCKETMQ__SECRET_KEY or "
+            "rocketmq.secret_key_file."
+        )
+    token = secret_of("rocketmq.security_token", rocketmq.security_token, rocketmq.security_token_file)
+    return Credentials(rocketmq.access_key, secret_key, token)
