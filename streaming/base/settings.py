@@ -179,6 +179,7 @@ class Lab(_Section):
     brokers: int = Field(ge=1, le=8)
     hook: bool
     kafka: bool
+    secure: bool
     messages_per_second: float = Field(gt=0, le=100)
     groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
 

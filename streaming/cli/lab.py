@@ -28,13 +28,22 @@ def up(
     *,
     kafka: Annotated[bool | None, typer.Option(help="Start a Kafka node; default: lab.kafka.")] = None,
     hook: Annotated[bool | None, typer.Option(help="Install the broker hook; default: lab.hook.")] = None,
+    secure: Annotated[
+        bool | None, typer.Option("--secure/--open", help="Accept only TLS and known users; default: lab.secure.")
+    ] = None,
 ) -> None:
     """Start the processes of the lab that are not running."""
     from streaming.lab.lab import Lab
 
     console = Console(stderr=True)
     with console.status("lab: checking") as shown:
-        lab = Lab.up(load_settings(), kafka=kafka, hook=hook, say=lambda what: shown.update(f"lab: starting {what}"))
+        lab = Lab.up(
+            load_settings(),
+            kafka=kafka,
+            hook=hook,
+            secure=secure,
+            say=lambda what: shown.update(f"lab: starting {what}"),
+        )
     members = lab.status()
     running = sum(member.state != "down" for member in members)
     console.print(f"The lab is up: {running} of {len(members)} processes are running.", highlight=False)
@@ -81,12 +90,8 @@ def env() -> None:
     from streaming.lab.lab import Lab
 
     lab = Lab(load_settings())
-    name_servers = msgspec.json.encode([lab.name_server]).decode()
-    typer.echo(f"export REBALANCE_WATCH_COLLECTOR__NAME_SERVERS={shlex.quote(name_servers)}")
-    if lab.kafka_bootstrap:
-        typer.echo(f"export REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS={lab.kafka_bootstrap}")
-    else:
-        typer.echo("export REBALANCE_WATCH_SOURCE__KIND=files")
+    for name, value in lab.environment().items():
+        typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()
@@ -141,6 +146,8 @@ def _print_addresses(console: Console, lab: "Lab") -> None:
         console.print(f"Kafka       {lab.kafka_bootstrap}", highlight=False)
     if lab.spool:
         console.print(f"hook spool  {lab.spool}", highlight=False, soft_wrap=True)
+    if lab.secrets:
+        console.print(f"secured     {lab.secrets}", highlight=False, soft_wrap=True)
 
 
 def _table(members: "list[MemberStatus]") -> Table:

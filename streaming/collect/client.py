@@ -164,7 +164,7 @@ class _Connection:
             failure = ConnectionError(f"not RocketMQ's protocol: {error}")
         finally:
             self.failure = failure
-            self._writer.close()
+            self._writer.transport.abort()  # close() over TLS waits 30 s for an answer that RocketMQ does not send
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(failure)

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.lab.lab import Lab
@@ -78,10 +76,9 @@ def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None
 
 
 def _collector(lab: Lab, recording: Path) -> "subprocess.Popen[bytes]":
-    name_servers = msgspec.json.encode([lab.name_server]).decode()
     spool = [] if lab.spool is None else ["--spool", str(lab.spool)]
     command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording), *spool]
-    return subprocess.Popen(command, env=os.environ | {"REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": name_servers})
+    return subprocess.Popen(command, env=os.environ | lab.environment())
 
 
 def _play(lab: Lab, collector: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:

@@ -49,6 +49,11 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.ca_file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
 
+    def certificate(self, name: str) -> Certificate:
+        """Return the certificate of this name, which is issued at its first use."""
+        known = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        return known if known.key_file.exists() else self.issue(name)
+
     def issue(
         self,
         name: str,

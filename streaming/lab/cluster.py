@@ -15,6 +15,7 @@ from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import servers
 from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.processes import end, spawn, state, wait_until
+from streaming.lab.security import LabSecurity
 from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
 from streaming.log.kafka_properties import Connection
 
@@ -33,6 +34,7 @@ class Cluster:
     def __init__(self, home: Home, state: LabState, jars_root: Path) -> None:
         self.home = home
         self.state = state
+        self.security = LabSecurity(home.security) if state.secured else None
         self._jars_root = jars_root
         self._log_begins: dict[str, int] = {}
 
@@ -60,8 +62,9 @@ class Cluster:
         launched = not self.runs(_NAME_SERVER)
         if launched:
             self._launch_name_server()
-        if self.state.kafka and not self.runs(_KAFKA):
-            self._launch_kafka(self.state.kafka)  # formats its storage while the name server boots
+        kafka = self.state.kafka
+        if kafka and not self.runs(_KAFKA):
+            self._launch_kafka(kafka)  # formats its storage while the name server boots
         if launched:
             self._wait_line(_NAME_SERVER)
         missing = [name for name in self.state.brokers if name not in away and not self.runs(name)]
@@ -69,8 +72,8 @@ class Cluster:
             self._launch_broker(name)
         for name in missing:
             self._wait_line(name)
-        if bootstrap := self.kafka_bootstrap:
-            self._wait(_KAFKA, lambda: servers.kafka_answers(Connection(bootstrap)))
+        if kafka:
+            self._await_kafka(kafka)
 
     def start_producer(self, messages_per_second: float) -> None:
         """Start the producer, which creates the topics, and wait until they exist."""
@@ -82,6 +85,8 @@ class Cluster:
             brokers=self.brokers(),
             topics=self.state.topics,
             messages_per_second=messages_per_second,
+            security=self.security.administrator() if self.security else None,
+            users=self.security.users() if self.security else [],
         )
         write_orders(path, orders)
         self._launch(PRODUCER, "producer", [sys.executable, "-m", "streaming.lab.producer", path])
@@ -104,6 +109,7 @@ class Cluster:
             topic=group.topic,
             ordered=group.ordered,
             instance=name,
+            security=self.security.consumer() if self.security else None,
         )
 
     def launch_consumer(self, orders: ConsumerOrders) -> None:
@@ -179,7 +185,10 @@ class Cluster:
     def _launch_name_server(self) -> None:
         self._must_be_free(self.state.name_server_port)
         command = servers.name_server_command(
-            self._jars("rocketmq"), self.home.data(_NAME_SERVER), self.state.name_server_port
+            self._jars("rocketmq"),
+            self.home.data(_NAME_SERVER),
+            self.state.name_server_port,
+            secured=self.security.rocketmq() if self.security else None,
         )
         self._launch(_NAME_SERVER, "name server", command)
 
@@ -191,14 +200,28 @@ class Cluster:
         if spool:
             spool.mkdir(exist_ok=True)
             class_path.append(build(class_path, self._jars_root / "hook" / JAR))
-        command = servers.broker_command(class_path, self.home.data(name), port, self.name_server, spool=spool)
+        secured = self.security.rocketmq() if self.security else None
+        command = servers.broker_command(
+            class_path, self.home.data(name), port, self.name_server, spool=spool, secured=secured
+        )
         self._launch(name, "broker", command)
 
     def _launch_kafka(self, ports: KafkaPorts) -> None:
         self._must_be_free(ports.broker)
         self._must_be_free(ports.controller)
-        command = servers.kafka_command(self._jars("kafka"), self.home.data(_KAFKA), ports.broker, ports.controller)
+        secured = self.security.kafka(ports) if self.security else None
+        command = servers.kafka_command(
+            self._jars("kafka"), self.home.data(_KAFKA), ports.broker, ports.controller, secured=secured
+        )
         self._launch(_KAFKA, "kafka", command)
+
+    def _await_kafka(self, ports: KafkaPorts) -> None:
+        if self.security is None:
+            self._wait(_KAFKA, lambda: servers.kafka_answers(Connection(f"{servers.LOOPBACK}:{ports.broker}")))
+            return
+        secured = self.security.kafka(ports)
+        self._wait(_KAFKA, lambda: servers.kafka_answers(secured.administrator(servers.LOOPBACK)))
+        self.security.create_kafka_user(secured, servers.LOOPBACK)
 
     def _launch(
         self, name: str, role: Role, command: Sequence[str | Path], *, group: str = "", client_id: str = ""

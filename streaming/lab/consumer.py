@@ -105,8 +105,7 @@ def start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -
 
 
 def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
-    consumer = jpype.JClass("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer")(orders.group)
-    consumer.setNamesrvAddr(orders.name_server)
+    consumer = jvm.new_client("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer", orders, orders.group)
     consumer.setClientIP("127.0.0.1")
     consumer.setInstanceName(orders.instance)
     consumer.setSocksProxyConfig(relay.socks_proxy_config)
@@ -144,11 +143,12 @@ def owned(consumer: JavaObject) -> list[Queue]:
 def main(path: Path) -> None:
     """Consume until SIGTERM, then leave the group cleanly."""
     orders_file = OrdersFile(path, ConsumerOrders)
-    asked_to_end = jvm.start_jvm(orders_file.orders.jars, path.parent / orders_file.orders.name)
-    behaviour = Behaviour(orders_file.orders)
+    first = orders_file.orders
+    asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
+    behaviour = Behaviour(first)
     with Relay() as relay:
-        _obey(relay, orders_file.orders)
-        consumer = start_consumer(orders_file.orders, behaviour, relay)
+        _obey(relay, first)
+        consumer = start_consumer(first, behaviour, relay)
         report(Report("started"))
         known: list[Queue] = []
         while not asked_to_end.wait(LOOK_SECONDS):

@@ -29,6 +29,24 @@ class Queue(msgspec.Struct, frozen=True, order=True):
     queue_id: int
 
 
+class ClientSecurity(msgspec.Struct, frozen=True):
+    """How a client of a secured cluster connects; the password itself is in no orders."""
+
+    tls_config: str
+    """The file for `tls.config.file`."""
+    user: str
+    password_file: str
+
+
+class NewUser(msgspec.Struct, frozen=True):
+    """A user of the brokers, and what it may do (ACL 2.0)."""
+
+    name: str
+    password_file: str
+    resources: list[str]
+    actions: list[str]
+
+
 class ConsumerOrders(msgspec.Struct, frozen=True):
     """The wanted state of a consumer: its configuration, and how its listener behaves."""
 
@@ -55,6 +73,7 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     """The broker whose queues are affected; empty: the queues of every broker."""
     cut: bool = False
     """The network between it and every server is cut, until this is false again."""
+    security: ClientSecurity | None = None
 
 
 class ProducerOrders(msgspec.Struct, frozen=True):
@@ -68,6 +87,10 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     topics: dict[str, int]
     """The wanted number of queues of each topic on each of these brokers."""
     messages_per_second: float
+    security: ClientSecurity | None = None
+    """Of the administrator."""
+    users: list[NewUser] = []
+    """The users that it creates on every broker."""
 
 
 class Report(msgspec.Struct, omit_defaults=True):

@@ -57,6 +57,7 @@ class Lab:
         *,
         kafka: bool | None = None,
         hook: bool | None = None,
+        secure: bool | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> Self:
         """Start the lab, or its missing parts; processes that a fault stopped are not started.
@@ -65,10 +66,12 @@ class Lab:
             settings: lab.brokers and lab.groups define the brokers and consumers.
             kafka: with a Kafka node; None: as in lab.kafka.
             hook: with the broker hook in every broker that is now started; None: as in lab.hook.
+            secure: with TLS, users and rights in RocketMQ and Kafka, if no lab is up; None: as in lab.secure.
             say: called with each step of the progress.
 
         Raises:
-            UserError: a process could not be started; those that were started are recorded, and `down` ends them.
+            UserError: a process could not be started; those that were started are recorded, and `down` ends them; or
+                ``secure`` is not what the lab that is up has.
         """
         home = Home(settings.runtime.lab)
         with_kafka = settings.lab.kafka if kafka is None else kafka
@@ -78,8 +81,10 @@ class Lab:
             jars.ensure("kafka", settings.runtime.jars)
         with home.locked():
             if home.load() is None:
-                home.save(_begin(home, settings))
+                home.save(_begin(home, settings, secured=settings.lab.secure if secure is None else secure))
             lab = cls(settings)
+            if secure not in (None, lab._cluster.state.secured):
+                raise UserError("Security can't be changed while the lab is up: run `rebalance-watch lab down` first.")
             lab._cluster.state.hook = settings.lab.hook if hook is None else hook
             lab._start(with_kafka=with_kafka, say=say)
         return lab
@@ -98,6 +103,22 @@ class Lab:
     def kafka_bootstrap(self) -> str | None:
         """Kafka's address, host:port; None: the lab has no Kafka."""
         return self._cluster.kafka_bootstrap
+
+    @property
+    def secrets(self) -> Path | None:
+        """The folder with certificates and passwords of a secured lab; None: it is not secured."""
+        return self._home.security if self._cluster.security else None
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables that connect our commands to the lab; none has a secret."""
+        found = {"collector.name_servers": msgspec.json.encode([self.name_server]).decode()}
+        if self.kafka_bootstrap:
+            found["source.bootstrap_servers"] = self.kafka_bootstrap
+        else:
+            found["source.kind"] = "files"
+        if self._cluster.security:
+            found |= self._cluster.security.settings()
+        return {f"REBALANCE_WATCH_{name.replace('.', '__').upper()}": value for name, value in found.items()}
 
     @property
     def fault_log(self) -> Path:
@@ -190,7 +211,7 @@ class Lab:
     def _start(self, *, with_kafka: bool, say: Callable[[str], None]) -> None:
         cluster, current = self._cluster, self._cluster.state
         if with_kafka and current.kafka is None:
-            current.kafka = KafkaPorts(servers.free_port(), servers.free_port())
+            current.kafka = KafkaPorts(*(servers.free_port() for _ in range(3)))
         for name in _broker_names(self._settings):
             current.brokers.setdefault(name, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
         away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
@@ -345,14 +366,15 @@ class Lab:
         return record
 
 
-def _begin(home: Home, settings: Settings) -> LabState:
+def _begin(home: Home, settings: Settings, *, secured: bool) -> LabState:
     """Create a new lab: free ports, empty folders."""
-    for old in (home.folder / "data", home.folder / "logs", home.spool):
+    for old in (home.folder / "data", home.folder / "logs", home.spool, home.security):
         shutil.rmtree(old, ignore_errors=True)
     home.fault_log.write_bytes(b"")
     return LabState(
         name_server_port=servers.free_port(),
         brokers={},
+        secured=secured,
         topics={group.topic: group.queues for group in settings.lab.groups.values()},
     )
 

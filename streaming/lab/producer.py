@@ -14,22 +14,22 @@ import jpype
 from streaming.lab import jvm
 from streaming.lab.control import TAGS, OrdersFile, ProducerOrders, Report, report
 from streaming.lab.jvm import JavaObject
+from streaming.lab.rocketmq_users import create_users
 
 _KEYS = 64  # order numbers repeat; messages of one order go to one queue, in order
 _ROUTE_SECONDS_MAX = 20.0
 
 
 class Topics:
-    """Sets the number of queues of the topics on every broker."""
+    """Sets the number of queues of the topics, and the users, on every broker."""
 
     def __init__(self, orders: ProducerOrders) -> None:
-        self._admin = jpype.JClass("org.apache.rocketmq.tools.admin.DefaultMQAdminExt")()
-        self._admin.setNamesrvAddr(orders.name_server)
+        self._admin = jvm.new_client("org.apache.rocketmq.tools.admin.DefaultMQAdminExt", orders)
         self._admin.setInstanceName(f"{orders.name}-admin")
         self._admin.start()
 
     def make(self, orders: ProducerOrders) -> None:
-        """Create or change every topic, and wait until the name server returns the new route."""
+        """Create missing users, create or change every topic, and wait until the name server returns the new route."""
         deadline = time.monotonic() + _ROUTE_SECONDS_MAX
         while time.monotonic() < deadline:
             with suppress(jpype.JException):  # a broker is still starting, or the name server has no route yet
@@ -45,6 +45,8 @@ class Topics:
         self._admin.shutdown()
 
     def _configure(self, orders: ProducerOrders) -> None:
+        for address in orders.brokers.values():
+            create_users(self._admin, address, orders.users)
         config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
         for topic, queues in orders.topics.items():
             for address in orders.brokers.values():
@@ -60,8 +62,7 @@ class Sender:
     """Sends to every topic in turn, and continues when brokers fail."""
 
     def __init__(self, orders: ProducerOrders) -> None:
-        self._producer = jpype.JClass("org.apache.rocketmq.client.producer.DefaultMQProducer")("lab-producer")
-        self._producer.setNamesrvAddr(orders.name_server)
+        self._producer = jvm.new_client("org.apache.rocketmq.client.producer.DefaultMQProducer", orders, "lab-producer")
         self._producer.setClientIP("127.0.0.1")
         self._producer.setInstanceName(orders.name)
         self._producer.start()
@@ -104,9 +105,10 @@ class Sender:
 def main(path: Path) -> None:
     """Produce until SIGTERM."""
     orders_file = OrdersFile(path, ProducerOrders)
-    asked_to_end = jvm.start_jvm(orders_file.orders.jars, path.parent / orders_file.orders.name)
-    topics, sender = Topics(orders_file.orders), Sender(orders_file.orders)
-    topics.make(orders_file.orders)
+    first = orders_file.orders
+    asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
+    topics, sender = Topics(first), Sender(first)
+    topics.make(first)
     while not asked_to_end.wait(1 / orders_file.orders.messages_per_second):
         if (orders := orders_file.changed()) is not None:
             topics.make(orders)

@@ -61,7 +61,7 @@ class SecuredKafka:
     """Of the users of PLAIN, which are part of the node's configuration."""
 
     def __post_init__(self) -> None:
-        self._own = self.authority.issue(_NODE)
+        self._own = self.authority.certificate(_NODE)
 
     def properties(self, host: str, controller_port: int) -> str:
         """Return the lines of the node's configuration that are about security."""

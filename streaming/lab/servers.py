@@ -16,6 +16,7 @@ from streaming.base.files import write_private
 from streaming.base.java import java_executable
 from streaming.lab.jvm import JVM_FRUGAL
 from streaming.lab.secured_kafka import SecuredKafka
+from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.log.kafka_properties import Connection
 
 LOOPBACK = "127.0.0.1"
@@ -106,14 +107,23 @@ BROKER_PORTS_BESIDE = (-2, 0, 1)
 reach: it listens on every interface, and a lab has no replica)."""
 
 
-def name_server_command(jars: Sequence[Path], home: Path, port: int) -> Command:
-    """Return the command line of NamesrvStartup; heap 128 MB."""
+def name_server_command(
+    jars: Sequence[Path], home: Path, port: int, *, secured: SecuredRocketMq | None = None
+) -> Command:
+    """Return the command line of NamesrvStartup; heap 128 MB; with ``secured`` it accepts only TLS."""
     conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port))
-    return [*_rocketmq(jars, home, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
+    options = secured.java_options() if secured else []
+    return [*_rocketmq(jars, home, "-Xmx128m"), *options, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
 
-def broker_command(
-    jars: Sequence[Path], home: Path, port: int, name_server: str, *, spool: Path | None = None
+def broker_command(  # noqa: PLR0913  two of them are optional parts
+    jars: Sequence[Path],
+    home: Path,
+    port: int,
+    name_server: str,
+    *,
+    spool: Path | None = None,
+    secured: SecuredRocketMq | None = None,
 ) -> Command:
     """Return the command line of BrokerStartup; heap 512 MB, and as much again outside of it.
 
@@ -123,14 +133,18 @@ def broker_command(
         port: the port on which it listens; see `BROKER_PORTS_BESIDE`.
         name_server: the name server's address.
         spool: the folder to which the broker hook writes; None: without the hook.
+        secured: the security of the broker; None: everybody may do everything.
     """
     text = _BROKER_CONF.format(
         name=home.name, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
     )
-    conf = _write(home / "broker.conf", text)
+    home.mkdir(parents=True, exist_ok=True)
+    conf = home / "broker.conf"
+    conf = secured.write_broker_conf(conf, text) if secured else _write(conf, text)
+    options = secured.java_options() if secured else []
     java = _rocketmq(jars, home, "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
     hook = [f"-Drebalance.watch.spool={spool}"] if spool else []
-    return [*java, *hook, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
+    return [*java, *hook, *options, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
 
 
 def kafka_command(

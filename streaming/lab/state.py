@@ -41,6 +41,8 @@ class KafkaPorts(msgspec.Struct, frozen=True):
 
     broker: int
     controller: int
+    administration: int = 0
+    """The listener of the node itself, in a secured lab."""
 
 
 class LabState(msgspec.Struct):
@@ -52,6 +54,8 @@ class LabState(msgspec.Struct):
     hook: bool = False
     """Whether brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
+    secured: bool = False
+    """Whether servers accept only TLS and known users (`streaming.lab.security`)."""
     topics: dict[str, int] = {}
     """The number of queues of each topic on every broker."""
     members: dict[str, Member] = {}
@@ -82,6 +86,7 @@ class Home:
         self.folder = folder
         self.fault_log = folder / "faults.jsonl"
         self.spool = folder / "spool"
+        self.security = folder / "security"
         self._file = folder / "lab.json"
 
     def log(self, name: str) -> Path:
