@@ -2,8 +2,8 @@
 
 The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 18
 million of queue states (`tests.bench.month`). They are queried as ``maintain --every 5m`` leaves them, with the small
-files of the last five minutes, and without maintenance. Another process appends to them as the job does. Each query runs
-on a model that was just opened, as on the command line, and on a long-lived one, as in the dashboard.
+files of the last five minutes, and without maintenance. Another process appends to them as the job does. Each query
+runs on a model that was just opened, as on the command line, and on a long-lived one, as in the dashboard.
 """
 
 import multiprocessing
