@@ -17,6 +17,7 @@ JavaObject: TypeAlias = Any
 """An object of a Java class; mypy knows none of them."""
 
 _HEAP = "-Xmx96m"
+_TLS_ANSWER_MS = 15_000  # the first handshake of many cold JVMs takes longer than RocketMQ's default of 3 s
 JVM_FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """Options for many small JVMs on few cores: no parallel garbage collector, no optimising compiler threads."""
 
@@ -43,7 +44,9 @@ def new_client(kind: str, orders: ConsumerOrders | ProducerOrders, *arguments: s
     signing = [_signing(security.user, Path(security.password_file))] if security else []
     client = jpype.JClass(kind)(*arguments, *signing)
     client.setNamesrvAddr(orders.name_server)
-    client.setUseTLS(security is not None)
+    if security:
+        client.setUseTLS(True)
+        client.setMqClientApiTimeout(_TLS_ANSWER_MS)
     return client
 
 
