@@ -38,7 +38,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.settings import Collector
 from streaming.base.times import now_ms
-from streaming.collect.client import RefusedError, RpcFailedError
+from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
@@ -145,14 +145,13 @@ class Poller:
             self._brokers[broker.name] = broker
 
     async def check_access(self) -> None:
-        """Request the groups of every known broker.
+        """Request the groups of every known broker; one that is slow or away is not waited for long.
 
         Raises:
             RefusedError: every broker refuses the client.
         """
-        seconds = self._settings.deadline_ms / 1000
         answers = await asyncio.gather(
-            *(self._rpc.groups(broker, seconds) for broker in self._brokers.values()), return_exceptions=True
+            *(self._rpc.groups(broker, CONNECT_SECONDS) for broker in self._brokers.values()), return_exceptions=True
         )
         refusals = [answer for answer in answers if isinstance(answer, RefusedError)]
         if refusals and len(refusals) == len(answers):

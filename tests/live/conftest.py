@@ -11,8 +11,10 @@ import pytest
 from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
-from streaming.collect.security import Security
+from streaming.collect.security import Security, security_of
 from streaming.lab.lab import Lab
+
+UNSECURED = Security()
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,7 @@ def running():
     def running(settings):
         try:
             lab = Lab.up(settings)
-            watch = Watch(lab.name_server)
+            watch = Watch(lab.name_server, security_of(settings_of(lab).rocketmq))
             for group in settings.lab.groups.values():
                 eventually(lambda group=group: watch.is_shared_out(group, settings.lab.brokers))
             yield lab
@@ -60,14 +62,23 @@ def lab(lab_settings, running):
         yield lab
 
 
+def settings_of(lab):
+    """Return the settings that `lab env` prints."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in lab.environment().items():
+            environment.setenv(name, value)
+        return load_settings()
+
+
 class Watch:
     """The state of the cluster by its own answers to the collector's client, not by the lab's records.
 
     A queue is (broker, number).
     """
 
-    def __init__(self, name_server):
+    def __init__(self, name_server, security=UNSECURED):
         self._name_server = name_server
+        self._security = security
 
     def members(self, group):
         """Return the client ids that the brokers list."""
@@ -136,7 +147,7 @@ class Watch:
 
     def _ask(self, question):
         async def ask():
-            async with RemotingClient(Security()) as client:
+            async with RemotingClient(self._security) as client:
                 return await question(Rpc(client, (self._name_server,)))
 
         return asyncio.run(ask())
@@ -148,7 +159,7 @@ def _place(row):
 
 @pytest.fixture
 def watch(lab):
-    return Watch(lab.name_server)
+    return Watch(lab.name_server, security_of(settings_of(lab).rocketmq))
 
 
 def eventually(holds, seconds=40):
