@@ -49,7 +49,7 @@ _LOST = {
 }
 """Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""
 _OTHER_RUN = (
-    "Multiple streaming jobs detected",  # Spark: the batch is recorded already
+    "Multiple streaming",  # Spark: … jobs detected, … queries are concurrently using: the batch is recorded already
     "ConcurrentTransactionException",  # Delta: the append is there already
     "Concurrent transaction failed",  # delta-rs: the same
 )
