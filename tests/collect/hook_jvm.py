@@ -1,4 +1,4 @@
-"""The hook in a JVM without a broker, told by lines of JSON on stdin what happens to it; answers each with one line.
+"""The hook in a JVM without a broker, controlled by lines of JSON on stdin; it answers each with one line.
 
 Started by the tests as ``python -m tests.collect.hook_jvm CLASS_PATH``: a JVM can't be left again, and this one has
 its hook's thread killed and its files cut short.
@@ -16,7 +16,7 @@ NAME = "rebalance-watch-hook"
 
 
 class Driver:
-    """One hook at a time; those before go on ticking into their own folders."""
+    """One hook at a time; former ones continue to tick into their own folders."""
 
     def __init__(self, class_path):
         jpype.startJVM("-Xmx128m", "-XX:-UsePerfData", classpath=class_path.split(":"), convertStrings=True)
@@ -25,7 +25,7 @@ class Driver:
         self._hook = None
 
     def start(self, command="broker", **properties):
-        """A hook with these properties, in a JVM that was started by this command line."""
+        """Start a hook with these properties, as if the JVM had this command line."""
         for name in [name for name in self._system.getProperties().stringPropertyNames() if "rebalance.watch" in name]:
             self._system.clearProperty(name)
         self._system.setProperty("sun.java.command", command)
@@ -34,7 +34,7 @@ class Driver:
         self._hook = jpype.JClass("rebalancewatch.RebalanceWatchHook")()
 
     def call(self, code, fields=None, body=None, answer=None, answer_body=None, channel="192.0.2.1:7", times=1):
-        """RPCs, as the broker tells of them; `answer` is its code, None where it answers later."""
+        """Pass RPCs to the hook as a broker does; `answer` is the code, None if the broker answers later."""
         request = self._command.createRequestCommand(code, None)
         for name, value in (fields or {}).items():
             request.addExtField(name, str(value))
@@ -47,7 +47,7 @@ class Driver:
             self._hook.doAfterResponse(channel, request, response)
 
     def overtake(self, code, first, then, channel="192.0.2.1:7"):
-        """Two RPCs of a client; the broker calls the hook for the first when another thread is done with the second."""
+        """Pass two RPCs of a client: the answer to the second before the answer to the first."""
         request = self._command.createRequestCommand(code, None)
         for name, value in first.items():
             request.addExtField(name, str(value))
@@ -58,7 +58,7 @@ class Driver:
         self._hook.doAfterResponse(channel, request, None)
 
     def send(self, code, fields, queue_id=0, offset=None, body=None, answer=0):
-        """A send whose answer says where the message was stored; without an offset the broker answers later."""
+        """Pass a send whose answer has the message's offset; without an offset the broker answers later."""
         request = self._command.createRequestCommand(code, None)
         for name, value in fields.items():
             request.addExtField(name, str(value))
@@ -75,14 +75,14 @@ class Driver:
         self._hook.doAfterResponse("192.0.2.1:7", request, response)
 
     def nothing(self):
-        """What no broker passes."""
+        """Pass calls with null arguments, which no broker does."""
         self._hook.doBeforeRequest(None, None)
         self._hook.doAfterResponse(None, None, None)
         send = self._command.createRequestCommand(10, None)
         self._hook.doAfterResponse(None, send, self._command.createResponseCommand(0, ""))
 
     def nonsense(self):
-        """What clients may send."""
+        """Pass unreadable requests, which clients may send."""
         self.call(15)
         self.call(28, {"rebalanceWatchCollector": "c@1", "rebalanceWatchAsked": "noon"}, answer=0)
         self.call(11, {"consumerGroup": "g", "topic": "t", "queueId": "many"})
@@ -100,11 +100,11 @@ class Driver:
         return bool(thread.isAlive())
 
     def exit(self):
-        """As SIGTERM does."""
+        """End the JVM as SIGTERM does."""
         self._system.exit(0)
 
     def limit(self, size):
-        """Let no file of this process grow beyond, as a quota does: what is too much is written in part."""
+        """Limit the size of each file of this process, as a quota does: a write beyond it is partial."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 

@@ -75,14 +75,14 @@ def test_the_boot_time_of_a_real_answer():
     assert (event.boot_time, event.now) == (1795255650380, 1795255650380 + 57_000)
 
 
-def test_an_age_of_days_is_counted_and_one_in_other_words_is_not_known():
+def test_the_boot_time_from_an_age_in_days_or_unknown():
     body = b'{"table":{"bootTimestamp":"5","runtime":"[ 2 days, 3 hours, 4 minutes, 5 seconds ]"}}'
     assert responses.broker_status(body)["now"] == 5 + 183_845_000
     for body in (b'{"table":{"bootTimestamp":"5","runtime":"2d"}}', b'{"table":{"bootTimestamp":"5"}}'):
         assert responses.broker_status(body) == {"boot_time": 5, "now": 0}
 
 
-def test_a_wait_of_a_message_that_is_not_stored_is_left_out():
+def test_a_waiting_time_without_a_stored_message_is_omitted():
     spans = [(0, 1_700_000_000_000, 0), (1, 1_700_000_000_000, 4_000), (2, 1_700_000_000_000, 1_700_000_009_001)]
     spans += [(3, -1, 1_700_000_009_001), (4, -1, 0), (5, 1_700_000_000_000, -3)]
     rows = [
@@ -94,7 +94,7 @@ def test_a_wait_of_a_message_that_is_not_stored_is_left_out():
     assert [(row.mq.queue_id, row.delay_time) for row in event.queues] == [(0, 0), (1, 4_000), (4, 0), (5, -3)]
 
 
-def test_read_queues_count_where_reading_is_allowed():
+def test_only_brokers_with_read_permission_have_read_queues():
     queue_datas = [
         {"brokerName": "b", "perm": 6, "readQueueNums": 2, "writeQueueNums": 8},
         {"brokerName": "a", "perm": 4, "readQueueNums": 1, "writeQueueNums": 1},
@@ -116,14 +116,14 @@ def test_groups_of_a_broker():
     assert responses.groups(b'{"subscriptionGroupTable":{"g":{"groupName":"g"},"h":{}},"dataVersion":{}}') == {"g", "h"}
 
 
-def test_queues_may_be_keys_written_as_strings_and_numbers_may_be_quoted():
+def test_queue_keys_may_be_strings_and_numbers_may_be_quoted():
     key = rb'"{\"brokerName\":\"b\",\"queueId\":\"3\",\"topic\":\"T\"}"'
     body = b'{"offsetTable":{' + key + b':{"brokerOffset":"7","consumerOffset":5,"lastTimestamp":0}}}'
     (row,) = _event(ConsumeStats, responses.consume_stats(body)).queues
     assert (str(row.mq), row.broker_offset, row.consumer_offset, row.pull_offset) == ("T@b:3", 7, 5, -1)
 
 
-def test_an_answer_of_an_old_client_lacks_what_came_later():
+def test_fields_that_an_old_client_does_not_send_are_unknown():
     queue = (
         '{"commitOffset":-2,"locked":false,"lastLockTimestamp":0,"droped":true,"lastPullTimestamp":1,'
         '"lastConsumeTimestamp":2}'

@@ -1,4 +1,4 @@
-"""The hook without a broker: its jar, its settings, and what it makes of calls and of trouble."""
+"""The hook without a broker: its jar, its settings, its events, and its behaviour in faults."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def jar(tmp_path_factory):
 
 
 class HookJvm:
-    """A JVM with the hook in a process of its own."""
+    """A JVM with the hook, in its own process."""
 
     def __init__(self, jar, log):
         self._log = log
@@ -49,7 +49,7 @@ class HookJvm:
         return do
 
     def leave(self):
-        """End as a broker does that is asked to."""
+        """End as a broker does that is shut down."""
         self._process.communicate('["exit", {}]\n', timeout=20)
 
     def said(self):
@@ -62,7 +62,7 @@ class HookJvm:
 
 @pytest.fixture(scope="module")
 def new_jvm(jar, tmp_path_factory):
-    """Starts JVMs; all of them are ended."""
+    """Return a function that starts a JVM; all are ended after the test."""
     started = []
 
     def start():
@@ -76,7 +76,7 @@ def new_jvm(jar, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def jvm(new_jvm):
-    """One that most share: what it does to one hook, the next doesn't feel."""
+    """A JVM that most tests share: the hook of one test does not affect the next."""
     return new_jvm()
 
 
@@ -106,7 +106,7 @@ def commit(jvm, offset, group="g", **more):
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(group, 0, offset), answer=0, **more)
 
 
-def test_the_jar_is_java_8_and_a_second_build_leaves_it_alone(jar):
+def test_the_jar_is_for_java_8_and_a_second_build_does_not_change_it(jar):
     made = jar.stat().st_mtime_ns
     assert hooked.hook_jar(jar.parent) == jar
     assert jar.stat().st_mtime_ns == made
@@ -118,7 +118,7 @@ def test_the_jar_is_java_8_and_a_second_build_leaves_it_alone(jar):
         assert all(name.startswith("rebalancewatch/") for name in classes)
 
 
-def test_what_a_build_lacks_is_one_sentence(tmp_path, monkeypatch):
+def test_a_missing_requirement_of_the_build_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="contains no rocketmq-remoting jar: specify the broker's home"):
         broker_jars(tmp_path)
     with pytest.raises(UserError, match="does not compile against these jars"):
@@ -144,13 +144,13 @@ def test_hook_build_prints_the_jar_and_how_to_install_it(jar, tmp_path):
     assert "-Drebalance.watch.spool=" in lines[2]
 
 
-def test_without_a_spool_the_hook_is_off_and_says_so(jvm):
+def test_without_a_spool_the_hook_is_off_and_logs_why(jvm):
     jvm.start()
     commit(jvm, 1)
     assert jvm.said()[-1].endswith("off: set -Drebalance.watch.spool=DIRECTORY to switch it on")
 
 
-def test_who_the_broker_is_is_in_its_own_configuration(jvm, tmp_path):
+def test_the_brokers_names_come_from_its_configuration(jvm, tmp_path):
     conf = tmp_path / "my broker.conf"
     conf.write_text("brokerClusterName=east\nbrokerName=br\\u00fc/1\nbrokerId=3\nbrokerRole=SLAVE\n")
     spool = tmp_path / "spool"
@@ -162,7 +162,7 @@ def test_who_the_broker_is_is_in_its_own_configuration(jvm, tmp_path):
     assert [folder.name for folder in spool.iterdir()] == [f"hook-br%C3%BC%2F1-3@{status.boot_time}"]
 
 
-def test_a_property_goes_over_the_configuration_and_a_wrong_one_is_said(jvm, tmp_path):
+def test_properties_override_the_configuration_and_errors_are_logged(jvm, tmp_path):
     spool = tmp_path / "spool"
     jvm.start(spool=str(spool), cluster="west", broker="b", queueCapacity="plenty", fileSeconds=0)
     (status,) = of(after_a_tick(spool), events.BrokerStatus)
@@ -173,7 +173,7 @@ def test_a_property_goes_over_the_configuration_and_a_wrong_one_is_said(jvm, tmp
     assert "rebalance.watch.fileSeconds must be a whole number from 1" in said[1]
 
 
-def test_names_come_through_whatever_is_in_them(jvm, tmp_path):
+def test_names_with_special_characters_are_unchanged(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     odd = 'q"uote\\ back\nline\ttab\u2028 \U0001f600 \x01'
     body = hooked.heartbeat(odd, f"{odd}-group", topic=odd)
@@ -186,7 +186,7 @@ def test_names_come_through_whatever_is_in_them(jvm, tmp_path):
     assert (committed.group, committed.topic, committed.channel) == (odd, odd, odd)
 
 
-def test_what_no_event_can_be_made_of_is_counted_and_leaves_no_hole(jvm, tmp_path):
+def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1)
     jvm.nonsense()
@@ -202,7 +202,7 @@ def test_what_no_event_can_be_made_of_is_counted_and_leaves_no_hole(jvm, tmp_pat
     assert hooked.missing(found) == 1  # the one that was too large; of the others no group is known
 
 
-def test_a_call_that_is_none_fails_nobody(jvm, tmp_path):
+def test_a_call_with_null_arguments_disturbs_no_other(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.nothing()
     commit(jvm, 1)
@@ -233,15 +233,15 @@ def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp
     assert 3 <= len(sums) <= 6
 
 
-def test_a_sum_goes_from_the_first_begun_pull_to_the_last_begun(jvm, tmp_path):
+def test_a_sum_of_pulls_is_ordered_by_their_start(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.overtake(code=hooked.PULL, first=hooked.pull("g", 0, 5, commits=5), then=hooked.pull("g", 0, 6, commits=6))
     found = after_a_tick(tmp_path)
-    (told,) = of(found, events.PullMessage)
-    assert (told.count, told.first_offset, told.last_offset, told.commit_offset) == (2, 5, 6, 6)
+    (pulls,) = of(found, events.PullMessage)
+    assert (pulls.count, pulls.first_offset, pulls.last_offset, pulls.commit_offset) == (2, 5, 6, 6)
 
 
-def test_what_the_queue_has_no_room_for_is_a_gap_of_every_group(jvm, tmp_path):
+def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     jvm.start(spool=str(tmp_path), queueBytes=70_000)
     commit(jvm, 1)
     commit(jvm, 1, group="bystander")
@@ -272,7 +272,7 @@ def test_a_killed_writer_is_replaced(jvm, tmp_path, how):
     assert hooked.missing(found) == 0
 
 
-def test_a_partly_written_line_is_cut_off_and_the_next_file_goes_on(new_jvm, tmp_path):
+def test_a_partly_written_line_is_cut_off_and_a_new_file_begins(new_jvm, tmp_path):
     jvm = new_jvm()  # the limit stays
     spool = tmp_path / "spool"
     jvm.start(spool=str(spool), fileSeconds=60)
@@ -289,7 +289,7 @@ def test_a_partly_written_line_is_cut_off_and_the_next_file_goes_on(new_jvm, tmp
     assert 0 < hooked.missing(found) <= sum(event.count for event in lost)
 
 
-def test_what_was_told_last_is_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
+def test_the_last_events_are_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     jvm = new_jvm()
     spool = tmp_path / "spool"
     jvm.start(spool=str(spool))
@@ -300,7 +300,7 @@ def test_what_was_told_last_is_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     assert found[-1].end
 
 
-def test_a_hook_that_goes_on_ends_with_no_tick(jvm, tmp_path):
+def test_the_ticks_of_a_running_hook_do_not_mark_its_end(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     assert {tick.end for tick in of(after_a_tick(tmp_path), events.Tick)} == {False}
 
@@ -308,7 +308,7 @@ def test_a_hook_that_goes_on_ends_with_no_tick(jvm, tmp_path):
 QUESTION = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": 1_234}
 
 
-def test_a_collectors_question_is_an_event_with_the_time_it_was_seen(jvm, tmp_path):
+def test_a_collectors_request_is_an_event_with_the_hooks_time(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     before = time.time_ns() // 1_000_000
     jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION, answer=0)
@@ -322,12 +322,12 @@ def test_a_collectors_question_is_an_event_with_the_time_it_was_seen(jvm, tmp_pa
 
 
 def newest(jvm, spool, offset=0, topic="Orders"):
-    """The newest offset of queue 0 that the next commit comes with."""
+    """Commit, and return the newest offset of queue 0 in that event."""
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit("g", 0, offset, topic=topic), answer=0)
     return of(after_a_tick(spool), events.UpdateConsumerOffset)[-1].broker_offset
 
 
-def test_a_queues_newest_offset_is_that_of_the_last_send_that_was_answered(jvm, tmp_path):
+def test_a_queues_newest_offset_is_that_of_the_last_answered_send(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.send(code=hooked.SEND, fields=hooked.send(0))
     assert newest(jvm, tmp_path) == -1, "a broker that answers later shows nothing"
@@ -338,7 +338,7 @@ def test_a_queues_newest_offset_is_that_of_the_last_send_that_was_answered(jvm, 
     jvm.send(code=hooked.SEND, fields=hooked.send(1), offset=50, queue_id=1)
     jvm.send(code=hooked.SEND, fields=hooked.send(0), offset=60, answer=14)  # SERVICE_NOT_AVAILABLE
     assert newest(jvm, tmp_path, offset=10) == 10
-    assert newest(jvm, tmp_path, offset=11) == -1, "somebody else stores there, too"
+    assert newest(jvm, tmp_path, offset=11) == -1, "another writer stores there, too"
     body = hooked.batch(b"one", b"two", b"three").hex()
     jvm.send(code=hooked.SEND_BATCH, fields=hooked.short(hooked.send(0)), offset=10, body=body)
     jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 12))

@@ -1,4 +1,4 @@
-"""Against a small server of our own: only for faults that a real one can't be made to show."""
+"""The client against a small test server, only for faults that a real server can't be made to show."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ def _answer(question, body=b"", **fields):
 
 
 class _Server:
-    """Hands each question to ``respond(question, writer)``, or drops the connection where that raises."""
+    """Passes each request to ``respond(question, writer)``, or drops the connection if that raises."""
 
     def __init__(self, respond):
         self.respond = respond
@@ -72,7 +72,7 @@ def _failure(respond, seconds=5.0):
     return _run(respond, talk)
 
 
-def test_many_questions_share_a_connection_and_each_gets_its_own_answer():
+def test_concurrent_requests_share_a_connection_and_get_their_answers():
     held = []
 
     async def respond(question, writer):
@@ -90,7 +90,7 @@ def test_many_questions_share_a_connection_and_each_gets_its_own_answer():
     _run(respond, talk)
 
 
-def test_an_answer_is_read_by_its_own_form():
+def test_an_answer_is_decoded_by_its_own_serialization():
     async def respond(question, writer):
         writer.write(encode(Command(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
 
@@ -101,7 +101,7 @@ def test_an_answer_is_read_by_its_own_form():
     _run(respond, talk)
 
 
-def test_what_a_server_pushes_is_no_answer():
+def test_a_pushed_request_is_no_answer():
     async def respond(question, writer):
         writer.write(encode(Command(code=40, opaque=question.opaque, flag=2, body=b"push")))
         writer.write(_answer(question, b"answer"))
@@ -112,7 +112,7 @@ def test_what_a_server_pushes_is_no_answer():
     _run(respond, talk)
 
 
-def test_a_refusal_keeps_rocketmqs_code_and_remark():
+def test_an_error_keeps_rocketmqs_code_and_remark():
     async def respond(question, writer):
         writer.write(encode(Command(code=17, opaque=question.opaque, flag=1, remark="no route")))
 
@@ -120,7 +120,7 @@ def test_a_refusal_keeps_rocketmqs_code_and_remark():
     assert (failure.code, failure.remark) == (17, "no route")
 
 
-def test_each_question_has_its_own_deadline_and_late_answers_are_dropped():
+def test_each_request_has_its_deadline_and_late_answers_are_dropped():
     async def respond(question, writer):
         name = question.fields["consumerGroup"]
         if name == "slow":
@@ -167,13 +167,13 @@ async def _unknown_type(_question, writer):
         (_unknown_type, "unknown serialize type 7"),
     ],
 )
-def test_a_broken_answer_is_unreachable_at_once_and_says_why(respond, why):
+def test_an_invalid_answer_fails_at_once_with_its_reason(respond, why):
     failure = _failure(respond, seconds=60)
     assert failure.code == UNREACHABLE
     assert why in failure.remark
 
 
-def test_a_lost_connection_is_made_anew():
+def test_a_lost_connection_is_reopened():
     async def respond(question, writer):
         if question.fields["consumerGroup"] == "drop":
             writer.close()
@@ -185,7 +185,7 @@ def test_a_lost_connection_is_made_anew():
             with pytest.raises(RpcFailedError):
                 await client.ask(server.address, _question("drop"), seconds=5)
             assert (await client.ask(server.address, _question(), seconds=5)).body == b"ok"
-        assert server.connections == 3  # the one that was made anew serves until it is dropped
+        assert server.connections == 3  # the reopened one is used until it is dropped
 
     _run(respond, talk)
 
@@ -207,7 +207,7 @@ def test_a_refused_connection_is_unreachable():
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:port", ""])
-def test_an_address_that_is_none_is_unreachable(address):
+def test_an_invalid_address_is_unreachable(address):
     failure = _ask_nowhere(address, 5)
     assert failure.code == UNREACHABLE
     assert "is not host:port" in failure.remark

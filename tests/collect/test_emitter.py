@@ -34,7 +34,7 @@ def test_a_source_is_named_after_its_start():
     assert _emitter(2000).source_id == "poll-1@1000"
 
 
-def test_seq_counts_by_group_and_for_broadcasts_apart():
+def test_seq_counts_by_group_and_separately_for_broadcasts():
     emitter = _emitter(2000)
     for cluster, group in [("A", "g"), ("A", None), ("A", "h"), ("A", "g"), ("B", "g"), ("B", None)]:
         if group is None:
@@ -44,14 +44,14 @@ def test_seq_counts_by_group_and_for_broadcasts_apart():
     assert [event.seq for event in _sent(emitter)] == [1, 1, 1, 2, 1, 2]
 
 
-def test_time_never_falls_though_the_clock_does():
+def test_time_never_decreases_even_if_the_clock_does():
     emitter = _emitter(2000, 1500, 2500)
     for _ in range(3):
         emitter.emit(Tick, cluster="C")
     assert [event.time for event in _sent(emitter)] == [2000, 2000, 2500]
 
 
-def test_events_leave_in_order_of_stamps_and_a_tick_follows_what_it_covers():
+def test_events_are_sent_in_order_and_a_tick_after_what_it_covers():
     emitter = _emitter(2000)
     emitter.emit(ConsumeStats, cluster="C", group="g", queues=[])
     emitter.emit(Tick, cluster="C")
@@ -73,7 +73,7 @@ def test_events_leave_in_order_of_stamps_and_a_tick_follows_what_it_covers():
         ],
     ],
 )
-def test_what_makes_no_event_is_refused_and_leaves_no_hole(queues):
+def test_an_invalid_event_is_refused_and_leaves_no_gap_in_seq(queues):
     emitter = _emitter(2000)
     with pytest.raises(UnsendableError):
         emitter.emit(ConsumeStats, cluster="C", group="g", queues=queues)
@@ -81,7 +81,7 @@ def test_what_makes_no_event_is_refused_and_leaves_no_hole(queues):
     assert [event.seq for event in _sent(emitter)] == [1]
 
 
-def test_a_sink_that_fails_ends_the_sending():
+def test_a_failing_sink_ends_the_emitter():
     emitter = _emitter(2000)
     emitter.emit(Tick, cluster="C")
 

@@ -8,7 +8,7 @@ from streaming.collect.fastjson import FastjsonError, Pairs, items, parse
 QUEUE = '{"brokerName":"b","queueId":0,"topic":"T"}'
 
 
-def test_standard_json_is_read_as_such():
+def test_standard_json_is_read():
     value = {"a": [1, 2.5, None, True, {"b": "ü\\ \u2028"}], "": {}}
     assert parse(json.dumps(value).encode()) == value
 
@@ -36,12 +36,12 @@ def test_a_control_character_in_a_string_is_kept_as_fastjson_writes_it():
     assert parse(b'{"remark":"a\tb"}') == {"remark": "a\tb"}
 
 
-def test_a_reference_is_what_it_refers_to():
+def test_a_reference_is_replaced_by_its_target():
     body = b'{"a":[{"x":1},{"$ref":"$.a[0]"}],"b":{"%RETRY%G.1":{"y":2}},"c":{0:{"$ref":"$.b.\\\\%RETRY\\\\%G\\\\.1"}}}'
     assert parse(body) == {"a": [{"x": 1}, {"x": 1}], "b": {"%RETRY%G.1": {"y": 2}}, "c": [(0, {"y": 2})]}
 
 
-def test_a_name_like_a_reference_beside_others_is_a_name():
+def test_a_reference_key_beside_other_keys_is_an_ordinary_key():
     assert parse(b'{"a":{"$ref":"$.b","c":1}}') == {"a": {"$ref": "$.b", "c": 1}}
 
 
@@ -65,7 +65,7 @@ def test_a_name_like_a_reference_beside_others_is_a_name():
         b"[{" * 100_000,
     ],
 )
-def test_what_is_not_of_the_dialect_is_refused(body):
+def test_text_outside_the_dialect_is_refused(body):
     with pytest.raises(FastjsonError):
         parse(body)
 
@@ -78,7 +78,7 @@ def test_the_pairs_of_an_object_come_in_either_form():
         items([1])
 
 
-def test_an_answer_with_4096_queues_takes_well_under_a_second():
+def test_an_answer_with_4096_queues_is_read_in_well_under_a_second():
     row = '{"brokerName":"broker-a","queueId":%d,"topic":"Orders"}:{"commitOffset":38,"droped":false,%s}'
     rest = ",".join(f'"field{number}":1795255707834' for number in range(12))
     body = ('{"mqTable":{' + ",".join(row % (number, rest) for number in range(4096)) + "}}").encode()

@@ -1,4 +1,4 @@
-"""The order and the errors of a round, with a scripted cluster in the place of the questions' answers."""
+"""The order and the errors of a polling round over a scripted cluster."""
 
 import asyncio
 from collections import defaultdict
@@ -36,7 +36,7 @@ A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
 
 class _Cluster:
-    """Answers as `Rpc` does; ``delays`` and ``failures`` are by (question, about whom)."""
+    """Answers as `Rpc` does; ``delays`` and ``failures`` are by (request, subject)."""
 
     def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
         self.brokers = list(brokers)
@@ -101,7 +101,7 @@ class _Cluster:
 
 
 def _run(cluster, talk=None, **changes):
-    """What one round (or ``talk``) sends."""
+    """Return the events of one round (or of ``talk``)."""
 
     async def run():
         emitter = Emitter("poll-1")
@@ -125,7 +125,7 @@ def _kinds(events, *kinds):
     return [type(event) for event in events if not kinds or isinstance(event, kinds)]
 
 
-def test_a_groups_order_is_routes_members_offsets_clients():
+def test_a_groups_events_are_routes_members_offsets_then_clients():
     cluster = _Cluster()
     cluster.delays = {("route", "T"): 0.05, ("connection", "broker-a"): 0.02, ("running_info", "c1"): 0.03}
     events = [event for event in _run(cluster) if not isinstance(event, BrokerStatus)]
@@ -143,7 +143,7 @@ def test_a_groups_order_is_routes_members_offsets_clients():
     assert all(event.asked <= event.answered <= event.time for event in events)
 
 
-def test_an_answer_waits_for_a_route_only_until_the_group_has_had_it_once():
+def test_answers_wait_only_for_the_first_route_of_a_group():
     cluster = _Cluster()
 
     async def talk(poller):
@@ -163,13 +163,13 @@ def test_an_answer_waits_for_a_route_only_until_the_group_has_had_it_once():
     assert all(event.answered - event.asked >= 150 for event in routes)
 
 
-def test_the_broker_status_has_the_time_that_its_question_carried():
+def test_the_broker_status_has_the_time_that_its_request_carried():
     (status,) = [event for event in _run(_Cluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
 
 
-def test_waiting_times_are_asked_of_each_topic_that_the_offsets_name():
+def test_waiting_times_are_requested_for_each_topic_with_offsets():
     cluster = _Cluster()
     cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
     events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
@@ -190,7 +190,7 @@ def test_a_group_without_members_still_has_its_routes():
     assert connection.error is None
 
 
-def test_a_route_is_asked_once_a_round_and_said_to_each_group():
+def test_a_route_is_requested_once_a_round_for_all_groups():
     cluster = _Cluster(brokers=(A, B), groups=("g", "h"))
     events = _run(cluster)
     assert sorted(about for question, about in cluster.asked if question == "route") == ["Old", "T"]
@@ -198,14 +198,14 @@ def test_a_route_is_asked_once_a_round_and_said_to_each_group():
     assert routes == [("g", "Old"), ("g", "T"), ("h", "Old"), ("h", "T")]
 
 
-def test_a_member_that_two_brokers_list_is_asked_once():
+def test_a_member_that_two_brokers_list_is_polled_once():
     cluster = _Cluster(brokers=(A, B))
     events = _run(cluster)
     assert len(_kinds(events, ConsumerConnection)) == 2
     assert sorted(about for question, about in cluster.asked if question == "running_info") == ["c1", "c2"]
 
 
-def test_a_frozen_client_delays_no_other_and_is_asked_one_question():
+def test_a_frozen_client_delays_no_other_and_has_one_open_request():
     cluster = _Cluster()
     cluster.delays = {("running_info", "c1"): 0.7}
     cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
@@ -217,7 +217,7 @@ def test_a_frozen_client_delays_no_other_and_is_asked_one_question():
         await poller.drain()
         cluster.delays.clear()
         cluster.failures.clear()
-        assert (await poller.round()).errors == 1  # what answered late counts in the round that sees it
+        assert (await poller.round()).errors == 1  # a late answer counts in the round that receives it
 
     events = _run(cluster, talk)
     clients = [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)]
@@ -229,7 +229,7 @@ def test_a_frozen_client_delays_no_other_and_is_asked_one_question():
     assert late.time - late.asked >= 700
 
 
-def test_clients_that_did_not_answer_leave_the_others_their_places():
+def test_clients_that_did_not_answer_are_polled_last():
     frozen = [f"f{number}" for number in range(8)]
     cluster = _Cluster(members=[*frozen, "z"])
     cluster.delays = {("running_info", client): 0.15 for client in frozen}
@@ -246,10 +246,10 @@ def test_clients_that_did_not_answer_leave_the_others_their_places():
     second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
     clients = [event.client_id for event in second if isinstance(event, ConsumerRunningInfo)]
     assert len(clients) == 9
-    assert clients[0] == "z"  # although eight frozen ones stand before it, and four may be asked at once
+    assert clients[0] == "z"  # although eight frozen ones precede it, and only four requests may be open at once
 
 
-def test_one_client_of_two_groups_gets_one_question_at_a_time():
+def test_one_client_of_two_groups_gets_one_request_at_a_time():
     cluster = _Cluster(members=("c1",), groups=("g", "h"))
     cluster.delays = {("running_info", "c1"): 0.03}
     events = _run(cluster)
@@ -257,7 +257,7 @@ def test_one_client_of_two_groups_gets_one_question_at_a_time():
     assert cluster.most_under_way["c1"] == 1
 
 
-def test_a_broker_that_is_away_becomes_events_and_the_other_goes_on():
+def test_an_unreachable_broker_becomes_error_events_of_its_groups():
     cluster = _Cluster(brokers=(A, B))
 
     async def talk(poller):
@@ -296,7 +296,7 @@ def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
     assert max(event.time for event in of_b) < min(event.time for event in of_a)
 
 
-def test_a_name_server_that_is_away_leaves_the_brokers_asked():
+def test_brokers_are_polled_while_the_name_server_is_unreachable():
     cluster = _Cluster()
 
     async def talk(poller):
@@ -312,13 +312,13 @@ def test_a_name_server_that_is_away_leaves_the_brokers_asked():
     ("patterns", "asked"),
     [((), {"g-1", "g-2", "h"}), (("g-*",), {"g-1", "g-2"}), (("h", "none"), {"h"})],
 )
-def test_groups_are_chosen_by_name_and_rocketmqs_own_left_out(patterns, asked):
+def test_groups_are_selected_by_name_and_system_groups_are_skipped(patterns, asked):
     cluster = _Cluster(groups=("g-1", "g-2", "h", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"))
     events = _run(cluster, groups=patterns)
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == asked
 
 
-def test_an_answer_that_makes_no_event_is_an_error_not_a_hole():
+def test_an_invalid_answer_is_an_error_event_without_a_gap_in_seq():
     cluster = _Cluster(members=("c1", ""))  # a client without an id
     events = _run(cluster)
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]

@@ -26,18 +26,18 @@ QUESTION = Command(code=38, language="JAVA", version=477, opaque=1, fields={"con
 
 
 @pytest.mark.parametrize("frame", [JSON_FRAME, BINARY_FRAME])
-def test_a_frame_that_java_wrote_is_read(frame):
+def test_a_frame_of_java_is_decoded(frame):
     assert frame_length(frame[:4]) == len(frame) - 4
     assert decode(frame[4:]) == QUESTION
 
 
 @pytest.mark.parametrize(("serialize", "frame"), [(Serialize.JSON, JSON_FRAME), (Serialize.ROCKETMQ, BINARY_FRAME)])
-def test_a_question_is_the_bytes_that_java_would_write(serialize, frame):
+def test_a_request_is_encoded_to_the_bytes_of_java(serialize, frame):
     assert encode(QUESTION, serialize) == frame
 
 
 @pytest.mark.parametrize("serialize", list(Serialize))
-def test_an_answer_keeps_everything_in_both_forms(serialize):
+def test_an_answer_is_unchanged_by_both_serializations(serialize):
     answer = Command(
         code=206, language="GO", version=493, opaque=2**31 - 1, flag=1, remark="ü", fields={"k": "v"}, body=b"\0\xff"
     )
@@ -46,13 +46,13 @@ def test_an_answer_keeps_everything_in_both_forms(serialize):
     assert read.is_response
 
 
-def test_a_json_header_may_say_more_than_we_know_and_say_null():
+def test_a_json_header_may_have_unknown_fields_and_nulls():
     header = json.dumps({"code": 0, "opaque": 3, "flag": 1, "remark": None, "extFields": None, "new": [1]}).encode()
     read = decode(struct.pack(">I", len(header)) + header + b"body")
     assert (read.code, read.opaque, read.remark, read.fields, read.body) == (0, 3, None, None, b"body")
 
 
-def test_a_language_that_is_newer_than_we_is_read():
+def test_an_unknown_language_code_is_accepted():
     frame = bytearray(BINARY_FRAME[4:])
     frame[6] = 99
     assert decode(bytes(frame)).language == "OTHER"
@@ -73,12 +73,12 @@ def test_a_language_that_is_newer_than_we_is_read():
         (BINARY_FRAME[4:-1] + b"\xff", "not UTF-8"),
     ],
 )
-def test_bytes_that_are_no_frame_are_refused_by_name(frame, why):
+def test_invalid_bytes_are_refused_with_the_reason(frame, why):
     with pytest.raises(FrameError, match=why):
         decode(frame)
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3, FRAME_BYTES_MAX + 1])
-def test_a_length_that_no_frame_has_is_refused(length):
+def test_an_invalid_frame_length_is_refused(length):
     with pytest.raises(FrameError, match="expected 4 to"):
         frame_length(struct.pack(">i", length))

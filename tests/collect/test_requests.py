@@ -27,7 +27,7 @@ MUTATING = {
 }
 
 
-def test_only_codes_that_read_can_be_asked():
+def test_only_read_only_codes_can_be_requested():
     assert {code.value for code in ReadCode} == READ_ONLY
 
 

@@ -14,7 +14,7 @@ ROUTE = b'{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":1,"writeQueu
 
 
 class _Client:
-    """Answers by address: a body, or a failure."""
+    """Returns a body or raises a failure, by address."""
 
     def __init__(self, **answers):
         self.answers = answers
@@ -33,12 +33,12 @@ def _ask(client, question, name_servers=("first:1", "second:1")):
     return asyncio.run(question(rpc))
 
 
-def test_nobody_online_is_a_fact_and_no_failure():
+def test_a_group_that_is_not_online_has_no_connections():
     client = _Client(broker=RpcFailedError(206, "the consumer group not online"))
     assert _ask(client, lambda rpc: rpc.connection(BROKER, "g", 9)) == {"connections": []}
 
 
-def test_another_refusal_stays_one():
+def test_any_other_error_of_the_broker_is_a_failure():
     client = _Client(broker=RpcFailedError(16, "no permission"))
     with pytest.raises(RpcFailedError) as failed:
         _ask(client, lambda rpc: rpc.connection(BROKER, "g", 9))
@@ -46,7 +46,7 @@ def test_another_refusal_stays_one():
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"connectionSet":[{}]}', b'{"connectionSet":3}'])
-def test_an_unreadable_answer_is_a_failure_that_names_the_question(body):
+def test_an_unreadable_answer_is_a_failure_with_the_requests_name(body):
     with pytest.raises(RpcFailedError) as failed:
         _ask(_Client(broker=body), lambda rpc: rpc.connection(BROKER, "g", 9))
     assert failed.value.code == UNREACHABLE
@@ -54,7 +54,7 @@ def test_an_unreadable_answer_is_a_failure_that_names_the_question(body):
 
 
 @pytest.mark.parametrize("code", [UNREACHABLE, DEADLINE])
-def test_an_unreachable_name_server_is_skipped_and_then_asked_last(code):
+def test_an_unreachable_name_server_is_tried_last_from_then_on(code):
     client = _Client(first=RpcFailedError(code, "away"), second=ROUTE)
 
     async def twice(rpc):
@@ -65,7 +65,7 @@ def test_an_unreachable_name_server_is_skipped_and_then_asked_last(code):
     assert sum(seconds for _, _, seconds in client.asked[:2]) <= NAME_SERVER_SECONDS
 
 
-def test_a_topic_without_a_route_is_asked_of_one_name_server():
+def test_an_unknown_topic_is_requested_from_one_name_server_only():
     client = _Client(first=RpcFailedError(17, "no route"), second=ROUTE)
     with pytest.raises(RpcFailedError) as failed:
         _ask(client, lambda rpc: rpc.route("T", 9))
@@ -73,7 +73,7 @@ def test_a_topic_without_a_route_is_asked_of_one_name_server():
     assert len(client.asked) == 1
 
 
-def test_a_clients_state_is_asked_of_its_broker_without_a_thread_dump():
+def test_a_clients_state_is_requested_without_a_thread_dump():
     client = _Client(broker=b'{"properties":{},"mqTable":{}}')
     _ask(client, lambda rpc: rpc.running_info(BROKER, "g", "c", 12))
     ((address, request, seconds),) = client.asked

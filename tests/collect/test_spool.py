@@ -1,4 +1,4 @@
-"""What a shipper does with spools: nothing is lost, nothing out of order, nothing deleted too early."""
+"""The shipper loses no line, keeps their order, and deletes nothing too early."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def said():
 
 
 def shipped(*roots, quiet_seconds=10.0):
-    """The log after one run over what is there."""
+    """Return the log after one run over the present files."""
     memory = MemoryLog()
     with Shipper(roots, quiet_seconds=quiet_seconds) as shipper:
         shipper.send_to(LogOutlet(memory))
@@ -84,20 +84,20 @@ def test_an_incarnation_ends_when_a_newer_one_exists_and_writing_stops(tmp_path)
     assert again == [writer.torn, [], []]
 
 
-def test_a_folder_that_a_crash_left_behind_empty_is_removed_at_once(tmp_path):
+def test_an_empty_folder_left_by_a_crash_is_removed_at_once(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     old = writer.folder
     writer.reboot()
     (old / f"{0:020d}.jsonl").unlink()
     shipped(tmp_path)
-    assert old.is_dir()  # its writer may be about to make its first file
+    assert old.is_dir()  # its writer may be about to create its first file
     (old / ".shipped").write_bytes(b'{"file":1,"offset":0}')
     shipped(tmp_path)
     assert not old.exists()
 
 
 def incarnations(safe):
-    """The source ids in the order in which the log has them."""
+    """Return the source ids in the order of the log."""
     return [json.loads(value)["source_id"] for value in safe]
 
 
@@ -145,7 +145,7 @@ def test_broker_10_is_no_newer_incarnation_of_broker_1(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_an_overlong_line_arrives_in_rejected_pieces_and_the_next_is_whole(tmp_path):
+def test_an_overlong_line_is_rejected_and_the_next_is_complete(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     path = writer.file
     path.write_bytes(b'{"type":"' + b"x" * (2 * spooling.CHUNK_BYTES + 5) + b'"}\n')
@@ -168,7 +168,7 @@ def test_an_invalid_position_is_reported_and_the_oldest_file_comes_first(tmp_pat
     assert sum("all that is there is sent again" in one["event"] for one in said) == 5
 
 
-def test_files_missing_in_the_middle_are_said_and_the_rest_goes_on(tmp_path, said):
+def test_missing_files_are_reported_and_the_rest_is_sent(tmp_path, said):
     writer = SpoolWriter(tmp_path, "hook-a")
     for _ in range(4):
         writer.write(3)
@@ -182,7 +182,7 @@ def test_files_missing_in_the_middle_are_said_and_the_rest_goes_on(tmp_path, sai
     ]
 
 
-def test_a_file_that_became_shorter_is_sent_anew(tmp_path, said):
+def test_a_truncated_file_is_sent_again(tmp_path, said):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(6)
     shipped(tmp_path)
@@ -194,7 +194,7 @@ def test_a_file_that_became_shorter_is_sent_anew(tmp_path, said):
     assert any("shorter" in one["event"] for one in said)
 
 
-def test_an_unreadable_file_delays_its_own_source_alone(tmp_path, said):
+def test_an_unreadable_file_delays_only_its_own_source(tmp_path, said):
     bad, good = SpoolWriter(tmp_path, "hook-a"), SpoolWriter(tmp_path, "hook-b")
     bad.write(3)
     good.write(3)
@@ -214,7 +214,7 @@ def test_an_unreadable_file_delays_its_own_source_alone(tmp_path, said):
     assert len([one for one in said if "can't be read" in one["event"]]) == 1
 
 
-def test_on_a_full_disk_sent_files_are_deleted_though_no_position_is_kept(tmp_path, said):
+def test_on_a_full_disk_sent_files_are_deleted_without_a_position(tmp_path, said):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
     writer.roll()
@@ -226,7 +226,7 @@ def test_on_a_full_disk_sent_files_are_deleted_though_no_position_is_kept(tmp_pa
     assert any("position can't be kept" in one["event"] for one in said)
 
 
-def test_nothing_is_deleted_and_no_position_kept_before_the_log_has_it(tmp_path):
+def test_files_are_deleted_only_after_the_log_has_their_lines(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
     writer.roll()
@@ -241,7 +241,7 @@ def test_nothing_is_deleted_and_no_position_kept_before_the_log_has_it(tmp_path)
         assert sorted(file.name for file in writer.folder.iterdir()) == [".shipped", f"{1:020d}.jsonl"]
 
 
-def test_what_a_crash_left_before_the_deletion_is_deleted_at_the_start(tmp_path):
+def test_a_sent_file_that_a_crash_left_is_deleted_at_the_start(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
     writer.roll()
@@ -250,7 +250,7 @@ def test_what_a_crash_left_before_the_deletion_is_deleted_at_the_start(tmp_path)
     assert [file.name for file in sorted(writer.folder.iterdir())] == [".shipped", f"{1:020d}.jsonl"]
 
 
-def test_what_another_outlet_did_not_acknowledge_is_sent_again(tmp_path):
+def test_lines_that_an_outlet_did_not_acknowledge_are_sent_again(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(8)
     memory = MemoryLog()
@@ -262,19 +262,19 @@ def test_what_another_outlet_did_not_acknowledge_is_sent_again(tmp_path):
     check_delivery([writer], memory.safe)
 
 
-def test_a_second_shipper_is_refused_with_a_sentence(tmp_path):
+def test_a_second_shipper_is_refused(tmp_path):
     SpoolWriter(tmp_path, "hook-a")
     with Shipper([tmp_path]), pytest.raises(UserError, match="Another process ships the spool"):
         Shipper([tmp_path])
     Shipper([tmp_path]).close()
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
+def test_a_missing_spool_folder_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
         Shipper([tmp_path / "none"])
 
 
-def test_the_lag_is_what_is_not_safe_yet(tmp_path, said):
+def test_the_reported_lag_is_what_the_log_has_not_acknowledged(tmp_path, said):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(4)
     writer.roll()
@@ -299,7 +299,7 @@ def file_log(root):
     return values
 
 
-def test_a_file_log_is_not_cut_finer_for_the_spools_than_it_is_by_itself(tmp_path):
+def test_shipping_spools_does_not_roll_the_files_of_a_log_faster(tmp_path):
     writer = SpoolWriter(tmp_path / "spool", "hook-a")
     roll = 0.3
     with (
@@ -323,7 +323,7 @@ def test_a_file_log_is_not_cut_finer_for_the_spools_than_it_is_by_itself(tmp_pat
     check_delivery([writer], values)
 
 
-def test_a_recording_holds_polls_and_spools_until_it_is_complete(tmp_path):
+def test_a_recording_has_polls_and_spools_before_files_are_deleted(tmp_path):
     writer = SpoolWriter(tmp_path / "spool", "hook-a")
     writer.write(4)
     writer.roll()
@@ -339,7 +339,7 @@ def test_a_recording_holds_polls_and_spools_until_it_is_complete(tmp_path):
     assert [file.name for file in sorted(writer.folder.iterdir())] == [".shipped", f"{1:020d}.jsonl"]
 
 
-def test_following_goes_on_until_it_is_told_to_stop(tmp_path, settings_in):
+def test_following_continues_until_it_is_stopped(tmp_path, settings_in):
     writer = SpoolWriter(tmp_path / "spool", "hook-a")
     settings = settings_in(tmp_path / "root", partitions=PARTITIONS)
     stop = Event()

@@ -1,4 +1,4 @@
-"""Whatever a shipper is killed in, everything arrives once and in order."""
+"""Wherever a shipper is killed, every line arrives once and in order."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,11 +17,11 @@ from tests.support.spool_writer import SpoolWriter, check_delivery
 
 
 class Crash(BaseException):
-    """A SIGKILL: nothing catches it."""
+    """Stands for a SIGKILL: nothing catches it."""
 
 
 class Fuse:
-    """Crashes at the so-manieth thing that a shipper does to the log or to the disk, before it or after it."""
+    """Crashes before or after the shipper's n-th operation on the log or the disk."""
 
     def __init__(self):
         self.left = None
@@ -57,7 +57,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, flush_seconds=st.sampled_from([0.0, 1e9]), chunk=st.sampled_from([300, 700, 2**21]))
-def test_whatever_is_rolled_killed_and_restarted_all_arrives_once_in_order(steps, flush_seconds, chunk):
+def test_every_line_arrives_once_in_order_despite_kills_and_restarts(steps, flush_seconds, chunk):
     fuse = Fuse()
     memory = MemoryLog(flush_seconds=flush_seconds, touch=fuse.touch)
     with TemporaryDirectory() as name, ExitStack() as patches:

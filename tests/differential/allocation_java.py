@@ -1,4 +1,4 @@
-"""The real strategies of rocketmq-client, asked what allocation_script.py asks the model. Needs the JVM to run."""
+"""The real strategies of rocketmq-client, with the same cases as the model (allocation_script.py). Needs the JVM."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ _RESOLVER = f"{_REBALANCE}.AllocateMachineRoomNearby$MachineRoomResolver"
 
 
 class JavaStrategies:
-    """Builds strategies and asks them. Java's queues are made once each: most cases hold the same few."""
+    """Builds strategies and calls them. Each Java queue is built once: most cases have the same few."""
 
     def __init__(self) -> None:
         self._message_queue = jpype.JClass("org.apache.rocketmq.common.message.MessageQueue")
@@ -65,7 +65,7 @@ class JavaStrategies:
         return made
 
     def answers(self, case: Json) -> Json:
-        """As `model_answers`."""
+        """Return the real answers in the form of `model_answers`."""
         try:
             made = self.build(case)
         except jpype.JException as error:

@@ -1,9 +1,9 @@
-"""Random questions to the allocation strategies, and the model's answers to them.
+"""Random cases for the allocation strategies, and the model's answers to them.
 
-A case is JSON: a strategy with its parameters, queues, clients, and who asks. `model_answers` and `java_answers`
-(allocation_java.py) give back plain values: for each asker the places of its queues in `universe`, None for null, or
-the exception's class and message. What code must stand in (hash functions, resolvers) is named, and the same Python
-object serves both sides.
+A case is JSON: a strategy with its parameters, queues, clients, and the requesting clients. `model_answers` and
+`java_answers` (allocation_java.py) return plain values: for each requesting client the indexes of its queues in
+`universe`, None for null, or the exception's class and message. Parameters that are code (hash functions, resolvers)
+are given by name, and the same Python object serves both sides.
 """
 
 import random
@@ -18,7 +18,7 @@ from rebalance_model.entities import MessageQueue, java_order, queue_order
 
 Json = Any
 VECTORS = Path(__file__).parent / "vectors"
-"""What the real classes answered once (record_allocation.py)."""
+"""The recorded answers of the real classes (record_allocation.py)."""
 NAMES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY")
 
 TOPICS = ("T", "%RETRY%G", "Tópico😀")
@@ -51,7 +51,7 @@ def _room(name: str) -> str | None:
 
 
 class Rooms:
-    """By what stands before the first "-" or "@": some brokers of the pool have an empty room, and one has none."""
+    """The room is the text before the first "-" or "@"; for some brokers it is empty, and one has none."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str | None:
         return None if mq.broker == "@@" else _room(mq.broker)
@@ -69,7 +69,7 @@ class OneRoom(Rooms):
 
 
 class FewRooms(Rooms):
-    """Rooms that hold several brokers and clients each, and some that hold only the one or the other."""
+    """Rooms with several brokers and clients each, and some with only brokers or only clients."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str | None:
         return "xyz😀\uff5e"[(_characters(mq.broker) + mq.queue_id) % 5]
@@ -79,14 +79,14 @@ class FewRooms(Rooms):
 
 
 class ForgetfulRooms(FewRooms):
-    """Has no room for some clients."""
+    """No room for some clients."""
 
     def consumer_deploy_in(self, cid: str) -> str | None:
         return {"c10": None, "é": ""}.get(cid, super().consumer_deploy_in(cid))
 
 
 class FickleRooms(FewRooms):
-    """Another answer each time that it is asked for a client."""
+    """Another room at each call for a client."""
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
@@ -106,7 +106,7 @@ RESOLVERS: dict[str, type[Rooms]] = {
 
 
 def case(name: str, seed: int) -> Json:
-    """One random case; the same name and seed give the same."""
+    """Return the random case of a name and seed, always the same one."""
     rng = random.Random(f"{name}/{seed}")
     clients = _clients(rng)
     asking = [*dict.fromkeys(clients or ()), "stranger", "", None]
@@ -151,7 +151,7 @@ def _params(rng: random.Random, name: str, depth: int = 0) -> Json:
 
 
 def universe(case: Json) -> list[Json]:
-    """Every queue that an answer may hold: those given, then those configured."""
+    """Return every queue that an answer may contain: the given ones, then the configured ones."""
     configured, spec = [], case
     while spec:
         configured += spec["params"].get("message_queue_list") or []
@@ -160,7 +160,7 @@ def universe(case: Json) -> list[Json]:
 
 
 def build(spec: Json) -> AllocateStrategy:
-    """The model's strategy."""
+    """Build the model's strategy."""
     params = dict(spec["params"])
     if params.get("custom_hash_function"):
         params["custom_hash_function"] = HASHES[params["custom_hash_function"]]
@@ -176,14 +176,14 @@ def build(spec: Json) -> AllocateStrategy:
 
 
 def refusal(error: AllocationError, *, building: bool = False) -> Json:
-    """An exception as Java would show it; the message of a NullPointerException in mid-course is the JVM's own."""
+    """Return the exception as in Java; except while building, a NullPointerException has the JVM's own message."""
     if isinstance(error, AllocationNullError):
         return ["NullPointerException", str(error) if building else None]
     return ["IllegalArgumentException", str(error)]
 
 
 def model_answers(case: Json) -> Json:
-    """The strategy's name and what each asker gets; a single refusal where there is no such strategy."""
+    """Return the strategy's name and each requesting client's share; only the refusal if it can't be built."""
     try:
         model = build(case)
     except AllocationError as error:

@@ -1,7 +1,7 @@
 """The broker classes of RocketMQ 5.4.0, driven by the same scripts as the model (broker_script.py).
 
-They are the real ones. What they hang in, a `BrokerController`, is an empty object of the class with only the parts
-that they ask for: its constructor would open stores and ports. Channels are Netty's own `EmbeddedChannel`.
+Their `BrokerController` is an object without its constructor run, which would open stores and ports; it has only the
+parts that they use. Channels are Netty's own `EmbeddedChannel`.
 """
 
 from pathlib import Path
@@ -19,19 +19,19 @@ GET_CONSUMER_LIST_BY_GROUP, UPDATE_CONSUMER_OFFSET, QUERY_CONSUMER_OFFSET = 38, 
 
 
 def java(name: str, *args: Any) -> Any:
-    """A new object of a class."""
+    """Create an object of a class."""
     return jpype.JClass(name)(*args)
 
 
 def empty(name: str) -> Any:
-    """An object of a class whose constructor did not run."""
+    """Create an object of a class without running its constructor."""
     field = jpype.JClass("sun.misc.Unsafe").class_.getDeclaredField("theUnsafe")
     field.setAccessible(True)
     return field.get(None).allocateInstance(jpype.JClass(name).class_)
 
 
 def field_of(owner: Any, name: str) -> Any:
-    """A private field, to get or to set."""
+    """Return a private field, to get or to set its value."""
     field = owner.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field
@@ -90,7 +90,7 @@ class JavaBroker:
         self.listener.shutdown()
 
     def advance(self, steps: int) -> None:
-        """Instead of the clock going on, every stamp goes back."""
+        """Let time pass: decrease every timestamp, since the clock can't be moved."""
         past = steps * STEP
         groups = list(self.manager.getConsumerTable().values())
         members = [info for group in groups for info in group.getChannelInfoTable().values()]
@@ -109,7 +109,7 @@ class JavaBroker:
         cid, built = client
         info = self._info(slot, cid)
         info.setLastUpdateTimestamp(_now() - built * STEP)
-        told = []
+        results = []
         for group in groups:
             data = _consumer_data(group)
             common = (
@@ -124,22 +124,22 @@ class JavaBroker:
             else:
                 subscriptions = data.getSubscriptionDataSet()
                 changed = self.manager.registerConsumer(*common, subscriptions, notify, how == "full")
-            told.append([bool(changed), *self._told()])
-        return told
+            results.append([bool(changed), *self._result()])
+        return results
 
     def unregister(self, slot: int, cid: str, group: str, notify: bool) -> Json:
         self.manager.unregisterConsumer(group, self._info(slot, cid), notify)
-        return self._told()
+        return self._result()
 
     def close(self, slot: int) -> Json:
         channel = self.slots.now(slot)
         removed = self.manager.doChannelCloseEvent("", self._channel(channel))
         self.slots.closed(channel)
-        return [bool(removed), *self._told(by_group)]
+        return [bool(removed), *self._result(by_group)]
 
     def late_close(self, slot: int) -> Json:
         removed = self.manager.doChannelCloseEvent("", self._channel(self.slots.former(slot)))
-        return [bool(removed), *self._told(by_group)]
+        return [bool(removed), *self._result(by_group)]
 
     def scan(self) -> Json:
         opened = [name for name, channel in self._channels.items() if channel.isActive()]
@@ -147,13 +147,13 @@ class JavaBroker:
         closed = sorted(name for name in opened if not self._channels[name].isActive())
         for name in closed:
             self.slots.closed(name)
-        return [self._told(sorted), closed]
+        return [self._result(sorted), closed]
 
     def flush(self) -> Json:
         method = self.listener.getClass().getDeclaredMethod("notifyConsumerChange")
         method.setAccessible(True)
         method.invoke(self.listener)
-        return self._told()[1]
+        return self._result()[1]
 
     def compensate_basic(self, group: str, consume_type: str, model: str) -> None:
         self.manager.compensateBasicConsumerInfo(
@@ -182,14 +182,14 @@ class JavaBroker:
         request = _request(HEART_BEAT)
         request.setBody(heartbeat.encode())
         fields = self._ask(self.clients, request, slot).getExtFields()
-        return [str(fields.get("IS_SUB_CHANGE")) == "true", self._told(by_group)]
+        return [str(fields.get("IS_SUB_CHANGE")) == "true", self._result(by_group)]
 
     def goodbye(self, slot: int, cid: str, group: str) -> Json:
         header = java(_HEADER + "UnregisterClientRequestHeader")
         header.setClientID(cid)
         header.setConsumerGroup(group)
         self._ask(self.clients, _request(UNREGISTER_CLIENT, header), slot)
-        return self._told()
+        return self._result()
 
     def list_consumers(self, group: str) -> Json:
         header = java(_HEADER + "GetConsumerListByGroupRequestHeader")
@@ -293,7 +293,7 @@ class JavaBroker:
         context = jpype.JProxy("io.netty.channel.ChannelHandlerContext", dict={"channel": lambda: channel})
         return processor.processRequest(context, request)
 
-    def _told(self, order: Any = list) -> Json:
+    def _result(self, order: Any = list) -> Json:
         events, sent = order(self._events), sorted(self._sent)
         self._events, self._sent = [], []
         return [events, sent]
@@ -304,19 +304,19 @@ class JavaBroker:
     def _recorder(self) -> Any:
         def handle(event: Any, group: Any, args: Any) -> None:
             name, values = str(event.name()), list(args)
-            told: Json = [name, str(group)]
+            record: Json = [name, str(group)]
             if name == "CHANGE":
-                told.append(sorted(map(self._name, values[0])))
+                record.append(sorted(map(self._name, values[0])))
             if name == "REGISTER":
                 subscriptions, client = values
-                told.append(
+                record.append(
                     sorted([str(s.getTopic()), str(s.getSubString()), int(s.getSubVersion())] for s in subscriptions)
                 )
-                told += [self._name(client.getChannel()), str(client.getClientId())]
+                record += [self._name(client.getChannel()), str(client.getClientId())]
             if name.startswith("CLIENT_"):
                 client, topics = values
-                told += [self._name(client.getChannel()), str(client.getClientId()), sorted(map(str, topics))]
-            self._events.append(told)
+                record += [self._name(client.getChannel()), str(client.getClientId()), sorted(map(str, topics))]
+            self._events.append(record)
 
         return jpype.JProxy(
             _BROKER + "client.ConsumerIdsChangeListener", dict={"handle": handle, "shutdown": lambda: None}

@@ -1,11 +1,11 @@
 """Scripts of random broker operations, and the model's answers to them.
 
 A script is JSON: a configuration and a list of operations. `ModelBroker` and `JavaBroker` (broker_java.py) have a
-method for each operation, and both give back plain values: what the operation answered, and the whole state. So the two
-can be compared after each step, and what the Java said can be recorded.
+method for each operation, and both return plain values: the operation's answer and the whole state. So the two can be
+compared after each step, and Java's answers can be recorded.
 
-Time moves in steps of 7 s, of which no sum lies within a second of a timeout: the Java's clock is the real one, so that
-a stamp is compared as its age in steps. The exact boundaries are tests of their own.
+Time moves in steps of 7 s, no sum of which is within a second of a timeout. Java's clock is the real one, so a
+timestamp is compared by its age in steps. The exact boundaries have their own tests.
 """
 
 import hashlib
@@ -50,12 +50,12 @@ Operation = list[Any]
 
 
 def fingerprint(state: Any) -> str:
-    """A short hash of a whole state."""
+    """Return a short hash of a whole state."""
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class Slots:
-    """Connections by place: after a channel is closed, the client in its place comes with another one."""
+    """Connections by place: after a channel is closed, the client of its place has another one."""
 
     def __init__(self) -> None:
         self._times = dict.fromkeys(range(8), 0)
@@ -93,7 +93,7 @@ class ModelBroker:
     def register(self, slot: int, client: Json, groups: list[Json], how: str, notify: bool) -> Json:
         cid, built = client
         info = ClientChannelInfo(self.slots.now(slot), cid, "JAVA", 1, self.now - built * STEP)
-        told = []
+        results = []
         for group in groups:
             data = _consumer_data(group)
             if how == "without_sub":
@@ -102,20 +102,20 @@ class ModelBroker:
                 outcome = self.manager.register_consumer(
                     data, info, self.now, notify=notify, update_subscription=how == "full"
                 )
-            told.append(self._told(outcome))
-        return told
+            results.append(self._result(outcome))
+        return results
 
     def unregister(self, slot: int, cid: str, group: str, notify: bool) -> Json:
         client = ClientChannelInfo(self.slots.now(slot), cid)
-        return self._told(self.manager.unregister_consumer(group, client, notify=notify))[1:]
+        return self._result(self.manager.unregister_consumer(group, client, notify=notify))[1:]
 
     def close(self, slot: int) -> Json:
         channel = self.slots.now(slot)
         self.slots.closed(channel)
-        return self._told(self.manager.do_channel_close_event(channel), by_group)
+        return self._result(self.manager.do_channel_close_event(channel), by_group)
 
     def late_close(self, slot: int) -> Json:
-        return self._told(self.manager.do_channel_close_event(self.slots.former(slot)), by_group)
+        return self._result(self.manager.do_channel_close_event(self.slots.former(slot)), by_group)
 
     def scan(self) -> Json:
         outcome = self.manager.scan_not_active_channel(self.now)
@@ -123,7 +123,7 @@ class ModelBroker:
         self._closed.update(closing)
         for channel in closing:
             self.slots.closed(channel)
-        return [self._told(outcome, sorted)[1:], closing]
+        return [self._result(outcome, sorted)[1:], closing]
 
     def flush(self) -> Json:
         return _notifications(self.listener.flush())
@@ -147,10 +147,10 @@ class ModelBroker:
         heartbeat = HeartbeatData(cid, tuple(map(_consumer_data, groups)), fingerprint, without_sub)
         reply = self.clients.heart_beat(self.slots.now(slot), heartbeat, self.now, "JAVA", 1)
         outcome = Outcome(changed=False, events=reply.events)
-        return [reply.is_sub_change, self._told(outcome, by_group)[1:]]
+        return [reply.is_sub_change, self._result(outcome, by_group)[1:]]
 
     def goodbye(self, slot: int, cid: str, group: str) -> Json:
-        return self._told(self.clients.unregister_client(self.slots.now(slot), cid, group))[1:]
+        return self._result(self.clients.unregister_client(self.slots.now(slot), cid, group))[1:]
 
     def list_consumers(self, group: str) -> Json:
         response = self.consumers.get_consumer_list_by_group(group)
@@ -234,14 +234,14 @@ class ModelBroker:
     def _age(self, stamp: int) -> int:
         return round((self.now - stamp) / STEP)
 
-    def _told(self, outcome: Outcome, order: Callable[[Iterable[Json]], list[Json]] = list) -> Json:
+    def _result(self, outcome: Outcome, order: Callable[[Iterable[Json]], list[Json]] = list) -> Json:
         events = order(map(_event, outcome.events))
         sent = _notifications(self.listener.handle(outcome.events))
         return [outcome.changed, events, sent]
 
 
 def by_group(events: Iterable[Json]) -> list[Json]:
-    """Java visits the groups in the order of their hash: only the order within a group means anything."""
+    """Sort by group: Java visits groups in the order of their hash, so only the order within a group is significant."""
     return sorted(events, key=lambda event: event[1])
 
 
@@ -274,7 +274,7 @@ def _response(response: Response) -> Json:
 
 
 class Writer:
-    """Writes random scripts: few names, so that everything meets everything."""
+    """Writes random scripts with few names, so that operations often concern the same ones."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

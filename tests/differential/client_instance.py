@@ -1,6 +1,6 @@
 """A real MQClientInstance without network and threads, for the consumers of the differential tests (client_java.py).
 
-Its RemotingClient is ours and answers the frames from the `World`; its executors keep their tasks.
+Its RemotingClient is a stub that answers from the `World`; its executors keep their tasks.
 """
 
 from typing import Any, Protocol
@@ -104,7 +104,7 @@ class Remoting:
         )
 
     def registerRPCHook(self, _hook: Any) -> None:  # noqa: N802
-        """Not asked for here."""
+        """Do nothing: the tests have no hook."""
 
     def _consumer_ids(self, topic: str, _: Any) -> Any:
         body = java(_HEADER + "GetConsumerListByGroupResponseBody")
@@ -173,7 +173,7 @@ class Remoting:
 
 
 class Executor:
-    """A ScheduledExecutorService that hands its tasks over."""
+    """A ScheduledExecutorService that passes its tasks to a function."""
 
     def __init__(self, take: Any) -> None:
         self._take = take
@@ -186,7 +186,7 @@ class Executor:
 
 
 class Client(Protocol):
-    """What the instance needs of its consumer."""
+    """The part of a consumer that the instance uses."""
 
     world: World
     impl: Any
@@ -224,7 +224,7 @@ class Instance:
         self._producer.getTopicPublishInfoTable().put(TOPICS[2], published)
 
     def serve(self, client: Client, *, orderly: bool) -> None:
-        """From now on it is this client's."""
+        """Serve this client from now on."""
         self.client = client
         self.remoting.world = client.world
         self.remoting.pulls.clear()
@@ -235,7 +235,7 @@ class Instance:
         self.factory.registerConsumer(GROUP, client.impl)
 
     def woken(self) -> bool:
-        """Whether the rebalance thread was woken since the last time."""
+        """Return whether the rebalance thread was woken since the last call."""
         field = JClass("org.apache.rocketmq.common.ServiceThread").class_.getDeclaredField("hasNotified")
         field.setAccessible(True)
         return field.get(get(self.factory, "rebalanceService")).getAndSet(False)
@@ -248,7 +248,7 @@ class Instance:
         self.remoting.world.note(what, "", delay)
 
     def _pull_service(self, task: Any, delay: int) -> None:
-        """A request that is put off comes at once, its delay noted; any other task waits."""
+        """Run a delayed pull request at once and record its delay; keep any other task."""
         if self.client is not None:
             if "PullMessageService" in str(task.getClass().getName()):
                 task.run()

@@ -1,7 +1,7 @@
 """The consumer of RocketMQ 5.4.0, driven by the same scripts as the model (client_script.py).
 
-It is the real one, from `DefaultMQPushConsumerImpl` down to the frames that it would send: only the RemotingClient is
-ours, which answers them from the `World`, and the executors, which keep their tasks until the script runs them.
+Everything is real from `DefaultMQPushConsumerImpl` down to the frames that it would send, except the RemotingClient,
+which answers them from the `World`, and the executors, which keep their tasks until the script runs them.
 """
 
 from contextlib import suppress
@@ -62,7 +62,7 @@ class Listener:
 
 
 class BusyLock:
-    """A consume lock whose read side a listener holds."""
+    """A consume lock whose read lock a listener holds."""
 
     def __init__(self) -> None:
         self._read_lock = java("java.util.concurrent.locks.ReentrantReadWriteLock").readLock()
@@ -110,7 +110,7 @@ class JavaClient:
         )
 
     def _assemble(self) -> None:
-        """What DefaultMQPushConsumerImpl.start does, without threads."""
+        """Start as DefaultMQPushConsumerImpl.start does, without threads."""
         factory, impl = self._instance.factory, self.impl
         self._rebalance.setConsumerGroup(GROUP)
         self._rebalance.setMessageModel(self.consumer.getMessageModel())
@@ -151,7 +151,7 @@ class JavaClient:
         self._tasks.append(task)
 
     def drain(self, delay: int) -> None:
-        """Requests that came to the pull service, and tasks that came to the consume threads."""
+        """Take over the requests of the pull service and the tasks of the consume threads."""
         requests = get(self._instance.factory.getPullMessageService(), "messageRequestQueue")
         while (request := requests.poll()) is not None:
             key = plain(request.getMessageQueue())
@@ -340,12 +340,12 @@ def _queue_state(process_queue: Any) -> Json:
 
 @cache
 def _body(size: int) -> Any:
-    """One for all messages: a proxy and the Java object that holds it keep each other, and with them what they hold."""
+    """Return one array for all messages of this size: an array and a message that has it keep each other alive."""
     return jpype.JArray(jpype.JByte)(size)
 
 
 def _message(key: Queue, offset: int, size: int) -> Any:
-    """A message that carries its own place, so that the broker knows which one is sent back."""
+    """Return a message with its own place, so that the broker knows which one is sent back."""
     made = java("org.apache.rocketmq.common.message.MessageClientExt")
     topic, broker, queue_id = key
     made.setTopic(topic)

@@ -1,7 +1,7 @@
-"""Scripts of random events in a consumer's life, and the model's answers to them.
+"""Scripts of random operations on a consumer, and the model's answers to them.
 
 The form is that of broker_script.py: a script is JSON, a configuration and a list of operations; the model's and the
-Java's client have a method for each operation, and both give back plain values: what it answered, what it asked,
+Java's client have a method for each operation, and both return plain values: the answer, what the client requested,
 sent and scheduled (`client_world.World`), and the whole state.
 """
 
@@ -35,7 +35,7 @@ Json = Any
 
 
 def run(coroutine: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:
-    """A coroutine that nobody lets wait."""
+    """Run a coroutine that never waits, and return its result."""
     try:
         coroutine.send(None)  # type: ignore[union-attr]  # the model's tasks are coroutines
     except StopIteration as done:
@@ -52,7 +52,7 @@ def plain(queue: MessageQueue) -> Queue:
 
 
 class ModelHost:
-    """Brokers and process of the model's client."""
+    """The brokers and the process of the model's client."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -64,7 +64,7 @@ class ModelHost:
         return self.time
 
     async def released(self, lock: Any, timeout: int | None) -> None:
-        """Whoever holds it does not let go in time."""
+        """Do nothing: the holder does not release the lock in time."""
 
     def later(self, delay: int, task: Any) -> None:
         self.world.note("later", "", delay)
@@ -141,7 +141,7 @@ class ModelHost:
 
 
 class ModelListener:
-    """The user's listener; while it runs its queue may be dropped, reset or lose its lock."""
+    """The user's listener; while it runs, its queue may be dropped or reset, or lose its lock."""
 
     def __init__(self, client: "ModelClient") -> None:
         self._client = client
@@ -216,7 +216,7 @@ class ModelClient:
         self.consumer.running = running
 
     def busy(self, key: Queue, busy: bool) -> None:
-        """A listener that takes its time holds, or gives back, the queue's consume lock."""
+        """Let a slow listener hold the queue's consume lock, or release it."""
         process_queue = self._queue(key)
         if process_queue is not None and bool(process_queue.consume_lock.readers) != busy:
             process_queue.consume_lock.readers = int(busy)
@@ -333,7 +333,7 @@ class ModelClient:
 
 
 def set_order(world: World, table: str, key: Json, value: Json) -> None:
-    """Order an answer of the world."""
+    """Set the world's next answer of a kind."""
     if table == "listener":
         world.listener = list(value)
     elif table == "send_back":
@@ -343,7 +343,7 @@ def set_order(world: World, table: str, key: Json, value: Json) -> None:
 
 
 def drive(client: Any, operation: list[Json]) -> Json:
-    """Do one operation of a script; JSON has no tuples, and a queue is one."""
+    """Run one operation of a script; convert queues, which are lists in JSON, to tuples."""
     method, *args = operation
     if method != "order":
         args = [
@@ -353,16 +353,16 @@ def drive(client: Any, operation: list[Json]) -> Json:
 
 
 def trace(client: Any, operations: list[list[Json]]) -> list[Json]:
-    """What each operation answered, and what it changed in the state."""
-    told: list[Json] = []
+    """Return each operation's answer, and its changes of the state."""
+    steps: list[Json] = []
     before: dict[str, Json] = {}
     for operation in operations:
         answer = drive(client, operation)
         after = _flat(client.state())
         changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
-        told.append([answer, changed, sorted(before.keys() - after.keys())])
+        steps.append([answer, changed, sorted(before.keys() - after.keys())])
         before = {**after, "journal": []}
-    return json.loads(json.dumps(told))
+    return json.loads(json.dumps(steps))
 
 
 def _flat(state: dict[str, Json]) -> dict[str, Json]:

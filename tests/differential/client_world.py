@@ -1,7 +1,7 @@
-"""The brokers around a client in the differential tests, with an answer to order for every question.
+"""The brokers of a client in the differential tests, whose answers a script sets.
 
-The model asks it through the protocols of `rebalance_model.client.host`, the real client through a RemotingClient that
-turns its frames into the same calls (client_java.py). Both leave the same journal: what was asked, sent and scheduled.
+The model calls it through the protocols of `rebalance_model.client.host`, the real client through a RemotingClient that
+converts its frames to the same calls (client_java.py). Both leave the same journal: requests, messages and timers.
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ Json = Any
 Queue = tuple[str, str, int]
 
 REFUSED, DOWN, NOT_FOUND = "refused", "down", "not found"
-"""Instead of an answer: the broker says no, says nothing, or knows of no offset."""
+"""Instead of an answer: the broker refuses, does not respond, or has no such offset."""
 
 
 class AnswerError(Exception):
-    """A question that has no answer; `how` is one of the three above."""
+    """A request without an answer; `how` is one of the three above."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
@@ -22,12 +22,12 @@ class AnswerError(Exception):
 
 
 def name(queue: Queue) -> str:
-    """A queue's place in the journal."""
+    """Return a queue's name in the journal."""
     return "/".join(map(str, queue))
 
 
 class World:
-    """Brokers `a` and `b`, the answers they are to give, and the journal."""
+    """Brokers `a` and `b`, their next answers, and the journal."""
 
     def __init__(self) -> None:
         self.journal: list[list[Json]] = []
@@ -42,7 +42,7 @@ class World:
         self.listener: list[dict[str, Json]] = []
 
     def take_journal(self) -> list[list[Json]]:
-        """What happened since the last time; in order for each queue, for the order among queues is a hash table's."""
+        """Return the entries since the last call, sorted by queue: the order among queues is that of a hash table."""
         journal, self.journal = self.journal, []
         return sorted(journal, key=lambda entry: entry[1])
 
@@ -87,7 +87,7 @@ class World:
         _answer(self.send_back)
 
     def listen(self, queue: Queue, offsets: list[int]) -> dict[str, Json]:
-        """The next answer of the user's listener."""
+        """Return the next answer of the user's listener."""
         self.note("consume", name(queue), offsets)
         return self.listener.pop(0) if self.listener else {"status": "SUCCESS"}
 

@@ -1,4 +1,4 @@
-"""Random scripts of a consumer's life, for the model and the Java (client_script.py)."""
+"""Write random scripts of operations on a consumer, for the model and for Java (client_script.py)."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ WHERE = [str(where) for where in ConsumeFromWhere]
 
 
 def write_script(seed: int, length: int) -> dict[str, Any]:
-    """A consumer's life: it begins subscribed and rebalanced, then anything may happen."""
+    """Return a script: the consumer subscribes and rebalances, then random operations follow."""
     chance = random.Random(seed)
     orderly = chance.random() < 0.5
     config = {
@@ -37,7 +37,7 @@ def write_script(seed: int, length: int) -> dict[str, Any]:
 
 
 class _Writer:
-    """Random operations; what a client does often comes often."""
+    """Writes random operations, weighted as in a real client."""
 
     def __init__(self, chance: random.Random, *, orderly: bool) -> None:
         self._chance = chance
@@ -51,7 +51,7 @@ class _Writer:
         return operations
 
     def _delivery(self) -> list[list[Any]]:
-        """A queue is pulled and what comes is consumed; something may come between."""
+        """Return a pull and the consumption of its messages, perhaps with an operation between them."""
         choose, key, start = self._chance.choice, self._queue(), self._chance.randrange(20)
         offsets = [start + step for step in range(choose([1, 2, 6]))]
         between = [[], [], [["advance", choose([1, 5])]], [self._other()], [["busy", key, True]], [["clean"]]]

@@ -10,7 +10,7 @@ from tests.differential.jvm import start
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A JVM with RocketMQ's jars: from here on `jpype.JClass` finds its classes. Files go to a folder of the run."""
+    """Start a JVM with RocketMQ's jars: then `jpype.JClass` finds their classes. Files go to a folder of the run."""
     start(tmp_path_factory.mktemp("jvm"))
     yield
     jpype.shutdownJVM()

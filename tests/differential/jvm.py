@@ -1,4 +1,4 @@
-"""Starting the JVM with the real RocketMQ classes."""
+"""Start the JVM with the real RocketMQ classes."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ _QUIET = "org.apache.rocketmq.logging.ch.qos.logback.core.status.NopStatusListen
 
 
 def start(home: Path, *more_options: str) -> None:
-    """Start this process's JVM with RocketMQ's jars and the classes in `home`, where these write to, too."""
+    """Start this process's JVM with RocketMQ's jars and the classes in `home`, to which they also write."""
     (home / "rmq.logback-test.xml").write_text(_NO_LOG.format(_QUIET))
     class_path = [str(home), *map(str, jars.ensure("rocketmq", load_settings().runtime.jars))]
     server = java_home() / "lib" / "server"

@@ -14,19 +14,19 @@ def now() -> int:
 
 
 def get(owner: Any, name: str) -> Any:
-    """A private field."""
+    """Return the value of a private field."""
     field = owner.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(owner)
 
 
 def age(stamp: int) -> int:
-    """In steps; the comparison itself takes less than a second."""
+    """Return the age of a timestamp in steps; the comparison itself takes less than a second."""
     return round((now() - stamp) / STEP)
 
 
 def make_older(queue: Any, steps: int) -> None:
-    """Time passes for a process queue."""
+    """Let time pass for a process queue."""
     for stamp in _STAMPS:
         name = stamp[0].upper() + stamp[1:]
         getattr(queue, "set" + name)(getattr(queue, "get" + name)() - steps * STEP)

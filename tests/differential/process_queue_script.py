@@ -1,7 +1,7 @@
 """Scripts of random operations on one process queue, and the model's answers to them.
 
-The form is that of broker_script.py: a script is JSON, the model's and the Java's queue have a method for each
-operation, and both give back plain values. A message is named by its place in the script's pool.
+The form is that of broker_script.py: a script is JSON, the model's and Java's queue have a method for each operation,
+and both return plain values. A message is named by its index in the script's pool.
 """
 
 import random
@@ -10,7 +10,7 @@ from typing import Any
 from rebalance_model.client.process_queue import Message, NothingConsumingError, ProcessQueue
 
 STEP = 7_000
-"""Time moves in steps, of which no sum lies within a second of a timeout: the Java's clock is the real one."""
+"""A step of time; milliseconds. Java's clock is the real one, so no sum of steps is within a second of a timeout."""
 MIB = 1024 * 1024
 BODIES = (None, 0, 1, 100, MIB - 1, MIB, 3 * MIB // 2)
 COUNTERS = ("msg_count", "msg_size", "queue_offset_max", "msg_acc_cnt", "consuming")
@@ -92,19 +92,19 @@ class ModelProcessQueue:
 
 
 def trace(queue: Any, operations: list[list[Any]]) -> list[Any]:
-    """What each operation answered, and what it changed in the state."""
-    told: list[Any] = []
+    """Return each operation's answer, and its changes of the state."""
+    steps: list[Any] = []
     before: dict[str, Any] = {}
     for method, *args in operations:
         answer = getattr(queue, method)(*args)
         after = queue.state()
-        told.append([answer, {key: value for key, value in after.items() if before.get(key) != value}])
+        steps.append([answer, {key: value for key, value in after.items() if before.get(key) != value}])
         before = after
-    return told
+    return steps
 
 
 def write_script(seed: int, length: int) -> dict[str, Any]:
-    """Operations in which offsets repeat, come back and come in any order, as well as in the usual one."""
+    """Return operations in which offsets repeat, go back and are out of order, besides the usual order."""
     chance = random.Random(seed)
     offsets = [chance.randrange(12) for _ in range(20)] if seed % 2 else sorted(chance.sample(range(40), 20))
     pool = [

@@ -1,4 +1,4 @@
-"""Record what the real classes answer: ``python -m tests.differential.record_allocation``.
+"""Record the answers of the real classes: ``python -m tests.differential.record_allocation``.
 
 A line is a case and Java's answers to it (see test_allocation_vectors.py).
 """

@@ -1,4 +1,7 @@
-"""Record what the real classes answer: ``python -m tests.differential.record_broker`` (see test_broker_vectors.py)."""
+"""Record the answers of the real classes: ``python -m tests.differential.record_broker``.
+
+A line is a script and Java's answers to it (see test_broker_vectors.py).
+"""
 
 import json
 import tempfile
@@ -12,7 +15,7 @@ SCRIPTS, LENGTH = 12, 40
 
 
 def main() -> None:
-    """Run the scripts on the real classes; a line for each."""
+    """Run the scripts on the real classes; write a line for each."""
     with tempfile.TemporaryDirectory() as folder:
         start(Path(folder))
         lines = []

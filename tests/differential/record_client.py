@@ -1,4 +1,4 @@
-"""Record what the real classes answer: ``python -m tests.differential.record_client``.
+"""Record the answers of the real classes: ``python -m tests.differential.record_client``.
 
 A line is a script and, for each of its operations, Java's answer and what changed (see test_client_vectors.py).
 """

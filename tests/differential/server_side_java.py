@@ -1,4 +1,4 @@
-"""A real broker's QueryAssignmentProcessor, not started: what it knows is put into its own tables. Needs the JVM."""
+"""A real broker's QueryAssignmentProcessor, not started; a case fills its tables. Needs the JVM."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ _PROTOCOL = "org.apache.rocketmq.remoting.protocol"
 
 
 class JavaProcessor:
-    """Asked by the requests of the wire."""
+    """The processor, called with decoded requests."""
 
     def __init__(self, folder: Path) -> None:
         self._config = jpype.JClass("org.apache.rocketmq.common.BrokerConfig")()
@@ -34,7 +34,7 @@ class JavaProcessor:
         self._mode_class = jpype.JClass("org.apache.rocketmq.common.message.MessageRequestMode")
 
     def answers(self, case: Json) -> Json:
-        """As `model_answers`."""
+        """Return the real answers in the form of `model_answers`."""
         topic = case["topic"]
         self._config.setServerLoadBalancerEnable(case["server_load_balancer_enable"])
         self._config.setDefaultMessageRequestMode(case["default_mode"])
@@ -51,7 +51,7 @@ class JavaProcessor:
         return [self._answer(question | {"clientId": cid}) for cid in case["asking"]]
 
     def set_mode(self, topic: str, group: str, mode: str, shared: int) -> tuple[int, str | None]:
-        """The code and remark of the broker's response."""
+        """Return the code and remark of the broker's response."""
         body = {"topic": topic, "consumerGroup": group, "mode": mode, "popShareQueueNum": shared}
         response = self._request(_SET_MESSAGE_REQUEST_MODE, body)
         return int(response.getCode()), response.getRemark()
@@ -97,7 +97,7 @@ class JavaProcessor:
         return self._processor.processRequest(None, request)
 
     def mode_of(self, topic: str, group: str) -> str | None:
-        """What was set, if anything was."""
+        """Return the stored mode; None if there is none."""
         found = self._modes.getMessageRequestMode(topic, group)
         return None if found is None else str(found.getMode())
 

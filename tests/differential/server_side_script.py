@@ -1,7 +1,7 @@
-"""Random questions to a broker's QueryAssignmentProcessor, and the model's answers to them.
+"""Random requests to a broker's QueryAssignmentProcessor, and the model's answers to them.
 
-A case is JSON: the broker's settings, what it knows, and one question for each asker. An answer is a sorted list of
-[topic, broker, queue id, mode], or None where the client shall keep what it has.
+A case is JSON: the broker's settings, its tables, and a request of each client. An answer is a sorted list of
+[topic, broker, queue id, mode], or None if the client must keep its queues.
 """
 
 import random
@@ -17,7 +17,7 @@ CLIENTS = ("c0", "c1", "c10", "c2", "é", "😀", "\uff5e", " ", "\u00a0", "\u20
 
 
 def case(seed: int) -> Json:
-    """One random case; the same seed gives the same."""
+    """Return the random case of a seed, always the same one."""
     rng = random.Random(f"server side/{seed}")
     topic = rng.choice(TOPICS)
     ids = [(broker, queue) for broker in rng.sample([BROKER, "b", "é"], rng.randint(1, 2)) for queue in range(6)]
@@ -37,7 +37,7 @@ def case(seed: int) -> Json:
 
 
 def model_answers(case: Json) -> Json:
-    """What the model answers each asker."""
+    """Return the model's answer to each client."""
     topic, mode = case["topic"], case["set_mode"]
     broker = QueryAssignmentProcessor(
         BROKER, case["server_load_balancer_enable"], case["default_mode"], case["default_shared"]

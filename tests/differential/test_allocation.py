@@ -1,4 +1,4 @@
-"""The strategies against the real ones: the same share, name, exception and message for every asker of every case."""
+"""Compare the strategies with the real ones: share, name, exception and message for every client of every case."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from tests.differential.allocation_script import NAMES, case, model_answers
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_answer_is_javas(jvm, name):
+def test_every_answer_equals_javas(jvm, name):
     _compare(name, range(2_000))
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", NAMES)
-def test_every_answer_is_javas_in_the_long_run(jvm, name):
+def test_every_answer_equals_javas_in_the_long_run(jvm, name):
     _compare(name, range(2_000, 100_000))
 
 

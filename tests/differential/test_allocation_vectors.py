@@ -1,4 +1,4 @@
-"""What the real classes said once (record_allocation.py): holds the model to it where there is no JVM."""
+"""Compare the model with the recorded answers of the real classes (record_allocation.py); needs no JVM."""
 
 import json
 
@@ -12,11 +12,11 @@ def read(name):
 
 
 @pytest.mark.parametrize("name", allocation_script.NAMES)
-def test_strategies(name):
+def test_strategies_answer_as_recorded_from_java(name):
     for case, answers in read(f"allocation_{name.lower()}.jsonl"):
         assert allocation_script.model_answers(case) == answers, case
 
 
-def test_server_side_assignment():
+def test_server_side_assignment_answers_as_recorded_from_java():
     for case, answers in read("server_side.jsonl"):
         assert server_side_script.model_answers(case) == answers, case

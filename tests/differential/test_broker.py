@@ -1,4 +1,4 @@
-"""The broker's side against the real classes: the same scripts, the same answers, events and state at each step."""
+"""Compare the broker's side with the real classes: answers, events and state at each step of the same scripts."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ LENGTH = 40
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_step_of_a_random_script_is_as_in_java(jvm, tmp_path, kind):
+def test_each_step_of_a_random_script_equals_javas(jvm, tmp_path, kind):
     _compare(kind, range(SCRIPTS[kind]), tmp_path)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_step_is_as_in_java_in_the_long_run(jvm, tmp_path, kind):
+def test_each_step_equals_javas_in_the_long_run(jvm, tmp_path, kind):
     _compare(kind, range(1_000, 4_000), tmp_path)
 
 

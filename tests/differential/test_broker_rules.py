@@ -1,4 +1,4 @@
-"""Single rules of the broker's side against the real classes: boundaries in time, defaults, expressions, majorities."""
+"""Compare single rules of the broker's side with the real classes: timeouts, defaults, expressions, majorities."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ QUEUE = ("T", "b", 0)
 
 
 def _in_one_millisecond(act: Callable[[int], Any]) -> Any:
-    """What `act` gives if it begins and ends in one millisecond of the Java's clock: so its "now" is known."""
+    """Return the result of `act` when it runs within one millisecond of Java's clock, so that its "now" is known."""
     clock = jpype.JClass("java.lang.System").currentTimeMillis
     for _ in range(10_000):
         now = clock()
@@ -92,7 +92,7 @@ def _register(manager: Any, info: Any) -> None:
     )
 
 
-def test_every_default_is_javas(jvm):
+def test_every_default_equals_javas(jvm):
     settings = java("org.apache.rocketmq.common.BrokerConfig")
     store = java("org.apache.rocketmq.store.config.MessageStoreConfig")
     for name, value in msgspec.structs.asdict(BrokerConfig()).items():
@@ -149,7 +149,7 @@ def test_every_text_has_javas_hash_code(jvm):
 
 
 class Replicas:
-    """The brokers of one name, each with the real lock table; the first is the one that clients ask."""
+    """The brokers of one name, each with the real lock table; clients call the first."""
 
     def __init__(self, replicas: int, total: int, *, strict: bool) -> None:
         locks = "org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager"

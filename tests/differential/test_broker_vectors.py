@@ -1,4 +1,4 @@
-"""What the real classes said once (record_broker.py): holds the model to it where there is no JVM."""
+"""Compare the model with the recorded answers of the real classes (record_broker.py); needs no JVM."""
 
 import json
 
@@ -10,7 +10,7 @@ RECORDED = json.loads(VECTORS.read_text())
 
 
 @pytest.mark.parametrize("script", RECORDED, ids=[f"{script['kind']}-{at}" for at, script in enumerate(RECORDED)])
-def test_each_step_is_as_recorded(script):
+def test_each_step_equals_the_step_recorded_from_java(script):
     model = ModelBroker(script["config"])
     for (name, *args), (answer, state) in zip(script["ops"], script["said"], strict=True):
         assert json.loads(json.dumps(getattr(model, name)(*args))) == answer, f"{name}{args}"

@@ -1,4 +1,4 @@
-"""The client's side against the real classes: the same scripts, the same answers, questions and state at each step."""
+"""Compare the client's side with the real classes: answers, requests and state at each step of the same scripts."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def instance(jvm) -> Iterator[Any]:
     made.end()
 
 
-def test_each_step_of_a_random_script_is_as_in_java(instance):
+def test_each_step_of_a_random_script_equals_javas(instance):
     from tests.differential.client_java import JavaClient  # noqa: PLC0415
 
     for seed in range(SCRIPTS):

@@ -72,12 +72,12 @@ def java_load(folder: Path) -> Any:
 
 
 def entries(text: str) -> tuple[str, list[str]]:
-    """The frame and the sorted entries: Java's order is that of a hash table."""
+    """Return the frame and the sorted entries, since Java's order is that of a hash table."""
     head, _, rest = text.partition("\n\t\t{")
     return head, sorted(entry.strip("\n\t},") for entry in rest.split("\t\t{"))
 
 
-def test_both_write_the_same_and_read_each_other(folder):
+def test_both_write_the_same_file_and_read_the_others(folder):
     store = java_store(folder)
     queues = jpype.JClass("java.util.HashSet")()
     for queue, offset in OFFSETS.items():
@@ -91,7 +91,7 @@ def test_both_write_the_same_and_read_each_other(folder):
     assert java_load(folder) == OFFSETS
 
 
-def test_nothing_to_write_is_written_as_in_java(folder):
+def test_a_file_without_offsets_equals_javas(folder):
     queues = jpype.JClass("java.util.HashSet")()
     queues.add(java_queue(MessageQueue("T", "b", 0)))
     java_store(folder).persistAll(queues)
@@ -100,7 +100,7 @@ def test_nothing_to_write_is_written_as_in_java(folder):
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-def test_what_can_not_be_read_is_taken_from_the_backup(folder, content):
+def test_the_backup_is_read_exactly_when_java_reads_it(folder, content):
     for backup in (*CONTENTS[:5], OTHER):
         for text, name in ((content, "offsets.json"), (backup, "offsets.json.bak")):
             (folder / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The client's side against what the real classes once answered (record_client.py): needs no JVM."""
+"""Compare the client's side with the recorded answers of the real classes (record_client.py); needs no JVM."""
 
 import gzip
 import json
@@ -15,19 +15,19 @@ VECTORS = Path(__file__).parent / "vectors"
 
 def vectors(name: str) -> Iterator[tuple[int, Any, Any]]:
     for line, text in enumerate(gzip.decompress((VECTORS / name).read_bytes()).decode().splitlines()):
-        script, told = json.loads(text)
-        yield line, script, told
+        script, recorded = json.loads(text)
+        yield line, script, recorded
 
 
-def test_a_client_does_what_java_did():
-    for line, script, told in vectors("client.jsonl.gz"):
+def test_each_step_of_a_client_equals_the_step_recorded_from_java():
+    for line, script, recorded in vectors("client.jsonl.gz"):
         answers = client_script.trace(ModelClient(script["config"]), script["ops"])
-        for step, (mine, java) in enumerate(zip(answers, told, strict=True)):
+        for step, (mine, java) in enumerate(zip(answers, recorded, strict=True)):
             assert mine == java, f"line {line}, step {step}: {script['ops'][step]} of {script['config']}"
 
 
-def test_a_process_queue_does_what_java_did():
-    for line, script, told in vectors("process_queue.jsonl.gz"):
+def test_each_step_of_a_process_queue_equals_the_recorded_step():
+    for line, script, recorded in vectors("process_queue.jsonl.gz"):
         answers = process_queue_script.trace(ModelProcessQueue(script["pool"]), script["ops"])
-        for step, (mine, java) in enumerate(zip(answers, told, strict=True)):
+        for step, (mine, java) in enumerate(zip(answers, recorded, strict=True)):
             assert mine == java, f"line {line}, step {step}: {script['ops'][step]}"

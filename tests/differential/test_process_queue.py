@@ -1,4 +1,4 @@
-"""The process queue against the real class: the same scripts, the same answers, counters and contents at each step."""
+"""Compare the process queue with the real class: answers, counters and contents at each step of the same scripts."""
 
 from tests.differential.process_queue_script import ModelProcessQueue, write_script
 
@@ -6,7 +6,7 @@ SCRIPTS = 100
 LENGTH = 40
 
 
-def test_each_step_of_a_random_script_is_as_in_java(jvm):
+def test_each_step_of_a_random_script_equals_javas(jvm):
     from tests.differential.process_queue_java import JavaProcessQueue  # noqa: PLC0415  needs the JVM
 
     for seed in range(SCRIPTS):

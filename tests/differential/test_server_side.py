@@ -1,4 +1,4 @@
-"""The broker's assignment against a real broker's processor: the same queues and mode for every asker of every case."""
+"""Compare the broker's assignment with a real broker's processor: queues and mode for every client of every case."""
 
 import jpype
 import pytest
@@ -13,12 +13,12 @@ def java(jvm, tmp_path):
     return JavaProcessor(tmp_path)
 
 
-def test_every_answer_is_javas(java):
+def test_every_answer_equals_javas(java):
     _compare(java, range(2_000))
 
 
 @pytest.mark.prove
-def test_every_answer_is_javas_in_the_long_run(java):
+def test_every_answer_equals_javas_in_the_long_run(java):
     _compare(java, range(2_000, 50_000))
 
 
@@ -30,7 +30,7 @@ def _compare(java: JavaProcessor, seeds: range) -> None:
 
 @pytest.mark.parametrize("topic", ["T", "%RETRY%G", "nowhere"])
 @pytest.mark.parametrize("group", ["G", "nobody"])
-def test_a_mode_is_set_or_refused_as_java_does(java, topic, group):
+def test_a_mode_is_set_or_refused_as_in_java(java, topic, group):
     java.controller.getTopicConfigManager().putTopicConfig(jpype.JClass("org.apache.rocketmq.common.TopicConfig")("T"))
     config = jpype.JClass("org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig")()
     config.setGroupName("G")
@@ -44,7 +44,7 @@ def test_a_mode_is_set_or_refused_as_java_does(java, topic, group):
     assert java.mode_of(topic, group) == (known and known.mode)
 
 
-def test_the_same_characters_are_blank(jvm):
+def test_the_same_characters_are_blank_as_in_java(jvm):
     is_blank = jpype.JClass("org.apache.commons.lang3.StringUtils").isBlank
     characters = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     assert [c for c in characters if is_blank(c)] == [c for c in characters if _is_blank(c)]
