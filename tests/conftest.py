@@ -1,9 +1,11 @@
 """What holds for every test."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -13,6 +15,14 @@ from streaming.base.settings import Settings, load_settings
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("prove", max_examples=10_000, deadline=None, print_blob=True)
+
+
+class DemoRun(NamedTuple):
+    """A demo that has ended."""
+
+    ran: subprocess.CompletedProcess[str]
+    root: Path
+    """The runtime root of its job."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,7 +55,7 @@ def _group(item: pytest.Item) -> str:
         shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
         return "lab" if shares_lab else f"live {item.path.stem}"
     if item.get_closest_marker("spark"):
-        return f"spark {item.path.stem}"
+        return "spark demo" if "demo_run" in getattr(item, "fixturenames", ()) else f"spark {item.path.stem}"
     if "browser" in getattr(item, "fixturenames", ()):
         return "browser"
     return "jvm" if "differential" in item.path.parts else ""
@@ -74,6 +84,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     session = spark_session(_settings_in(tmp_path_factory.mktemp("spark")), "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """`rebalance-watch demo` as a user runs it, once for all tests of its output and its tables."""
+    root = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "demo"]
+    environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(load_settings().runtime.jars), "COLUMNS": "200"}
+    return DemoRun(subprocess.run(command, capture_output=True, text=True, env=environment, check=False), root / "demo")
 
 
 @pytest.fixture(scope="session")

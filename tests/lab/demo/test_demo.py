@@ -1,9 +1,6 @@
 """The demo's result is the golden file's, and each of its lines is explained by a line of the fault log."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from itertools import chain
 
@@ -12,7 +9,6 @@ import pytest
 
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.tables import TABLES, stored
-from streaming.base.settings import load_settings
 from streaming.tables.reader import ReadModel
 from tests.support.findings import CAPTURE, Line, begun, effects, events, faults, findings, golden
 from tests.support.folding import Fold
@@ -57,11 +53,9 @@ def test_the_capture_is_what_the_issue_asks_for():
 
 
 @pytest.mark.spark
-def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(tmp_path):
-    jars = load_settings().runtime.jars
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(tmp_path), "demo"]
-    environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(jars), "COLUMNS": "200"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+@pytest.mark.timeout(900)
+def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(demo_run):
+    ran = demo_run.ran
     assert ran.returncode == 0, ran.stderr
     for shown in (
         "ORDERED_QUEUE_STUCK SUSPEND_LOOP",
@@ -78,7 +72,7 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(tmp_pat
     for effect in chain.from_iterable(map(loop.push, events())):  # not to an end of all sources: a job knows none
         table = TABLE_OF[type(effect)]
         rows[table].append(stored(table, msgspec.to_builtins(effect)))
-    with ReadModel(tmp_path / "demo" / "tables") as model:
+    with ReadModel(demo_run.root / "tables") as model:
         for table in TABLE_OF.values():
             assert _plain(model.rows(f"SELECT * FROM {table}")) == _plain(rows[table])
         [read] = model.rows(
