@@ -44,9 +44,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first."""
-    ranks = ("lab", "live", "spark", "browser", "jvm")
-    items.sort(key=lambda item: next((n for n, rank in enumerate(ranks) if _group(item).startswith(rank)), len(ranks)))
+    """Begin with what takes long; groups with servers, which mostly wait, and with Spark, which compute, take turns."""
+    seconds_max: dict[str, float] = {}
+    for item in items:
+        given = item.get_closest_marker("timeout")
+        seconds_max[_group(item)] = max(seconds_max.get(_group(item), 0), given.args[0] if given else 0)
+    ranks, places = {"lab": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "": 4}, {}
+    for kind, rank in ranks.items():
+        groups = [group for group in seconds_max if group.partition(" ")[0] == kind]
+        groups.sort(key=seconds_max.__getitem__, reverse=True)  # a test that takes long has a timeout of its own
+        places |= {group: (rank, turn) for turn, group in enumerate(groups)}
+    items.sort(key=lambda item: places[_group(item)])
 
 
 def _group(item: pytest.Item) -> str:
