@@ -1,6 +1,6 @@
-"""The scenario table of a source that stands: what did not come while nobody ticked proves nothing.
+"""The scenario table of a frozen source: events that are missing while no source ticks prove nothing.
 
-Through a shard, which has the sources' ticks: every second, but for the time in which the broker stands.
+Through a shard, which has the sources' ticks: every second, except while the broker is frozen.
 """
 
 from rebalance_model.observe.effects import IncidentTransition
@@ -12,10 +12,10 @@ from tests.support.incident_rows import distinct_transitions
 
 
 class Standing(HookTrace):
-    """A hook's calls, and what a shard makes of them."""
+    """A hook's events, and the transitions that a shard derives from them."""
 
     def transitions(self, *stands: tuple[float, float], until: float = 400) -> list[tuple[float, str, str]]:
-        """(seconds, transition, incident) of every transition; the broker ``stands`` from and to."""
+        """Return (seconds, transition, incident) of every transition; the broker is frozen in the spans ``stands``."""
         log = [*(e for e in self.events if e.time <= self.clock(until)), *self.ticks(stands, until)]
         found, log = Standing(), sorted(log, key=lambda event: event.time)
         found.effects = [e for e in folded(log) if isinstance(e, IncidentTransition)]
@@ -27,7 +27,7 @@ class Standing(HookTrace):
 
 
 def working(trace: Standing, *spans: tuple[int, int], without: str = "") -> Standing:
-    """a has 0 and b 1: they heartbeat, renew, pull and commit every 10 s, from and to."""
+    """a has 0 and b 1: they heartbeat, renew, pull and commit every 10 s in the spans."""
     for begin, end in spans:
         for at in range(begin, end, 10):
             for n, client in enumerate("ab"):
@@ -42,7 +42,7 @@ def test_a_broker_that_is_frozen_for_90_s_makes_no_client_stale():
     assert working(Standing(), (0, 50), (140, 200)).transitions((45, 139.9), until=200) == []
 
 
-def test_a_ticking_broker_without_heartbeats_is_not_away():
+def test_a_ticking_broker_without_heartbeats_counts_as_running():
     found = working(Standing(), (0, 50), (140, 200)).transitions(until=200)
     assert {name for _, _, name in found} >= {"LOCK_EXPIRED", "STALE_HEARTBEAT"}
 
@@ -58,7 +58,7 @@ def test_a_client_that_does_not_return_is_reported_after_the_usual_time():
 
 
 def test_an_open_incident_stays_open_until_it_is_known_to_be_clear():
-    """a is frozen at 35: LOCK_EXPIRED at 60, STALE_HEARTBEAT at 90; the broker stands from 100 to 130."""
+    """a is frozen at 35: LOCK_EXPIRED at 60, STALE_HEARTBEAT at 90; the broker is frozen from 100 to 130."""
     trace = working(Standing(), (0, 40))
     working(working(trace, (40, 100), without="a"), (130, 150), without="a")
     trace.heart_beat(150, "a").locks(150.5, "a", 0)
@@ -73,7 +73,7 @@ def test_an_open_incident_stays_open_until_it_is_known_to_be_clear():
 
 
 def test_the_frozen_time_of_a_broker_does_not_count_for_pending_or_ages():
-    """Nobody has spoken for 50 s, of neither broker."""
+    """Neither broker's hook has reported for 50 s."""
     trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
     state = trace.state
     state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}

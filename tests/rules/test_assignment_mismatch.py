@@ -32,7 +32,7 @@ def test_owners_that_differ_from_the_strategy_mismatch_60_s_after_a_change():
     assert (found["owner"], found["expected_owner"], found["strategy"]) == ("a", "b", "AVG")
 
 
-def test_owners_that_find_their_place_within_60_s_are_a_near_miss():
+def test_expected_owners_within_60_s_are_a_near_miss():
     trace = rounds(Trace(), 0, 70, SWAPPED)
     rounds(trace, 70, 100, FOUR)
     assert trace.incidents(*MINE) == []
@@ -54,7 +54,7 @@ def test_issue_2732_nothing_is_expected_while_member_lists_differ():
     assert trace.incidents("ASSIGNMENT_MISMATCH") == []
 
 
-def test_of_a_silent_owner_a_mismatch_is_not_known():
+def test_the_mismatch_of_a_silent_owner_is_unknown():
     trace = rounds(Trace(), 0, 20, SWAPPED)
     rounds(trace, 20, 120, {"a": SILENT, "b": holding(1, 3)})
     assert [t for t in trace.incidents("ASSIGNMENT_MISMATCH") if t[1] == "OPENED"] == [

@@ -1,4 +1,4 @@
-"""BROKER_UNREACHABLE: brokers that answer nothing, and what holds while and after they are away."""
+"""BROKER_UNREACHABLE: brokers that do not answer, and other incidents during and after it."""
 
 from itertools import groupby
 
@@ -36,7 +36,7 @@ def test_a_broker_is_unreachable_from_two_unanswered_rounds_to_its_answer():
     assert (evidence["unanswered"], evidence["silent_ms"], evidence["hook_silent"]) == (2, 10_000, None)
 
 
-def test_one_that_is_back_for_less_than_a_minute_has_not_been_away_twice():
+def test_two_outages_within_a_minute_are_one_incident():
     trace = rounds(rounds(rounds(Trace(), 0, 10), 20, 30, members=None), 40, 50)
     trace = rounds(rounds(trace, 60, 70, members=None), *range(80, 150, 10))
     assert trace.incidents() == [(30, "OPENED", "BROKER_UNREACHABLE"), (140, "RESOLVED", "BROKER_UNREACHABLE")]
@@ -61,7 +61,7 @@ def test_an_error_of_the_brokers_own_is_an_answer():
     assert trace.incidents() == []
 
 
-def test_incidents_of_its_queues_are_its_children_until_it_is_back():
+def test_queue_incidents_are_children_while_the_broker_is_unreachable():
     """Queue 0 was about to be stuck when the broker went: the alert is the broker's, until it answers again."""
     stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
     owner = Member((Held(0, consume_age=1, cached=10), Held(1)))
@@ -85,7 +85,7 @@ def test_incidents_of_its_queues_are_its_children_until_it_is_back():
     assert [e for e in trace.effects if isinstance(e, IncidentTransition)][-1].parent is None
 
 
-def test_an_incident_that_opens_while_it_is_clear_has_no_parent():
+def test_an_incident_while_the_broker_is_reachable_has_no_parent():
     """Queue 0 was about to be stuck when the broker went, and is found to be when it is back."""
     stuck = {0: (150, 100), **dict.fromkeys(range(1, 4), (150, 150))}
     owner = Member((Held(0, consume_age=1, cached=10), Held(1)))

@@ -1,4 +1,4 @@
-"""Pieces of recordings of the lab that showed something worth keeping."""
+"""Parts of recordings of the lab that showed an error."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ CAPTURES = Path(__file__).with_name("captures")
 
 
 def fold(path: Path, source: str = "") -> list[AnyEffect]:
-    """What a recording shows, or one kind of its sources alone."""
+    """Return the effects of a recording, or of one kind of its sources."""
     rows = (row for line in replayed_rows(path, 1) for row in line)
     events = (decode(row.value, key=None, stamp=INT64_MAX, keyed=False) for row in rows)
     return folded(event for event in events if source in ("", event.source))

@@ -1,4 +1,4 @@
-"""CID_VIEW_SPLIT: brokers that list other members."""
+"""CID_VIEW_SPLIT: brokers that list different members."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""CLIENT_ID_COLLISION: two processes by one id (#667, #1547, #2760, #3480)."""
+"""CLIENT_ID_COLLISION: two processes with one client id (#667, #1547, #2760, #3480)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""CLIENT_UNRESPONSIVE: a client that leaves questions unanswered."""
+"""CLIENT_UNRESPONSIVE: a client that does not answer requests."""
 
 from tests.support.rounds import FOUR, MINE, evidence, rounds
 from tests.support.trace import SILENT, Trace, holding
@@ -25,7 +25,7 @@ def test_one_unanswered_request_is_a_near_miss():
 
 
 def test_a_client_on_two_channels_may_be_asked_on_the_dead_one():
-    """The broker passes the question on to one channel of that id; after its restart that may be closed."""
+    """The broker forwards the request to one channel of that id; after its restart that may be closed."""
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.listed_twice = "a"
     rounds(trace, 20, 60, {"a": SILENT, "b": holding(2, 3)})

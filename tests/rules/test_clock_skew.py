@@ -1,4 +1,4 @@
-"""CLOCK_SKEW: clocks of clients and brokers that are off."""
+"""CLOCK_SKEW: wrong clocks of clients and brokers."""
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from tests.support.trace import START, Trace, holding
     ("off", "sub_cause"),
     [(-7_200_000, "BEHIND"), (7_200_000, "AHEAD"), (6_001, "AHEAD"), (-9_001, "BEHIND")],
 )
-def test_a_client_whose_clock_is_off_is_reported_after_60_s(monkeypatch, off, sub_cause):
+def test_a_clients_wrong_clock_is_reported_after_60_s(monkeypatch, off, sub_cause):
     """At 10 its newest stamp is proved newer than its answer of 0, so at 70 it has been so for 60 s."""
     monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
     trace = Trace()
@@ -29,7 +29,7 @@ def test_a_client_whose_clock_is_off_is_reported_after_60_s(monkeypatch, off, su
 
 
 @pytest.mark.parametrize("off", [0, 4_999, -4_999])
-def test_a_clock_within_5_s_is_right_and_a_stamp_may_be_old(monkeypatch, off):
+def test_a_clock_within_5_s_is_correct_and_a_timestamp_may_be_old(monkeypatch, off):
     """The client has not pulled for 25 s: its newest stamp shows nothing of its clock."""
     monkeypatch.setattr(traces, "CLIENT_CLOCK_OFF", off)
     trace = Trace()
@@ -69,7 +69,7 @@ def stored(off: int, *, fresh: bool = True) -> Trace:
 @pytest.mark.parametrize(
     ("off", "sub_cause"), [(3_600_000, "BROKER_AHEAD"), (7_001, "BROKER_AHEAD"), (-13_001, "BROKER_BEHIND")]
 )
-def test_a_broker_whose_clock_is_off_is_reported_after_60_s(off, sub_cause):
+def test_a_brokers_wrong_clock_is_reported_after_60_s(off, sub_cause):
     """Of a message stored between the questions of 0 and 10 the stamp, 2 s old, lies 8 s after the first one."""
     trace = stored(off)
     assert [t for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == [
@@ -83,11 +83,11 @@ def test_a_broker_whose_clock_is_off_is_reported_after_60_s(off, sub_cause):
 
 
 @pytest.mark.parametrize(("off", "fresh"), [(0, True), (6_999, True), (-12_999, True), (-3_600_000, False)])
-def test_a_clock_that_may_be_right_is_a_near_miss_as_is_an_old_message(off, fresh):
+def test_a_possibly_correct_clock_and_an_old_message_are_near_misses(off, fresh):
     assert [t for t in stored(off, fresh=fresh).incidents("CLOCK_SKEW") if "BROKER" in t[2]] == []
 
 
-def test_a_brokers_clock_that_was_set_right_is_clear():
+def test_a_brokers_corrected_clock_resolves_the_incident():
     trace = stored(3_600_000)
     trace.poll(100, TWO)
     row = traces.OffsetInfo(mq=traces.mq(0), broker_offset=300, consumer_offset=300, last_time=START + 98_000)

@@ -1,4 +1,4 @@
-"""What is about the cluster: one incident for a fault, the same in every shard, with its consequences under it."""
+"""Incidents of the cluster: one for a fault, the same in every shard, with its consequences as children."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ class Shards:
     def __init__(self, events: Iterable[AnyEvent], count: int) -> None:
         self.effects: list[AnyEffect] = []
         self.known: list[set[tuple[str, str, str]]] = [set() for _ in range(count)]
-        """By shard, the code, subject and id of every incident of the cluster that it knew."""
+        """Return, by shard, the code, subject and id of every incident of the cluster."""
         self._shards = [Shard(None, GroupsInMemory(), Policy(), n) for n in range(count)]
         stamp = 0
         for event in events:
@@ -85,12 +85,12 @@ def check_one_critical_message(groups: int, shards: int, minutes: float) -> None
     assert all(known == run.known[0] for known in run.known)
 
 
-def test_a_broker_killed_and_back_is_one_critical_message():
+def test_a_broker_killed_and_restarted_is_one_critical_message():
     check_one_critical_message(groups=6, shards=3, minutes=6)
 
 
 @pytest.mark.prove
-def test_a_broker_of_300_groups_killed_and_back_is_one_critical_message():
+def test_a_restarted_broker_of_300_groups_is_one_critical_message():
     check_one_critical_message(groups=300, shards=8, minutes=6)
 
 
@@ -106,7 +106,7 @@ def test_a_broker_is_unreachable_at_the_first_request_after_its_hook_ends():
     assert json.loads(last.evidence)["clear_since"] == START + 172_002
 
 
-def test_a_broker_that_comes_and_goes_within_a_minute_is_one_incident():
+def test_a_broker_that_fails_twice_within_a_minute_is_one_incident():
     flaps = [{**KILLED, "at": at, "lasts": 15} for at in (120, 150, 180)]
     run = Shards(simulate(brokers_and_groups(2, *flaps, minutes=6), hook=True, poll=True).events, 2)
     found = run.transitions("BROKER_UNREACHABLE", "BROKER_LOCKS_LOST")
@@ -136,7 +136,7 @@ def test_a_source_that_is_silent_is_one_incident_of_the_cluster(step, sub_cause,
     assert all(known == run.known[0] and known for known in run.known)
 
 
-def test_a_brokers_clock_that_is_off_is_one_incident_of_the_cluster():
+def test_a_brokers_wrong_clock_is_one_incident_of_the_cluster():
     run = Shards(simulate(brokers_and_groups(3, minutes=4, ahead_ms=8_000), hook=True, poll=True).events, 3)
     [opened] = run.transitions("CLOCK_SKEW")
     assert (opened.group, opened.subject, opened.sub_cause) == ("", "broker-c", "BROKER_AHEAD")

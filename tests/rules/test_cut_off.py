@@ -1,4 +1,4 @@
-"""A client that is cut off from one broker has that broker's queues without their locks: somebody has them."""
+"""A client that is cut off from one broker still owns that broker's queues, without their locks."""
 
 from rebalance_model.observe.effects import AssignmentChange
 from tests.support.hook_trace import HookTrace

@@ -1,4 +1,4 @@
-"""STRATEGY_MISMATCH and MIXED_CONSUME_MODE: what members must declare alike."""
+"""STRATEGY_MISMATCH and MIXED_CONSUME_MODE: declarations that all members must share."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from tests.support.trace import SILENT, Trace, holding
         (replace(holding(3), orderly=False), "MIXED_CONSUME_MODE", "ordered by 2, concurrent by 1"),  # issue 6164
     ],
 )
-def test_what_members_must_declare_alike(odd, code, expected):
+def test_declarations_that_all_members_must_share(odd, code, expected):
     """c joins at 20 and declares it at 20 and at 30; it leaves at 60."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 60, {"a": holding(0, 1), "b": holding(2), "c": odd})

@@ -1,4 +1,4 @@
-"""DUPLICATE_CONSUMPTION by the hook: what is read twice after a move (#4215, #1825, #2181)."""
+"""DUPLICATE_CONSUMPTION by the hook: messages consumed twice after a move (#4215, #1825, #2181)."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_client_that_regains_the_queue_reads_197_messages_again():
     assert transitions_of(trace, "OFFSET_REGRESSION")[-1] == (480, "RESOLVED", "OFFSET_REGRESSION STALE_OWNER")
 
 
-def test_commits_of_the_former_owner_after_the_move_are_read_twice():
+def test_messages_the_former_owner_commits_after_a_move_are_duplicates():
     """b queries the offset at 20 and gets 100; a, which notices it later, commits 130 at 24."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.pulls(22, "b", 0, offset=110)
@@ -39,7 +39,7 @@ def test_commits_of_the_former_owner_after_the_move_are_read_twice():
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
-def test_the_more_its_former_owner_commits_the_more_is_read_twice():
+def test_later_commits_of_the_former_owner_increase_the_duplicates():
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.pulls(22, "b", 0, offset=110)
     trace.commits(24, "a", 0, 130).commits(29, "a", 0, 150).commits(34, "b", 0, 149).commits(39, "b", 0, 151).passes(
@@ -66,7 +66,7 @@ def test_a_queue_returned_before_any_message_is_a_near_miss():
         lambda t: t.commits(24.9, "b", 0, 110),
     ],
 )
-def test_a_reread_may_show_after_the_former_owners_commit(shown):
+def test_duplicates_may_be_reported_after_the_former_owners_commit(shown):
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.commits(24, "a", 0, 130)
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
@@ -76,7 +76,7 @@ def test_a_reread_may_show_after_the_former_owners_commit(shown):
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30
 
 
-def test_a_reread_and_a_commit_beyond_it_in_one_second_are_reported():
+def test_duplicates_that_are_committed_within_a_second_are_reported():
     """Of the simulation, seed 119: a sum of pulls begins below the former owner's commit, and carries that one."""
     trace = concurrent(pulled=40).commits(15, "a", 0, 43).asks(20, "b", 0).commits(20, "a", 0, 44)
     trace.pulls(21, "b", 0, first_offset=43, last_offset=45, count=3, commit=44).commits(22, "b", 0, 45).passes(90)
@@ -86,7 +86,7 @@ def test_a_reread_and_a_commit_beyond_it_in_one_second_are_reported():
     ]
 
 
-def test_rereads_of_two_successive_owners_are_one_incident():
+def test_duplicates_of_two_successive_owners_are_one_incident():
     """a has not learnt yet that the queue is b's: both consume everything, and commit in turn."""
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.2, "b", 0, offset=100)
     for second in range(12):

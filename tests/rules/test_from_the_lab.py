@@ -1,4 +1,4 @@
-"""Rows that recordings of the lab (`tests/live/test_faults.py`) added: each was a false alarm there, or missing."""
+"""Scenarios from recordings of the lab (`tests/live/test_faults.py`): each was a false alarm, or missing."""
 
 from rebalance_model.observe.effects import IncidentTransition
 from tests.support.hook_trace import HookTrace

@@ -1,4 +1,4 @@
-"""What seeded runs of the simulated cluster (tests/detection) showed to be false, each as a short trace."""
+"""Errors that seeded simulations (tests/detection) showed, each as a short trace."""
 
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
@@ -38,7 +38,7 @@ def test_a_refusal_of_long_ago_makes_no_orphan_of_a_lock_that_has_run_out():
 
 
 def test_a_refusal_right_after_the_kill_shows_an_orphaned_lock():
-    """The near miss's other side."""
+    """The counterpart of the near miss above."""
     trace = two().lists(2, "b").locks(2, "b", 0, 2, 3, granted=(2, 3)).passes(5.001)
     assert opened(trace, "LOCK_ORPHANED") == ["LOCK_ORPHANED"]
     trace.passes(1 + KEPT).passes(2 + KEPT)
@@ -46,7 +46,7 @@ def test_a_refusal_right_after_the_kill_shows_an_orphaned_lock():
 
 
 def test_a_returning_client_does_not_contend_for_the_lock_kept_for_it():
-    """Seed 35: killed, again and again: its heirs were refused by its ghost, and it has its queue again."""
+    """Seed 35: a client is killed repeatedly; others are refused its lock, and then it has its queue again."""
     trace = two()
     for round_at in (10, 100):
         trace.lists(round_at, "b")
@@ -58,8 +58,8 @@ def test_a_returning_client_does_not_contend_for_the_lock_kept_for_it():
     assert opened(trace, "LOCK_CONTENDED") == []
 
 
-def test_a_long_refusal_by_a_living_client_contends_after_it_was_an_orphan():
-    """The near miss's other side."""
+def test_a_long_refusal_by_a_live_client_is_contention_after_an_orphan():
+    """The counterpart of the near miss above."""
     trace = two().lists(10, "b").locks(10, "b", 0, granted=()).heart_beat(11, "a", number=1).locks(11, "a", 0)
     for second in range(12, 17 + CONTENDED):
         trace.locks(second, "a", 0).locks(second, "b", 0, granted=())
@@ -75,7 +75,7 @@ def test_a_repeated_commit_causes_no_duplicate_consumption():
 
 
 def test_a_queue_of_an_unsubscribed_topic_is_not_stalled():
-    """Seed 26: the one member that subscribed it too has gone; what comes there now is not this group's."""
+    """Seed 26: the only member that subscribed to it has left; new messages there are not this group's."""
     trace = HookTrace().boots(0).heart_beat(0, "a", topics=("Other",)).heart_beat(0, "b")
     trace.asks(1, "b", 0).pulls(2, "b", 0, offset=5, commit=5).pulls(3, "b", 0, offset=5, commit=5)
     trace.leaves(10, "b")

@@ -1,4 +1,4 @@
-"""A client that the broker lists on a dead channel beside its living one: the second share has no owner."""
+"""A client that the broker also lists on a dead channel: its second share has no owner."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_without_lag_the_ghosts_share_is_not_reported():
 
 
 def test_a_ghosts_client_that_does_not_answer_hides_nothing():
-    """The broker passes questions on over the dead channel."""
+    """The broker forwards requests over the dead channel."""
     trace = Trace()
     for at in EVERY_10_S:
         trace.listed_twice = "x" if at else None
@@ -72,7 +72,7 @@ def test_the_hook_shows_which_channel_is_dead_and_when_it_may_be_dropped():
     assert (shown["earliest_drop_at"], shown["latest_drop_at"]) == (START + 121_000, START + 131_000)
 
 
-def test_two_processes_by_one_id_are_no_ghost():
+def test_two_processes_with_one_client_id_are_no_ghost():
     """Both channels are listed for longer than a broker keeps a dead one."""
     trace = polled(Trace(), lag=5)
     trace.listed_twice = "x"
@@ -82,7 +82,7 @@ def test_two_processes_by_one_id_are_no_ghost():
     assert trace.incidents("QUEUE_UNASSIGNED")[-1][1:] == ("RECLASSIFIED", "QUEUE_UNASSIGNED")
 
 
-def test_of_two_channels_that_heartbeat_at_once_either_may_be_dead():
+def test_two_channels_with_equal_heartbeats_leave_the_dead_one_unknown():
     trace = HookTrace().boots(0)
     trace.heart_beat(1, "x", "y").locks(2, "x", 0, 1).locks(2, "y", 2, 3)
     trace.poll(5, {"x": holding(0, 1), "y": holding(2, 3)}, {2: (100, 100)})

@@ -1,4 +1,4 @@
-"""The scenario table of the three incidents: one that fires, a near miss, a recovery; each with its reason."""
+"""The scenario table of three incidents: one that fires, a near miss, a recovery; each with its reason."""
 
 import msgspec
 import pytest
@@ -215,7 +215,7 @@ def test_a_pull_that_stands_still_is_aged_by_the_collector_too():
     assert trace.incidents()[-1] == (140, "RESOLVED", "PULL_EXPIRED")
 
 
-def test_a_consumer_that_pulls_itself_does_not_pull_expire():
+def test_pulls_of_a_pull_consumer_do_not_expire():
     trace = Trace()
     trace.poll(10, {"a": holding(0, pull_age=500)})
     trace.effects.clear()
@@ -224,7 +224,7 @@ def test_a_consumer_that_pulls_itself_does_not_pull_expire():
     assert trace.incidents() == []
 
 
-def test_retry_queues_are_left_out():
+def test_retry_queues_are_ignored():
     trace = Trace()
     healthy(trace, 0, 20)
     retry = Held(0, topic="%RETRY%g", lock_age=100, pull_age=500)

@@ -75,7 +75,7 @@ def test_growing_lag_of_an_unassigned_and_of_a_moving_queue():
     assert trace.incidents(GROWTH) == [(300, "OPENED", "LAG_GROWTH REBALANCE_PAUSE")]
 
 
-def test_growth_with_a_gap_starts_again_and_keeps_the_usual_rates():
+def test_a_gap_restarts_the_window_and_keeps_the_usual_rates():
     trace = lags(Trace(), 0, [2] * 40)
     lags(trace, 400, RISING[:15])
     lags(trace, 640, RISING[15:31])  # a hole of 100 s: the window begins at 640

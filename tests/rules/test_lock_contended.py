@@ -1,4 +1,4 @@
-"""LOCK_CONTENDED: a lock that a living member keeps from another (#8772)."""
+"""LOCK_CONTENDED: a lock that a live member denies to another (#8772)."""
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
@@ -18,7 +18,7 @@ def refused(trace: HookTrace, begin: float, end: float) -> HookTrace:
     return trace
 
 
-def test_a_lock_that_a_living_member_keeps_from_another_is_contended():
+def test_a_lock_that_a_live_member_denies_to_another_is_contended():
     trace = refused(ordered(), 10, 60)
     assert trace.incidents() == []  # six times over 50.0 s is a near miss
     trace.locks(60.1, "b", 0, granted=()).locks(71, "a", 0, 1).heart_beat(80, "a", "b").passes(81)
@@ -84,7 +84,7 @@ def test_contention_is_not_judged_while_the_hook_is_silent():
     assert trace.incidents("LOCK_CONTENDED") == [(62, "OPENED", "LOCK_CONTENDED REFUSED")]
 
 
-def test_the_locks_of_retry_queues_are_left_out():
+def test_the_locks_of_retry_queues_are_ignored():
     """They are implicit and locked like any other; a stuck retry queue is another matter."""
     retry = (MessageQueue("%RETRY%g", A, 0),)
     trace = HookTrace().boots(0).heart_beat(1, "a", "b")

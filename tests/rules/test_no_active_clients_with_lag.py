@@ -1,4 +1,4 @@
-"""NO_ACTIVE_CLIENTS_WITH_LAG: messages wait in a group without members."""
+"""NO_ACTIVE_CLIENTS_WITH_LAG: a group without members has lag."""
 
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
@@ -37,7 +37,7 @@ def test_a_restart_within_a_minute_is_a_near_miss():
     assert trace.incidents(NOBODY) == []
 
 
-def test_without_lag_nothing_opens_and_later_lag_opens_it_then():
+def test_the_incident_opens_when_the_group_first_has_lag():
     trace = abandoned(Trace(), 200, (100, 100))
     assert trace.incidents(NOBODY) == []
     trace.poll(210, {}, {0: (101, 100)}, route=1)
@@ -51,7 +51,7 @@ def test_a_group_that_never_had_a_member_is_not_judged():
     assert trace.incidents(NOBODY) == []
 
 
-def test_hooks_alone_do_not_show_its_lag():
+def test_hooks_alone_do_not_show_the_groups_lag():
     trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0).pulls(3, "a", 0, offset=5, commit=5).leaves(4, "a")
     assert transitions_of(trace.passes(300), NOBODY) == []
 

@@ -1,4 +1,4 @@
-"""OFFSET_REGRESSION: a commit that goes back (#2837, #7182)."""
+"""OFFSET_REGRESSION: a committed offset that decreases (#2837, #7182)."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_regression_ends_when_the_owners_next_commit_passes_the_mark():
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
 
 
-def test_an_old_position_on_an_unidentified_channel_is_a_stale_owners():
+def test_an_old_offset_of_an_unknown_channel_is_from_a_stale_owner():
     trace = ordered().commits(5, "a", 0, 100).commits(10, "x", 0, 40)
     assert transitions_of(trace) == [(10, "OPENED", "OFFSET_REGRESSION STALE_OWNER")]
     assert evidence(trace, "OFFSET_REGRESSION")[0]["channel"] == "x:0"
@@ -78,7 +78,7 @@ def test_an_owner_that_goes_back_itself_was_reset(to, cause, severity):
     assert opened.severity == severity
 
 
-def test_two_commits_of_a_client_that_overtake_each_other_are_a_near_miss():
+def test_two_commits_of_a_client_out_of_order_are_a_near_miss():
     trace = ordered().commits(5, "a", 0, 100).commits(5.001, "a", 0, 98).commits(6, "a", 0, 99).commits(10, "a", 0, 101)
     assert trace.incidents() == []
 
@@ -115,7 +115,7 @@ def test_a_late_commit_carried_by_a_pull_is_ignored():
     assert (queue(trace).commit_offset, trace.incidents()) == (100, [])
 
 
-def test_a_seconds_sum_of_pulls_begins_before_the_commit_of_its_last():
+def test_a_sum_of_pulls_that_begins_below_its_commit_is_no_regression():
     trace = ordered().commits(5, "a", 0, 90).unlocks(6, "a", 0).locks(7, "b", 0)
     trace.pulls(8, "b", 0, first_offset=90, last_offset=130, count=9, commit=120)
     assert trace.incidents() == []
@@ -161,7 +161,7 @@ def test_by_polls_an_offset_that_stays_below_the_commit_has_fallen_back():
         ((0, 0, 5, 9, 9), "it has not been committed before"),
     ],
 )
-def test_by_polls_it_is_a_near_miss(commits, why):
+def test_polled_offsets_that_decrease_briefly_are_a_near_miss(commits, why):
     assert polled(*commits).incidents("OFFSET_REGRESSION") == [], why
 
 

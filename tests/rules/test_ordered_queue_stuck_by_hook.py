@@ -95,7 +95,7 @@ def test_a_client_that_renews_and_never_pulls_opens_nothing():
         (lambda t: t, "LOCK_EXPIRED"),
     ],
 )
-def test_a_stuck_queues_lock_is_named_before_its_listener(how, sub_cause):
+def test_a_stuck_queues_lock_precedes_its_listener_as_the_cause(how, sub_cause):
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).pulls(2, "a", 0, offset=7).commits(5, "a", 0, 7)
     trace.pulls(6, "a", 0, offset=9).locks(20, "a", 0).heart_beat(50, "a", "b")
     how(trace).passes(67)

@@ -35,7 +35,7 @@ def test_a_pull_expires_past_120_s_of_the_brokers_clock_until_the_next():
         (0, True),
     ],
 )
-def test_a_pull_does_not_expire_of_a_client_that_may_hold_back(offset, fires):
+def test_the_pulls_of_a_client_under_flow_control_do_not_expire(offset, fires):
     trace = pulling(offset=offset).passes(130)
     assert bool(trace.incidents("PULL_EXPIRED")) is fires
 
@@ -58,7 +58,7 @@ def test_a_queue_that_was_taken_and_never_pulled_expires_too():
 
 
 @pytest.mark.parametrize("reason", ["pulls itself", "no lock"])
-def test_a_client_that_need_not_pull_does_not_pull_expire(reason):
+def test_pulls_do_not_expire_if_the_client_need_not_pull(reason):
     kind = "CONSUME_ACTIVELY" if reason == "pulls itself" else "CONSUME_PASSIVELY"
     trace = HookTrace().heart_beat(0, "a", consume_type=kind).locks(1, "a", 0).pulls(2, "a", 0)
     for at in range(20, 200, 20):

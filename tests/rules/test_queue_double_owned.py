@@ -51,7 +51,7 @@ def test_a_thawed_client_that_keeps_its_queues_makes_two_owners():
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == [(160, "OPENED", "QUEUE_DOUBLE_OWNED")] * 2
 
 
-def test_two_believed_locks_of_an_ordered_queue_fire():
+def test_two_clients_with_valid_locks_of_a_queue_are_two_owners():
     """After a broker's restart without its locks another client took queue 1, and a believes in its own for 30 s."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 50, {"a": holding(0, 1), "b": holding(1, 2, 3)})
@@ -66,7 +66,7 @@ def test_two_believed_locks_of_an_ordered_queue_fire():
         Held(1, dropped=True, unlock_attempts=1),  # it gives it up
     ],
 )
-def test_an_ordered_queue_has_no_second_owner_without_a_living_lock(mine):
+def test_an_ordered_queue_has_no_second_owner_without_a_valid_lock(mine):
     trace = rounds(Trace(), 0, 20, {"a": holding(0, 1), "b": holding(2, 3)})
     rounds(trace, 20, 60, {"a": Member((Held(0), mine)), "b": holding(1, 2, 3)})
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == []
@@ -110,7 +110,7 @@ def test_two_owners_in_a_topic_that_lost_queues_are_two_owners():
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == [(30, "OPENED", "QUEUE_DOUBLE_OWNED")]
 
 
-def test_of_a_silent_owner_it_is_not_known_and_the_incident_stays():
+def test_the_incident_stays_open_while_an_owner_is_silent():
     trace = rounds(Trace(), 0, 20, {"a": concurrent(0, 1), "b": concurrent(2, 3)})
     rounds(trace, 20, 40, {"a": concurrent(0, 1), "b": concurrent(1, 2, 3)})
     rounds(trace, 40, 100, {"a": SILENT, "b": concurrent(1, 2, 3)})

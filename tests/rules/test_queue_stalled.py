@@ -1,4 +1,4 @@
-"""QUEUE_STALLED by polls: a concurrent queue whose commit stands."""
+"""QUEUE_STALLED by polls: a concurrent queue whose commit does not advance."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""QUEUE_UNASSIGNED by what clients answer, and with the broker's hook beside the polls."""
+"""QUEUE_UNASSIGNED by the clients' answers, and with the broker's hook beside the polls."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_an_unassigned_queue_is_critical_when_its_lag_grows():
     assert [(e.severity, e.subject) for e in opened] == [("critical", "Orders@broker-a:1")]
 
 
-def test_a_new_queue_has_60_s():
+def test_a_new_queue_is_unassigned_after_60_s():
     """Clients ask for the route every 30 s, and rebalance within 20 s."""
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.poll(20, FOUR, route=5)
@@ -76,14 +76,14 @@ def test_a_queue_removed_from_the_route_is_not_unassigned():
     assert trace.incidents(*MINE) == []
 
 
-def test_with_a_silent_member_it_is_unknown_whether_a_queue_is_unassigned():
+def test_an_unassigned_queue_is_unknown_while_a_member_is_silent():
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 40, {"a": holding(0), "b": holding(2, 3)})
     rounds(trace, 40, 250, {"a": holding(0), "b": SILENT})
     assert trace.incidents("QUEUE_UNASSIGNED") == []
 
 
-def test_a_group_that_returns_after_a_night_has_the_limits_of_a_new_one():
+def test_a_group_that_returns_after_hours_has_the_limits_of_a_new_one():
     """Nobody had the queues for 300 s; the members that come take them one by one. Whose each is to be is not known."""
     four = {c: replace(m, strategy=OWN) for c, m in {"a": holding(0, 3), "b": holding(1, 2)}.items()}
     trace = rounds(Trace(), 0, 20, four)
@@ -115,7 +115,7 @@ def test_issue_7556_the_share_of_an_unsubscribed_member_is_unassigned():
     assert [t for t in trace.incidents(*MINE) if t[1] == "OPENED"] == [(160, "OPENED", "QUEUE_UNASSIGNED")] * 2
 
 
-def test_issue_351_topics_that_flip_do_not_restart_the_time():
+def test_issue_351_alternating_topics_do_not_restart_the_time():
     """b does not subscribe Orders: their heartbeats overwrite each other's topics, and b's share is unassigned."""
     trace = Trace()
     members = {"a": replace(holding(0, 1), subscribes=("Orders",)), "b": Member(subscribes=("Other",))}
@@ -168,7 +168,7 @@ def beats(trace: HookTrace, start: int, stop: int, members: dict[str, Member]) -
 # With the broker's hook beside the polls
 
 
-def test_a_queue_that_was_seen_to_be_unlocked_has_40_s():
+def test_an_unlocked_queue_is_unassigned_after_40_s():
     """b unlocks queue 3 at 25, and no client takes it, though b should have it: the first round after 65 is at 71."""
     trace = beats(pair(**FOUR), 10, 30, FOUR)
     trace.tick(25).unlocks(25, "b", 3)
@@ -177,14 +177,14 @@ def test_a_queue_that_was_seen_to_be_unlocked_has_40_s():
     assert evidence(trace, "QUEUE_UNASSIGNED")["limit_ms"] == 40_000
 
 
-def test_a_queue_whose_owner_unregistered_has_40_s():
+def test_the_queue_of_an_unregistered_owner_is_unassigned_after_40_s():
     trace = beats(pair(**FOUR), 10, 30, FOUR)
     trace.tick(25).leaves(25, "b")
     beats(trace, 30, 90, {"a": holding(0, 1)})
     assert trace.incidents("QUEUE_UNASSIGNED") == [(71, "OPENED", "QUEUE_UNASSIGNED")] * 2
 
 
-def test_a_queue_that_the_strategy_leaves_unassigned_has_150_s():
+def test_a_queue_that_the_strategy_leaves_out_is_tolerated_for_150_s():
     """A thawed client is listed twice, and its second share is unassigned until its former channel expires."""
     trace = beats(pair(**FOUR), 10, 30, FOUR)
     trace.heart_beat(25, "a", number=1)  # AVG of a, a, b: a has 0 and 1, b has 3, and 2 is unassigned

@@ -6,7 +6,7 @@ from tests.support.rounds import FOUR, concurrent, evidence, rounds
 from tests.support.trace import SILENT, Held, Member, Trace, holding
 
 
-def test_where_no_client_follows_the_route_a_rebalance_stalls():
+def test_a_rebalance_stalls_if_no_client_follows_the_route():
     """Issue 3138: the rebalance threads hang in an RPC. Changed at 20; by 80 every owner should be another."""
     trace = rounds(Trace(), 0, 20, FOUR)
     trace.poll(20, FOUR, route=8)

@@ -1,4 +1,4 @@
-"""REBALANCE_STORM: a group that rebalances again and again."""
+"""REBALANCE_STORM: a group that rebalances repeatedly."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_groups_usual_rate_is_that_of_the_last_day():
 
 
 def group(*clients: str) -> HookTrace:
-    """Its members have been there from the first heartbeat on."""
+    """Return a trace of these members since the first heartbeat."""
     return HookTrace().boots(0).heart_beat(1, *clients)
 
 
@@ -28,7 +28,7 @@ def restarts(trace: HookTrace, at: float, client: str, *, number: int = 0, down:
     return trace.leaves(at, client, number=number).heart_beat(at + down, client, number=number)
 
 
-def test_a_client_that_comes_and_goes_is_a_storm_at_its_seventh_cause():
+def test_a_client_that_rejoins_often_is_a_storm_at_the_seventh_cause():
     """Left and joined three times, each time after somebody had gone; the seventh is at 80."""
     trace = group("a", "b")
     for n in range(6):
@@ -51,7 +51,7 @@ def test_processes_that_die_and_return_with_other_ids_are_a_storm():
     assert rows(trace, STORM)[0].client_id is None  # no one client
 
 
-def test_connections_that_are_cut_again_and_again_are_reconnect_churn():
+def test_connections_that_are_cut_repeatedly_are_reconnect_churn():
     """#9115: new addresses, the same client ids. No client unregisters; the member list is one shorter each time."""
     trace = group("a", "b")
     for n in range(5):
@@ -101,7 +101,7 @@ def test_a_rollout_under_new_ids_is_no_storm():
 
 
 def test_a_partition_that_cuts_all_members_off_once_is_no_storm():
-    """90 s: 20 clients vanish without a word, and come back on other channels."""
+    """90 s: 20 clients disappear without unregistering, and return on other channels."""
     clients = [f"c-{n:02}" for n in range(20)]
     trace = group(*clients).heart_beat(30, *clients).lists(50, code=1)
     trace.heart_beat(140, *clients, number=1)
@@ -161,7 +161,7 @@ def test_four_causes_are_none_in_a_group_that_rebalances_often():
     assert transitions_of(trace, STORM) == []
 
 
-def test_topics_that_flip_with_each_heartbeat_become_a_storm():
+def test_topics_that_alternate_with_each_heartbeat_become_a_storm():
     """#351: b has joined at 10 with other topics: 150 s for a rolling upgrade; then 10 flips have been."""
     trace = group("a").heart_beat(10, "b", topics=(TOPIC, "Refunds"))
     for at in range(30, 200, 15):
@@ -184,7 +184,7 @@ def flipping(until: int) -> HookTrace:
     return trace.leaves(until, "b").heart_beat(until + 5, "a", "c")
 
 
-def test_flips_of_a_mistake_that_was_soon_undone_are_no_storm_later():
+def test_subscription_changes_that_soon_stopped_are_no_later_storm():
     """From the simulation, seed 109: from 305 on, 150 s after d joined, no client has just joined any more."""
     trace = flipping(150).heart_beat(155, "d")
     for at in range(170, 330, 15):
@@ -193,14 +193,14 @@ def test_flips_of_a_mistake_that_was_soon_undone_are_no_storm_later():
     assert transitions_of(trace, STORM) == []
 
 
-def test_a_client_that_joins_amid_a_storm_of_flips_is_no_upgrade():
+def test_a_client_that_joins_during_a_storm_of_topics_is_no_upgrade():
     trace = flipping(175).heart_beat(181, "d")
     for at in range(190, 300, 15):
         trace.passes(at - 1).heart_beat(at, "a", "c", "d")
     assert transitions_of(trace, STORM) == [(160, "OPENED", "REBALANCE_STORM TOPIC_SET_FLIP")]
 
 
-def test_a_route_that_comes_and_goes_is_a_storm():
+def test_a_route_that_changes_repeatedly_is_a_storm():
     """Its queue count is raised and lowered again and again; there and back once is none."""
     trace = Trace()
     for n in range(4):
@@ -223,7 +223,7 @@ def test_a_client_that_rebalances_every_second_is_a_storm():
     assert transitions_of(trace, STORM)[1:] == [(319.001, "RESOLVED", "REBALANCE_STORM ENDLESS_REBALANCE")]
 
 
-def test_its_strategy_names_the_reason():
+def test_an_endless_rebalance_names_the_strategy_that_causes_it():
     trace = HookTrace().boots(0).heart_beat(1, "a")
     config = Member((Held(0),), strategy="org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByConfig")
     for second in range(3, 310):
@@ -233,10 +233,10 @@ def test_its_strategy_names_the_reason():
     assert {name for _, _, name in trace.incidents(STORM)} == {"REBALANCE_STORM CONFIG_ON_RETRY_TOPIC"}
 
 
-@pytest.mark.parametrize("why", ["asks every 20 s", "is refused a lock"])
-def test_member_list_requests_are_no_storm_when_it(why: str):
+@pytest.mark.parametrize("why", ["requests it every 20 s", "is refused a lock"])
+def test_member_list_requests_are_no_storm_if_the_client(why: str):
     trace = group("a", "b").locks(2, "b", 0)
-    for second in range(3, 330, 20 if why == "asks every 20 s" else 1):
+    for second in range(3, 330, 20 if why == "requests it every 20 s" else 1):
         trace.heart_beat(second, "a", "b").lists(second, "a", "b", channel="a:0")
         trace.locks(second, "b", 0).locks(second, "a", 0, granted=())
     assert transitions_of(trace, STORM) == []

@@ -1,4 +1,4 @@
-"""What the registry of rules refuses, and what rests on it."""
+"""The registry of rules: what it refuses, and what is derived from it."""
 
 import pkgutil
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_a_cause_of_every_queue_incident_is_a_rule():
     assert registry.CODES.issuperset(lifecycle._SOURCES)
 
 
-def test_rules_are_found_by_what_they_need():
+def test_rules_are_selected_by_the_telemetry_that_they_need():
     assert codes_needing() == frozenset()
     assert codes_needing("COMMITS") == {"OFFSET_REGRESSION"}
     assert codes_needing("PULLS", "LISTS") == {"QUEUE_STALLED", "CID_VIEW_SPLIT"}

@@ -33,7 +33,7 @@ def concurrent() -> HookTrace:
 # Not ordered
 
 
-def test_a_queue_that_its_topic_has_lost_is_no_clients_fault():
+def test_a_queue_removed_from_its_topic_is_not_reported():
     """The lab's topic that shrank: b has dropped 3 at 30, with 12 messages pulled, which no call shows."""
     trace = goes_on(concurrent(), 30, 400, pulls="012", commits="012")
     assert trace.incidents() == []
@@ -77,7 +77,7 @@ def test_the_last_queues_unlocked_and_not_requested_are_lost_by_the_topic():
     assert consumed(trace, 40, 300, 0, 1).incidents() == []
 
 
-def test_messages_in_queues_that_a_topic_regains_begin_to_wait_then():
+def test_the_wait_of_messages_in_regained_queues_starts_anew():
     """The last pulls of 2 and 3 were beyond their commits."""
     trace = consumed(ordered(), 10, 30, 0, 1, 2, 3).pulls(30, "b", 2, 3, offset=99).unlocks(30, "b", 2, 3)
     trace = consumed(trace, 40, 200, 0, 1).asks(200, "b", 2, 3)

@@ -1,4 +1,4 @@
-"""STALE_HEARTBEAT: a member whose heartbeats stay away."""
+"""STALE_HEARTBEAT: a member without recent heartbeats."""
 
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import distinct_transitions, evidence

@@ -1,4 +1,4 @@
-"""SUBSCRIPTION_INCONSISTENT: members of a group with other subscriptions."""
+"""SUBSCRIPTION_INCONSISTENT: members of a group with different subscriptions."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_member_without_known_subscriptions_freezes_it():
     assert trace.state.pending[SUBSCRIPTIONS].frozen_at is not None
 
 
-def test_polls_show_it_by_what_clients_answer():
+def test_polls_show_it_by_the_clients_answers():
     """#7556: b has unsubscribed a topic; its share of that topic's queues has no owner."""
     trace = Trace()
     for at in range(0, 170, 10):

@@ -1,4 +1,4 @@
-"""TELEMETRY_GAP: telemetry that is missing; stories, through a shard."""
+"""TELEMETRY_GAP: missing telemetry; scenarios through a shard."""
 
 import msgspec
 
@@ -38,7 +38,7 @@ def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
     assert covered["silent_rules"] == sorted(codes_needing("HOOKS"))
 
 
-def test_a_collector_that_is_away_is_silent_until_it_is_back():
+def test_a_stopped_collector_is_silent_until_it_reports_again():
     effects = fold(simulate("collector-away", hook=True, poll=True))
     run = of(effects, "TELEMETRY_GAP")
     assert [t[1:] for t in run] == [

@@ -1,4 +1,4 @@
-"""What every rule does with subjects that are gone, and while a source is silent."""
+"""Every rule on removed subjects, and while a source is silent."""
 
 from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
 from rebalance_model.observe.policy import Policy
@@ -15,7 +15,7 @@ def last_state(trace: Trace) -> GroupSnapshot:
     return [e for e in trace.effects if isinstance(e, GroupSnapshot)][-1]
 
 
-def test_a_subject_that_is_gone_is_clear_and_has_no_evidence():
+def test_a_removed_subject_is_clear_and_has_no_evidence():
     group_step = GroupStep(Trace().state, Policy(), Moment(START, None, START))
     step = ClusterStep(ClusterState("c"), Policy(), Moment(START, None, START))
     assert broker_unreachable.evidence(step, "gone") == {}
