@@ -103,4 +103,5 @@ async def _patiently(asking: Coroutine[None, None, None]) -> None:
         await ui.context.client.connected(timeout=_SECONDS)
         await asked
     finally:
-        sign.delete()
+        if not sign.is_deleted:  # as it is when the browser has left the page
+            sign.delete()
