@@ -171,6 +171,7 @@ def test_doctor_finds_that_the_least_rights_are_enough(ours):
         (NAME_SERVER, {"ROCKETMQ__TLS": "false"}, "or accepts only TLS (set rocketmq.tls to true)."),
         ("kafka", {"KAFKA__PASSWORD": "wrong"}, "refuses the credentials of the user rebalance-watch (SCRAM-SHA-512)"),
     ],
+    ids=["secret-key", "access-key", "unsigned", "authority", "no-tls", "kafka-password"],
 )
 def test_what_is_refused_is_one_sentence_from_poll_and_doctor(ours, tmp_path, part, wrong, sentence):
     section = "KAFKA__PASSWORD" if part == "kafka" else "ROCKETMQ__SECRET_KEY"
@@ -190,6 +191,7 @@ def test_what_is_refused_is_one_sentence_from_poll_and_doctor(ours, tmp_path, pa
         ("no-topics", ["Group:*"], "QUERY_CONSUME_TIME_SPAN (303)", f"Topic:{TOPIC}"),
         ("no-groups", ["Topic:*"], "GET_CONSUMER_CONNECTION_LIST (203)", f"Group:{GROUP}"),
     ],
+    ids=["topics", "groups"],
 )
 def test_a_missing_right_is_named_and_the_others_are_used(
     lab_settings, ours, eventually, tmp_path, user, resources, request_, resource
