@@ -154,6 +154,7 @@ def _one_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         cluster="c",
         group="g",
         time=size,
+        known_at=size,
         seq=0,
         cause="",
         members=(),
