@@ -120,7 +120,8 @@ def finish(root):
     with Job(root, "last", "--available-now", program=ORDINARY) as job:
         assert job.start().ended(SECONDS) == 0, job.said()
     expected = derived_rows(root / "log", PARTITIONS, Policy())
-    assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
+    found = {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED}
+    assert found == {table: expected.get(table, []) for table in DERIVED}
     places = [(row["partition"], row["offset"]) for row in read_rows(root / "tables", "telemetry")]
     assert len(places) == len(set(places))
     return len(places)
