@@ -24,8 +24,12 @@ help: ## Print this list
 demo: $(READY) ## Run the job on a recording of a real cluster and print owners, moves and incidents
 	$(BIN)/rebalance-watch demo
 
-test: check ## Run check and all tests in their short form, including real servers
+test: check $(VENV)/spark.jsa ## Run check and all tests in their short form, including real servers
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+
+# Shortens each start of Spark in the tests; without it they only take longer.
+$(VENV)/spark.jsa: $(READY)
+	-$(BIN)/python -m tests.support.spark_start
 
 check: $(READY) ## Check lint, format, types and import rules
 	$(BIN)/ruff check

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
+from tests.support import spark_start
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -27,14 +28,16 @@ class DemoRun(NamedTuple):
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the form, and forget the settings of whoever runs the tests, the width of a terminal included."""
-    settings.load_profile("prove" if config.option.markexpr == "prove" else "short")
+    short = config.option.markexpr != "prove"
+    settings.load_profile("short" if short else "prove")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
     os.environ.pop("COLUMNS", None)  # pytest-xdist gives it to its workers
     # In a worker of pytest-xdist the main module has no file; pyspark takes that for a doctest and ends the process.
     sys.modules["__main__"].__dict__.setdefault("__file__", pytest.__file__)
-    # A test's JVM ends before the optimising compiler pays: half the time of a Spark start and its first batches.
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault("JDK_JAVA_OPTIONS", spark_start.JAVA_OPTIONS)
+    if short:  # in the long form Spark compiles its queries, as in production
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", spark_start.with_archive())
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -96,10 +99,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
-    """`rebalance-watch demo` as a user runs it, once for all tests of its output and its tables."""
+    """`rebalance-watch demo` as a user runs it, Spark included, once for all tests of its output and its tables."""
     root = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "demo"]
     environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(load_settings().runtime.jars), "COLUMNS": "200"}
+    environment.pop("PYSPARK_SUBMIT_ARGS", None)
     return DemoRun(subprocess.run(command, capture_output=True, text=True, env=environment, check=False), root / "demo")
 
 

@@ -1,0 +1,69 @@
+"""Spark for short runs: it starts and plans with less processor time than in production, and gives the same rows.
+
+A JVM of a test ends before optimised code pays: most of its processor time went into loading classes and compiling
+queries that run once. At load 15 to 20 `tests.tables.test_read_model` took 105 s of it, and takes 58 s; a job of two
+batches 62 and 44 s.
+
+    python -m tests.support.spark_start
+
+makes the archive of the loaded classes (class data sharing), once for a virtual environment; ``make test`` does so.
+Java ignores an archive of other jars or of another Java, and tests without an archive only take longer.
+"""
+
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""Beside the jars whose classes it has."""
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For every ``java`` (JDK_JAVA_OPTIONS): no optimising compiler, no threads for garbage collection."""
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def submit_arguments(*java_options: str) -> str:
+    """Return the value of PYSPARK_SUBMIT_ARGS: interpreted queries, and these options of Spark's JVM."""
+    options = " ".join((*java_options, "-Xlog:disable"))  # else it prints to stdout why it ignores an archive
+    conf = _INTERPRETED | {"spark.driver.defaultJavaOptions": options}
+    return shlex.join([*(part for item in conf.items() for part in ("--conf", "=".join(item))), "pyspark-shell"])
+
+
+def with_archive() -> str:
+    """Return the value of PYSPARK_SUBMIT_ARGS for tests; the archive is used if it is there."""
+    return submit_arguments(*([f'-XX:SharedArchiveFile="{ARCHIVE}"'] if ARCHIVE.exists() else []))
+
+
+def make_archive() -> None:
+    """Run a small job, and archive the classes that its JVM has loaded."""
+    from pyspark import SparkContext  # noqa: PLC0415  Spark takes seconds to import
+
+    from streaming.base.settings import load_policy, load_settings  # noqa: PLC0415
+    from streaming.log.files import FilePublisher  # noqa: PLC0415
+    from streaming.log.rows import publish  # noqa: PLC0415
+    from streaming.pipeline.job import run_available_now  # noqa: PLC0415
+    from tests.support.telemetry import telemetry  # noqa: PLC0415
+
+    jars = load_settings().runtime.jars
+    with tempfile.TemporaryDirectory(dir=ARCHIVE.parent) as folder:
+        made = Path(folder) / ARCHIVE.name
+        os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f'-XX:ArchiveClassesAtExit="{made}"')
+        settings = load_settings(
+            runtime={"root": Path(folder), "jars": jars}, source={"kind": "files", "partitions": 2}
+        )
+        with FilePublisher(settings.log_path, 2) as publisher:
+            publish(publisher, telemetry(4, 20))
+        run_available_now(settings, load_policy())
+        jvm = SparkContext._gateway.proc
+        jvm.stdin.close()  # it ends when this pipe does, and writes the archive at its end
+        jvm.wait()
+        if made.exists():
+            made.rename(ARCHIVE)
+        else:
+            print("This Java made no archive; the tests only take longer.", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    make_archive()
