@@ -1,138 +1,126 @@
-"""The job as processes: stopped with Ctrl-C, killed in the middle of a batch, refused, and brought to its end."""
+"""However the job is ended, its next start goes on from there: at last each row is in the tables once.
+
+One log for all: each way to end the job leaves the next one something to do. That Ctrl-C, too, ends it cleanly is shown
+by `rebuild.test_rebuild_job`, `live.test_end_to_end` and `supervise.test_up`.
+"""
 
 import os
+import re
 import signal
-import subprocess
-import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
-from streaming.base.settings import Settings, conf_file
+from streaming.base.settings import conf_file
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
+from tests.live.commands import Command
 from tests.support.plain import as_json, derived_rows
+from tests.support.processes import command_of, descendants, parents
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 PARTITIONS = 2
-COMMAND = ["-m", "streaming.cli.main"]
-KILLED_WITHIN_BATCH = """
-import os, signal, sys
-from streaming.pipeline import sinks
-from streaming.cli.main import main
-append = sinks.TableSink.append_arrow
-def append_or_die(self, rows, table, *, batch_id):
-    if table == "queue_state":
-        os.kill(os.getpid(), signal.SIGKILL)
-    append(self, rows, table, batch_id=batch_id)
-sinks.TableSink.append_arrow = append_or_die
-main()
-"""
-
-
-def start(settings: Settings, *arguments: str, program: tuple[str, ...] = tuple(COMMAND)) -> subprocess.Popen[str]:
-    environment = os.environ | {
-        "REBALANCE_WATCH_SOURCE__KIND": "files",
-        "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
-        "REBALANCE_WATCH_SOURCE__FILES_PER_BATCH": "2",
-        "REBALANCE_WATCH_JOB__TRIGGER_SECONDS": "0.5",
-        "REBALANCE_WATCH_JOB__ARCHIVE_TRIGGER_SECONDS": "0.5",
-    }
-    return subprocess.Popen(
-        [sys.executable, *program, "--root", str(settings.runtime.root), "run", *arguments],
-        env=environment,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    )
-
-
-def end(process: subprocess.Popen[str]) -> str:
-    try:
-        return process.communicate(timeout=240)[1]
-    finally:
-        process.kill()
+SECONDS = 400
+WORKER_KILLS = 2
+"""Fewer than the starts that a query has without ending a batch in between."""
+KILLED_WITHIN_BATCH = ("-m", "tests.pipeline.killed_within_batch")
 
 
 def append(log: Path, events: list[object]) -> None:
-    with FilePublisher(log, PARTITIONS, file_bytes_max=250_000, roll_seconds=1e9) as publisher:
+    with FilePublisher(log, PARTITIONS, file_bytes_max=60_000, roll_seconds=1e9) as publisher:
         publish(publisher, events)
 
 
-def test_nothing_is_lost_or_doubled_by_ctrl_c_or_kill_9(settings_in, tmp_path):
+def test_each_row_is_there_once_whatever_ended_the_job(settings_in, tmp_path):
     settings = settings_in(tmp_path, partitions=PARTITIONS)
     events = list(telemetry(10, 60))
+    given = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
+    given |= {"SOURCE__FILES_PER_BATCH": 4, "JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
     append(settings.log_path, events[: len(events) // 2])
+    with Command(tmp_path, given, "run") as job:
+        a_service_manager_ends_all_processes(job)
+        append(settings.log_path, events[len(events) // 2 :])
+        with Command(tmp_path, given, "run", "--available-now", program=KILLED_WITHIN_BATCH) as dying:
+            assert dying.start().ended(SECONDS) == -signal.SIGKILL, dying.said()
+        another_policy_is_refused(job, tmp_path)
+        its_jvm_is_killed(job)
+        its_workers_are_killed(job)
+    assert "Traceback" not in job.said()
 
-    process = start(settings)
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith("operator batch 0"):
-            process.send_signal(signal.SIGINT)
-            break
-    said.append(end(process))
-    text = "".join(said)
-    assert process.returncode == 0, text
-    assert "Traceback" not in text
-    assert text.endswith("stopped\n")
-
-    append(settings.log_path, events[len(events) // 2 :])
-    process = start(settings, "--available-now", program=("-c", KILLED_WITHIN_BATCH))
-    end(process)
-    assert process.returncode == -signal.SIGKILL
-
-    other = tmp_path / "other.toml"
-    other.write_text(conf_file("policy.toml").read_text().replace("stuck_after = 60_000", "stuck_after = 50_000"))
-    process = start(settings, "--available-now", "--policy", str(other))
-    assert "was started under another policy: finish it with" in end(process).replace("\n", " ")
-    assert process.returncode == 1
-
-    process = start(settings, "--available-now")
-    assert "the whole log is processed" in end(process)
-    assert process.returncode == 0
+    tables = settings.runtime.tables
     expected = derived_rows(settings.log_path, PARTITIONS, Policy())
-    assert {table: sorted(map(as_json, rows(settings, table))) for table in DERIVED} == expected
-    places = [(row["partition"], row["offset"]) for row in rows(settings, "telemetry")]
+    assert {table: sorted(map(as_json, read_rows(tables, table))) for table in DERIVED} == expected
+    places = [(row["partition"], row["offset"]) for row in read_rows(tables, "telemetry")]
     ticks = sum(event.BROADCAST for event in events)
     assert len(places) == len(set(places)) == len(events) + ticks * (PARTITIONS - 1)
 
 
-def test_a_service_manager_that_ends_all_processes_gets_a_clean_end(settings_in, tmp_path):
-    process = start_and_wait(settings_in(tmp_path, partitions=PARTITIONS))
-    os.killpg(process.pid, signal.SIGTERM)
-    text = end(process)
-    assert process.returncode == 0, text
-    assert "Traceback" not in text
-    assert text.endswith("stopped\n")
+def a_service_manager_ends_all_processes(job: Command) -> None:
+    job.start().wait_for("operator batch 0:", SECONDS)
+    os.killpg(job.pid, signal.SIGTERM)
+    assert job.ended(SECONDS) == 0, job.said_now()
+    assert job.said_now().endswith("stopped\n")
 
 
-def test_a_jvm_that_dies_is_one_sentence(settings_in, tmp_path):
-    process = start_and_wait(settings_in(tmp_path, partitions=PARTITIONS))
-    [jvm] = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "java"], capture_output=True, text=True, check=True
-    ).stdout.split()
-    os.kill(int(jvm), signal.SIGKILL)
-    text = end(process)
-    assert process.returncode == 1, text
-    assert "Traceback" not in text
-    assert "error: Spark has ended: its JVM was killed" in text
+def another_policy_is_refused(job: Command, folder: Path) -> None:
+    other = folder / "other.toml"
+    other.write_text(conf_file("policy.toml").read_text().replace("stuck_after = 60_000", "stuck_after = 50_000"))
+    assert job.start("--policy", str(other)).ended(SECONDS) == 1, job.said_now()
+    assert "was started under another policy: finish it with" in job.said_now().replace("\n", " ")
 
 
-def start_and_wait(settings: Settings) -> subprocess.Popen[str]:
-    """The job after its first batch, waiting for more."""
-    append(settings.log_path, list(telemetry(2, 5)))
-    process = start(settings)
-    for line in process.stderr:
-        if line.startswith("operator batch 0"):
-            return process
-    raise AssertionError("the job ended before its first batch")
+def its_jvm_is_killed(job: Command) -> None:
+    job.start().wait_for("operator batch", SECONDS)
+    [jvm] = [pid for pid in descendants(job.pid) if b"".join(command_of(pid)[:1]).endswith(b"/java")]
+    os.kill(jvm, signal.SIGKILL)
+    assert job.ended(SECONDS) == 1, job.said_now()
+    assert "error: Spark has ended: its JVM was killed" in job.said_now()
 
 
-def rows(settings: Settings, table: str) -> list[dict[str, object]]:
-    return read_rows(settings.runtime.tables, table)
+def its_workers_are_killed(job: Command) -> None:
+    job.start("--available-now").wait_for("operator batch", SECONDS)
+    for _ in range(WORKER_KILLS):
+        kill_busy_worker(job)
+    assert job.ended(SECONDS) == 0, job.said_now()
+    assert "the whole log is processed" in job.said_now()
+
+
+def kill_busy_worker(job: Command) -> None:
+    """Kill the workers until a query loses one: one that waits for work is replaced without notice."""
+    before = lost(job)
+    while lost(job) == before:
+        wait_until(lambda: workers(job.pid) or lost(job) != before)
+        for worker in workers(job.pid):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(0.5)
+    query = lost(job)[-1]
+    ended = job.said_now().count(f"{query} batch")
+    wait_until(lambda: job.said_now().count(f"{query} batch") > ended)
+
+
+def lost(job: Command) -> list[str]:
+    """The names of the queries that were started again for a killed worker."""
+    return re.findall(r"the (\w+) query lost a Python worker", job.said_now())
+
+
+def workers(pid: int) -> list[int]:
+    """The Python workers below a process: forked by a daemon, which has the same command line."""
+    parent_of = parents()
+    daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}
+    return [one for one in daemons if parent_of.get(one) in daemons]
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
