@@ -17,7 +17,7 @@ CONSTRAINTS = ("constraints.txt", "constraints-build.txt")
 HOST = re.compile(r"://|\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev|local|internal)/|--(extra-)?index-url|--find-links")
 
 
-OF_A_MACHINE = ("conf/systemd/", "conf/container/")
+OF_A_MACHINE = ("conf/container/", "conf/kubernetes/", "conf/systemd/")
 """What a package does not install."""
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from fastapi import FastAPI, WebSocket
+from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -48,8 +49,8 @@ def addresses():
     with ExitStack() as stack:
         yield {
             "open": stack.enter_context(answering(application())),
-            "closed": stack.enter_context(answering(application(token=TOKEN))),
-            "behind": stack.enter_context(answering(application(token=TOKEN, url=PUBLIC))),
+            "closed": stack.enter_context(answering(application(token=SecretStr(TOKEN)))),
+            "behind": stack.enter_context(answering(application(token=SecretStr(TOKEN), url=PUBLIC))),
         }
 
 
