@@ -26,7 +26,7 @@ from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
 from streaming.pipeline.kafka_options import kafka_environment
-from streaming.pipeline.spark_properties import as_file, hidden_properties, shown_properties, worker_python
+from streaming.pipeline.spark_properties import as_file, spark_properties, worker_python
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -53,12 +53,12 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     master = f"local[{settings.job.cores}]" if settings.job.is_local else settings.job.master
     check_master(master)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in shown_properties(settings, logs).items():
+    properties = spark_properties(settings, logs)
+    for name, value in properties.shown.items():
         builder = builder.config(name, value)
-    hidden = hidden_properties(settings, logs)
     try:
         with (
-            _submitted(hidden, settings.runtime.root / "spark"),
+            _submitted(properties.hidden, settings.runtime.root / "spark"),
             _stderr_to(logs / "jvm.log"),
             _ignored(signal.SIGTERM),
         ):

@@ -7,6 +7,7 @@ properties of [spark], and the secrets of Kafka for the executors, reach the JVM
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
@@ -21,26 +22,28 @@ _JOINED = {"spark.driver.extraJavaOptions": " ", "spark.executor.extraJavaOption
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def shown_properties(settings: Settings, logs: Path) -> dict[str, str]:
-    """Return the properties that hold no secret, without those that [spark] gives.
+class SparkProperties(NamedTuple):
+    """The properties of a session."""
+
+    shown: dict[str, str]
+    """Those that hold no secret, without those that [spark] gives."""
+    hidden: dict[str, str]
+    """Those that may hold a secret: those of [spark], and the executors' environment variables."""
+
+
+def spark_properties(settings: Settings, logs: Path) -> SparkProperties:
+    """Return the properties of the job's session, which writes its log below ``logs``.
 
     Raises:
-        UserError: the jars can't be fetched, or `job.environment` was not packed by this release.
-    """
-    return {name: value for name, value in _needed(settings, logs).items() if name not in settings.spark}
-
-
-def hidden_properties(settings: Settings, logs: Path) -> dict[str, str]:
-    """Return the properties that may hold a secret: those of [spark], and the executors' environment variables.
-
-    Raises:
-        UserError: the settings of Kafka do not fit together.
+        UserError: the jars can't be fetched, `job.environment` was not packed by this release, or the settings of Kafka
+            do not fit together.
     """
     needed = _needed(settings, logs)
     given = {name: _written(value) for name, value in settings.spark.items()}
     for name in given.keys() & needed.keys() & _JOINED.keys():
         given[name] = f"{needed[name]}{_JOINED[name]}{given[name]}"
-    return _executor_secrets(settings) | given
+    shown = {name: value for name, value in needed.items() if name not in given}
+    return SparkProperties(shown, _executor_secrets(settings) | given)
 
 
 def worker_python(settings: Settings) -> str:

@@ -12,7 +12,7 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.pipeline.environment import pack
 from streaming.pipeline.session import check_master
-from streaming.pipeline.spark_properties import as_file, hidden_properties, shown_properties, worker_python
+from streaming.pipeline.spark_properties import as_file, spark_properties, worker_python
 
 JAAS = "spark.executorEnv.REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
 PASSWORD = {"security_protocol": "SASL_PLAINTEXT", "username": "job", "password": "hunter2"}
@@ -32,14 +32,14 @@ def settings_of(master="local", spark=None, environment="", **sections):
 
 
 def shown(settings, tmp_path):
-    return shown_properties(settings, tmp_path)
+    return spark_properties(settings, tmp_path).shown
 
 
 def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
     found = shown(settings_of(), tmp_path)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert "spark.cores.max" not in found
-    assert hidden_properties(settings_of(kafka=PASSWORD), tmp_path) == {}
+    assert spark_properties(settings_of(kafka=PASSWORD), tmp_path).hidden == {}
 
 
 def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
@@ -52,7 +52,7 @@ def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
 def test_executors_get_the_secrets_of_kafka_in_redacted_variables(tmp_path, master):
     settings = settings_of(master, kafka=PASSWORD | {"token_url": "https://tokens/"})
     assert "hunter2" not in str(shown(settings, tmp_path))
-    hidden = hidden_properties(settings, tmp_path)
+    hidden = spark_properties(settings, tmp_path).hidden
     assert list(hidden) == [JAAS]
     assert "hunter2" in hidden[JAAS]
     assert "secret" in JAAS.lower()  # spark.redaction.regex
@@ -60,7 +60,7 @@ def test_executors_get_the_secrets_of_kafka_in_redacted_variables(tmp_path, mast
 
 
 def test_a_pods_spec_has_no_secret(tmp_path):
-    assert hidden_properties(settings_of("k8s://https://k:6443", kafka=PASSWORD), tmp_path) == {}
+    assert spark_properties(settings_of("k8s://https://k:6443", kafka=PASSWORD), tmp_path).hidden == {}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
         "spark.archives": "data.zip#data",
     }
     settings = settings_of("spark://a:1", spark, str(archive))
-    before, hidden = shown(settings, tmp_path), hidden_properties(settings, tmp_path)
+    before, hidden = spark_properties(settings, tmp_path)
     assert not before.keys() & hidden.keys()
     assert hidden["spark.ui.enabled"] == "true"
     assert hidden["spark.archives"] == f"{archive}#environment,data.zip#data"
