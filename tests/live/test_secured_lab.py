@@ -96,7 +96,7 @@ def checked(settings, part):
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_a_poisoned_queue_is_told_and_no_secret_is_seen(lab, ours, watch, eventually, tmp_path, monkeypatch):
+def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(lab, ours, watch, eventually, tmp_path, monkeypatch):
     policy = tmp_path / "policy.toml"
     text = conf_file("policy.toml").read_text().replace("poll_interval = 10_000", f"poll_interval = {POLL_MS}")
     policy.write_text(text.replace("stuck_after = 60_000", f"stuck_after = {STUCK_MS}"))
@@ -113,10 +113,10 @@ def test_a_poisoned_queue_is_told_and_no_secret_is_seen(lab, ours, watch, eventu
             alerts.start().wait_for("following", 60)
             poisoned = lab.fault("poison")
             try:
-                [opened] = eventually(lambda: told(webhook, "OPENED", poisoned.queue), 90)
+                [opened] = eventually(lambda: reported(webhook, "OPENED", poisoned.queue), 90)
             finally:
                 lab.cure("poison")
-            [resolved] = eventually(lambda: told(webhook, "RESOLVED", poisoned.queue), 90)
+            [resolved] = eventually(lambda: reported(webhook, "RESOLVED", poisoned.queue), 90)
             assert collector.interrupt() == 0, collector.said()
         output = collector.said() + job.said() + alerts.said()
     assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", GROUP)
@@ -129,7 +129,7 @@ def test_a_poisoned_queue_is_told_and_no_secret_is_seen(lab, ours, watch, eventu
     assert [arguments for arguments in command_lines(lab) if secrets_in(lab, arguments)] == []
 
 
-def told(webhook, kind, queue):
+def reported(webhook, kind, queue):
     """The alerts about a queue."""
     return [
         one for one in webhook.alerts() if (one.kind, one.topic, one.queue_id) == (kind, queue.topic, queue.queue_id)
