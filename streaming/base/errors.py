@@ -26,3 +26,8 @@ class NotFoundError(UserError):
 
 class NotReadyError(UserError):
     """The requested data does not exist yet, but may later: exit code 1 as any `UserError`, and 503 over HTTP."""
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a library's error, without its full stop, to be part of a sentence."""
+    return str(error).partition("\n")[0].removesuffix(".")

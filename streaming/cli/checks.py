@@ -237,7 +237,7 @@ def _brokers(settings: Settings) -> Check:
     except UserError as error:
         return Check(part="brokers", state="wrong", found="refused", mend=str(error), needed=False)
     if not rounds:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # the collector has handled Ctrl-C by a clean end
     [round_] = rounds
     found = f"{round_.groups} groups, {round_.answered} requests answered, {round_.errors} failed"
     if refusals := sorted(round_.refusals):

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from schemas.tables import TABLES
-from streaming.base.errors import UserError
+from streaming.base.errors import UserError, first_line
 from streaming.base.health import Health, Task
 from streaming.base.lines import is_json, print_error, print_line, start_lines
 from streaming.base.settings import Settings, load_settings
@@ -136,8 +136,7 @@ def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"]
     try:
         done = _round(tables, wanted, limits, dry_run=dry_run)
     except (duckdb.Error, DeltaError, OSError) as error:
-        why = str(error).partition("\n")[0].removesuffix(".")
-        raise UserError(f"Maintenance of the tables in {tables} failed: {why}.") from error
+        raise UserError(f"Maintenance of the tables in {tables} failed: {first_line(error)}.") from error
     _print(done, dry_run=dry_run)
 
 

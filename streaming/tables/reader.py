@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
-from streaming.base.errors import NotReadyError, UserError
+from streaming.base.errors import NotReadyError, UserError, first_line
 from streaming.tables.duckdb_views import define
 from streaming.tables.files import literal
 from streaming.tables.guard import Guard
@@ -259,5 +259,4 @@ def _open(tables: Path, table: str) -> TableView:
 
 
 def _damaged(what: str, error: Exception) -> str:
-    why = str(error).partition("\n")[0].removesuffix(".")
-    return f"{what} can't be read ({why}): restore tables and checkpoints from one backup."
+    return f"{what} can't be read ({first_line(error)}): restore tables and checkpoints from one backup."
