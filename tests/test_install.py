@@ -68,7 +68,7 @@ def test_a_service_runs_a_command_that_exists(service):
 
 
 def test_every_long_running_process_has_a_service_and_a_container():
-    processes = ["alert run", "collect poll", "dashboard", "maintain --every 5m", "run"]
+    processes = ["alert run", "collect poll", "dashboard", "maintain --every 1m", "run"]
 
     assert sorted(services().values()) == processes
     assert sorted(" ".join(one["command"]) for one in containers().values()) == sorted([*processes, "topic create"])

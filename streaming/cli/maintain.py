@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -15,7 +14,7 @@ from rich.table import Table
 from schemas.tables import TABLES
 from streaming.base.errors import UserError, first_line
 from streaming.base.health import Health, Task
-from streaming.base.lines import is_json, print_error, print_line, start_lines
+from streaming.base.lines import print_error, print_line, start_lines
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.cli.grid import visible
@@ -37,7 +36,7 @@ def maintain(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; repeatable.")] = None,
     keep: Annotated[str, typer.Option(help="Retention of replaced files for concurrent readers; at least 1h.")] = "1d",
     every: Annotated[
-        str | None, typer.Option(help="Repeat with this pause, such as 5m; a failed run does not stop it.")
+        str | None, typer.Option(help="Repeat with this pause, such as 1m; a failed run does not stop it.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, without changes.")] = False,
 ) -> None:
@@ -71,7 +70,11 @@ def maintain(
         since = now_ms() - age if age is not None else None
         if not dry_run and not set(SERIES).isdisjoint(wanted):
             _roll_up(tables)
-        _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
+        done = _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
+        if every is None:
+            _print(done, dry_run=dry_run)
+        else:
+            _print_round(done)
 
     if every is not None:
         _repeat(once, every, partial(wait_for_tables, exist, tables), settings)
@@ -114,6 +117,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it works on is left as it was
     with probes(health, settings.health.host, settings.health.maintain):
         wait(maintained)
+        print_line(f"Maintaining the tables every {every}.")
         while True:
             try:
                 once()
@@ -124,8 +128,8 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
             time.sleep(pause_ms / 1000)
 
 
-def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> None:
-    """Maintain the tables once and print the result.
+def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
+    """Maintain the tables once.
 
     Raises:
         UserError: a table could not be maintained.
@@ -134,10 +138,9 @@ def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"]
     from deltalake.exceptions import DeltaError
 
     try:
-        done = _round(tables, wanted, limits, dry_run=dry_run)
+        return _round(tables, wanted, limits, dry_run=dry_run)
     except (duckdb.Error, DeltaError, OSError) as error:
         raise UserError(f"Maintenance of the tables in {tables} failed: {first_line(error)}.") from error
-    _print(done, dry_run=dry_run)
 
 
 def _round(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
@@ -157,11 +160,18 @@ def _round(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"
     return done
 
 
+def _print_round(done: Sequence["Done"]) -> None:
+    """Print a round that changed anything in one line, because there is one every minute."""
+    merged, dropped = sum(one.merged for one in done), sum(one.rows_dropped for one in done)
+    removed, seconds = sum(one.removed for one in done), round(sum(one.seconds for one in done), 1)
+    if merged or dropped or removed:
+        print_line(
+            f"{merged:,} files merged, {dropped:,} old rows dropped, {removed:,} replaced files removed in {seconds} s",
+            merged=merged, rows_dropped=dropped, removed=removed, seconds=seconds,
+        )  # fmt: skip
+
+
 def _print(done: Sequence["Done"], *, dry_run: bool) -> None:
-    if is_json():
-        for one in done:
-            print_line(f"table {one.table} maintained", **asdict(one))
-        return
     console = Console(highlight=False)
     shown = Table(box=None, pad_edge=False)
     shown.add_column("table", no_wrap=True)

@@ -23,7 +23,7 @@ from streaming.cli.options import PolicyOption
 from streaming.supervise.child import Program
 from streaming.supervise.supervisor import Supervisor, error_of
 
-_MAINTAIN_EVERY = "5m"
+_MAINTAIN_EVERY = "1m"
 _STYLES = ("cyan", "green", "yellow", "magenta", "blue")
 _OUTPUT = {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 

@@ -43,6 +43,7 @@ LEFT JOIN (
         ON p.cluster = s.cluster AND p.group = s.group AND p.topic = s.topic AND p.broker = s.broker
         AND p.queue_id = s.queue_id
     WHERE NOT starts_with(s.topic, '%RETRY%')
+        AND ($cluster IS NULL OR s.cluster = $cluster) AND ($group IS NULL OR s.group = $group)
     GROUP BY s.cluster, s.group
 ) q ON q.cluster = g.cluster AND q.group = g.group
 LEFT JOIN (

@@ -40,79 +40,72 @@ def _seen() -> Iterator[str]:
         yield in_duckdb(table, rows, ["lag", "lag_is_at_least", "waiting_ms"])
 
 
-_OBSERVED = "{{'time': s.time, 'until': s.time + 2 * s.interval_ms, 'value': s.{0}}}"
-"""A quantity, the time of its observation, and the time at which it becomes stale.
-
-A rolled-up row may stand beside the answer that it was made of: ``rank`` rises with the time and with the resolution of
-the table, so the answer counts.
-"""
 _LAG = f"""
 WITH seen AS MATERIALIZED (
     SELECT
         o.topic, o.broker, o.queue_id, epoch_ms(o.time) AS time, {rank("o")} AS rank,
-        o.lag, o.lag_is_at_least, o.waiting_ms, o.kind, o.interval_ms
+        o.lag, o.waiting_ms, o.interval_ms,
+        o.lag IS NOT NULL AND NOT coalesce(o.lag_is_at_least, false) AS is_exact,
+        o.lag IS NOT NULL AND coalesce(o.lag_is_at_least, false) AS is_bound,
+        o.waiting_ms IS NOT NULL AND o.kind = 'CONSUME_TIME_SPAN' AS is_span,
+        o.waiting_ms IS NOT NULL AND o.kind <> 'CONSUME_TIME_SPAN' AS is_wait
     FROM ({" UNION ALL ".join(_seen())}) o
     WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND NOT starts_with(o.topic, '%RETRY%')
 ),
-queues AS (
-    SELECT
-        row_number() OVER () AS id, s.topic, s.broker, s.queue_id, min(s.time) AS first, max(s.time) AS last
-    FROM seen s
-    GROUP BY s.topic, s.broker, s.queue_id
-),
-observed AS (
-    SELECT
-        q.id, greatest(0, CAST(ceil((s.time - $since) / $step) AS BIGINT)) AS slice,
-        max_by({_OBSERVED.format("lag")}, s.rank)
-            FILTER (WHERE s.lag IS NOT NULL AND NOT coalesce(s.lag_is_at_least, false)) AS exact,
-        max_by({_OBSERVED.format("lag")}, s.rank) FILTER (WHERE s.lag IS NOT NULL AND s.lag_is_at_least) AS bound,
-        max_by({_OBSERVED.format("waiting_ms")}, s.rank)
-            FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind = 'CONSUME_TIME_SPAN') AS span,
-        max_by({_OBSERVED.format("waiting_ms")}, s.rank)
-            FILTER (WHERE s.waiting_ms IS NOT NULL AND s.kind <> 'CONSUME_TIME_SPAN') AS wait
-    FROM seen s
-    JOIN queues q ON q.topic = s.topic AND q.broker = s.broker AND q.queue_id = s.queue_id
-    GROUP BY ALL
-),
-moments AS (
-    SELECT r.range AS slice, $since + r.range * $step AS time, q.id, q.topic
+existing AS (
+    SELECT r.range AS slice, q.topic, count(*) AS queues
     FROM range(0, $slices + 1) r
-    JOIN queues q ON $since + r.range * $step BETWEEN q.first AND q.last + $back
+    JOIN (
+        SELECT s.topic, min(s.time) AS first, max(s.time) AS last FROM seen s GROUP BY s.topic, s.broker, s.queue_id
+    ) q ON $since + r.range * $step BETWEEN q.first AND q.last + $back
+    GROUP BY ALL
 ),
 held AS (
     SELECT
-        m.time, m.topic,
-        last_value(t.exact IGNORE NULLS) OVER so_far AS exact,
-        last_value(t.bound IGNORE NULLS) OVER so_far AS bound,
-        last_value(t.span IGNORE NULLS) OVER so_far AS span,
-        last_value(t.wait IGNORE NULLS) OVER so_far AS wait
-    FROM moments m
-    LEFT JOIN observed t ON t.id = m.id AND t.slice = m.slice
-    WINDOW so_far AS (PARTITION BY m.id ORDER BY m.slice ROWS UNBOUNDED PRECEDING)
+        s.*, $since + s.slice * $step <= s.time + 2 * s.interval_ms AS is_fresh
+    FROM (
+        SELECT
+            t.*,
+            unnest(range(
+                greatest(0, CAST(ceil((t.time - $since) / $step) AS BIGINT)),
+                1 + least($slices, (t.time + 2 * greatest(
+                    t.interval_ms, CASE WHEN t.is_exact THEN b.interval_ms END
+                ) - $since) // $step)
+            )) AS slice
+        FROM seen t, (SELECT max(c.interval_ms) AS interval_ms FROM seen c WHERE c.is_bound) b
+    ) s
 ),
-fresh AS (
+last AS (
     SELECT
-        h.time, h.topic,
+        h.slice, h.topic,
         coalesce(
-            CASE WHEN h.time <= h.exact.until THEN h.exact.value END,
-            CASE WHEN h.time <= h.bound.until AND (h.exact IS NULL OR h.bound.time > h.exact.time)
-                THEN h.bound.value END
+            max_by(h.lag, h.rank) FILTER (h.is_exact AND h.is_fresh),
+            CASE WHEN coalesce(max(h.rank) FILTER (h.is_exact) < max(h.rank) FILTER (h.is_bound), true)
+                THEN max_by(h.lag, h.rank) FILTER (h.is_bound) END
         ) AS lag,
         coalesce(
-            CASE WHEN h.time <= h.span.until THEN h.span.value END,
-            CASE WHEN h.time <= h.wait.until THEN h.wait.value END
+            max_by(h.waiting_ms, h.rank) FILTER (h.is_span AND h.is_fresh),
+            max_by(h.waiting_ms, h.rank) FILTER (h.is_wait AND h.is_fresh)
         ) AS waiting_ms
     FROM held h
+    GROUP BY h.slice, h.topic, h.broker, h.queue_id
+),
+known AS (
+    SELECT l.slice, l.topic, CAST(sum(l.lag) AS BIGINT) AS lag, count(l.lag) AS queues, max(l.waiting_ms) AS waiting_ms
+    FROM last l
+    GROUP BY l.slice, l.topic
 )
 SELECT
-    f.time, f.topic,
-    CAST(sum(f.lag) AS BIGINT) AS lag,
-    count(*) FILTER (f.lag IS NULL) AS lag_unknown,
-    max(f.waiting_ms) AS waiting_ms
-FROM fresh f
-GROUP BY f.time, f.topic
-ORDER BY f.time, f.topic
+    $since + e.slice * $step AS time, e.topic, k.lag, e.queues - coalesce(k.queues, 0) AS lag_unknown, k.waiting_ms
+FROM existing e
+LEFT JOIN known k ON k.slice = e.slice AND k.topic = e.topic
+ORDER BY e.slice, e.topic
 """  # noqa: S608  parts of ours
+"""An observation holds at the ends of slices until it is stale; of those of one queue the newest counts.
+
+``rank`` rises with the time and with the resolution of the table: a rolled-up row may stand beside the answer that it
+was made of. An exact lag holds as long as a bound, but only to discard bounds that are older.
+"""
 
 _LOOK_BACK_MS = 900_000
 """As in `progress_at`: an older observation is ignored, not stale."""

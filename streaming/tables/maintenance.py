@@ -261,15 +261,20 @@ def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dic
 
 
 def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
-    """Yield groups of at least two small files of a partition, adjacent in time, together about one large file."""
+    """Yield groups of at least two small files of a partition, adjacent in time, each about one large file.
+
+    In the newest partition, which grows, only as many of the newest files are merged as pay: see `_that_pay`.
+    """
     small = sorted(
         (file for file in files if file.rows < FILE_ROWS and file.size < bytes_max),
         key=lambda f: (f.partition, f.begins, f.path),
     )
-    for _, of_partition in groupby(small, key=lambda file: file.partition):
+    newest = max((file.partition for file in files), default=())
+    for partition, of_partition in groupby(small, key=lambda file: file.partition):
+        wanted = list(of_partition)
         together: list[File] = []
         rows = size = 0
-        for file in of_partition:
+        for file in _that_pay(wanted) if partition == newest else wanted:
             together.append(file)
             rows, size = rows + file.rows, size + file.size
             if rows >= FILE_ROWS or size >= bytes_max:
@@ -277,3 +282,17 @@ def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
                 together, rows, size = [], 0, 0
         if len(together) > 1:
             yield together
+
+
+def _that_pay(small: Sequence[File]) -> Sequence[File]:
+    """Return the newest files, from the first that has at most as many rows as all newer ones together.
+
+    So a row is rewritten only when its file at least doubles, and a round every minute costs little: at most
+    ``log2(FILE_ROWS)`` times, instead of once in every round until the file is large.
+    """
+    newer = sum(file.rows for file in small)
+    for n, file in enumerate(small):
+        newer -= file.rows
+        if file.rows <= newer:
+            return small[n:]
+    return ()

@@ -1,8 +1,8 @@
 """The response time of queries while the job writes: ``python -m tests.bench.bench_queries``.
 
 The tables are made once and kept in a folder (4 GB): 30 days of 201 groups, with 10 million rows of history and 18
-million of queue states (`tests.bench.month`). They are queried as ``maintain --every 5m`` leaves them, with the small
-files of the last five minutes, and without maintenance. Another process appends to them as the job does. Each query
+million of queue states (`tests.bench.month`). They are queried as ``maintain --every 1m`` leaves them, with the small
+files of the last minute, and without maintenance. Another process appends to them as the job does. Each query
 runs on a model that was just opened, as on the command line, and on a long-lived one, as in the dashboard.
 """
 
@@ -45,6 +45,8 @@ END = 1_763_700_150_000
 """The end of the month; its value does not matter."""
 TAIL_COMMITS = 150
 """Five minutes of a job's triggers."""
+ROUND_COMMITS = 30
+"""Those between two rounds of ``maintain --every 1m``."""
 HOUR_MS = 3_600_000
 
 Question = Callable[[ReadModel], object]
@@ -125,10 +127,12 @@ def _copy(root: Path, to: Path) -> None:
 def _copy_on(month: Path, root: Path, *, maintained: bool) -> None:
     """Make the tables of the month and of five more minutes."""
     _copy(month, root)
-    if maintained:
-        for table in TABLES:
-            maintain(root / "tables", table, Limits())
-    write_on(root, Month(Size(), END, seq=10**9), END, TAIL_COMMITS)
+    tail = Month(Size(), END, seq=10**9)
+    for first in range(0, TAIL_COMMITS, ROUND_COMMITS):
+        if maintained:
+            for table in TABLES:
+                maintain(root / "tables", table, Limits())
+        write_on(root, tail, END + first * TRIGGER_MS, ROUND_COMMITS)
 
 
 @contextmanager

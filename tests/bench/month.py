@@ -3,7 +3,7 @@
 The rows are random but consistent: a queue is released by the client to which it was assigned, its state names its
 owner, an incident's transitions follow each other, and the event that caused one is in the archive. They are appended
 as by the job, with its transaction ids: the month in few large commits (a job makes 1.3 million commits in a month,
-which `maintain` reduces to few), the rows after it in one commit per trigger.
+which `maintain` reduces to few), its last three days in smaller ones, and the rows after it in one commit per trigger.
 """
 
 import json
@@ -30,6 +30,8 @@ BIG_GROUP = "big-group"
 BIG_QUEUES = 4_096
 BIG_CLIENTS = 512
 MOVES_OF_A_REBALANCE = 8
+SMALL_COMMIT_MS = 600_000
+"""The interval of commits while every answer is kept: their files are small enough to be merged and sorted."""
 KNOWN_MS = 900
 """The time from an event to `known_at` of its row."""
 RAW_DAYS = 3
@@ -268,7 +270,9 @@ class Month:
 def write_month(root: Path, month: Month) -> None:
     """Write the tables in few commits, and the checkpoints' manifest."""
     cuts = np.linspace(month.begin, month.end, month.size.commits + 1).astype(int).tolist()
-    _append(root, month, pairwise(cuts))
+    raw = month.end - RAW_DAYS * DAY_MS
+    recent = np.arange(raw, month.end + 1, SMALL_COMMIT_MS).tolist()
+    _append(root, month, pairwise([cut for cut in cuts if cut < raw] + recent))
 
 
 def write_on(root: Path, month: Month, since: int, commits: int, pause: float = 0) -> None:

@@ -106,10 +106,24 @@ def test_large_files_are_not_merged_and_merged_ones_are_in_order_of_time(job, mo
     large = set(files_of(job.root, HISTORY))
     spans = in_epoch_ms(pa.table(DeltaTable(job.root / "tables" / HISTORY).get_add_actions(flatten=True))).to_pylist()
     assert sorted((one["min.time"], one["max.time"]) for one in spans) == [(0, 7), (8, 15), (16, 23), (24, 29)]
-    job.owners(30)
+    for at in range(30, 36):  # as many rows as the last one, which was not full
+        job.owners(at)
     maintain(job.root / "tables", HISTORY, Limits())
-    assert len(large - set(files_of(job.root, HISTORY))) == 1  # the last one was not full
-    assert len(files_of(job.root, HISTORY)) == 4
+    assert len(large - set(files_of(job.root, HISTORY))) == 1
+    assert len(files_of(job.root, HISTORY)) == 5
+
+
+def test_a_file_is_rewritten_only_when_it_at_least_doubles(job):
+    most, oldest = 0, set()
+    for at in range(128):
+        job.owners(at)
+        if at % 2:
+            maintain(job.root / "tables", HISTORY, Limits())
+            files = maintenance.files_of(HISTORY, DeltaTable(job.root / "tables" / HISTORY))
+            most, oldest = max(most, len(files)), oldest | {min(files, key=lambda file: file.begins).path}
+
+    assert most <= 7  # one of each power of two
+    assert len(oldest) <= 7  # merged in each of the 64 rounds it would have 64 names
 
 
 def test_the_job_s_next_append_and_one_that_is_done_again_work_as_before(job):
