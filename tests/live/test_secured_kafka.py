@@ -128,7 +128,13 @@ def as_environment(root, settings):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("where", ["here", "executors"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("here", marks=pytest.mark.prove),  # in short: the secured lab's job (test_secured_lab)
+        "executors",
+    ],
+)
 def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command, recording, tmp_path, where):
     topic = f"whole-{where}"
     for user, operations in (("creator", CREATE), ("collector", WRITE), ("job", READ)):
