@@ -19,13 +19,28 @@ def secret_of(name: str, value: SecretStr, file: str) -> str:
 
 
 def text_of(name: str, file: str) -> str:
+    """Return the content of the text file that the setting of this name gives.
+
+    Raises:
+        SettingsError: the file can't be read.
+    """
+    try:
+        return bytes_of(name, file).decode("utf-8")
+    except UnicodeDecodeError:
+        raise _unreadable(name, file, "it is not text") from None
+
+
+def bytes_of(name: str, file: str) -> bytes:
     """Return the content of the file that the setting of this name gives.
 
     Raises:
         SettingsError: the file can't be read.
     """
     try:
-        return Path(file).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (getattr(error, "strerror", None) or "it is not text").lower()
-        raise SettingsError(f"The file {file} can't be read ({reason}): correct {name}.") from None
+        return Path(file).expanduser().read_bytes()
+    except OSError as error:
+        raise _unreadable(name, file, str(error.strerror).lower()) from None
+
+
+def _unreadable(name: str, file: str, reason: str) -> SettingsError:
+    return SettingsError(f"The file {file} can't be read ({reason}): correct {name}.")

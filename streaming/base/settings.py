@@ -100,6 +100,7 @@ class Kafka(TlsClient):
     token_url: str
     token_scope: str
     kerberos_service: str
+    keytab_file: str
     python: dict[str, Any] = Field(repr=False)
     """Further properties of kafka-python; any of them may be secret, as in `java`."""
     java: dict[str, str | int | float | bool] = Field(repr=False)

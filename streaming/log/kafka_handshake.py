@@ -152,7 +152,11 @@ class _Greeting:
         except Exception as error:
             if self.properties["sasl_mechanism"] != "GSSAPI":
                 raise
-            raise UserError(f"Kerberos gives no ticket for {self._server} ({error}): run `kinit`.") from None
+            reason = " ".join(str(error).split())
+            raise UserError(
+                f"Kerberos gives no ticket for {self._server} ({reason}): run `kinit`, or correct kafka.keytab_file, "
+                "kafka.username or kafka.kerberos_service."
+            ) from None
 
 
 def refused_credentials(where: str, properties: Mapping[str, Any]) -> str:

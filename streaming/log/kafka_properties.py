@@ -1,5 +1,6 @@
 """The `[kafka]` settings in the words of the two clients: kafka-python, and the Java client inside Spark."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -10,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from streaming.base.client_certificate import client_certificate
 from streaming.base.errors import UserError
-from streaming.base.secrets import secret_of, text_of
+from streaming.base.secrets import bytes_of, secret_of, text_of
 from streaming.base.settings import Kafka, Settings
 from streaming.log.oauth import ClientCredentials
 
@@ -112,6 +113,9 @@ def _python_sasl(kafka: Kafka) -> dict[str, Any]:
         case "GSSAPI":
             if find_spec("gssapi") is None:
                 raise UserError("The SASL mechanism GSSAPI needs a package: install it with `pip install gssapi`.")
+            if keytab := _keytab(kafka):
+                # The Kerberos library takes a key only from there; a ticket that `kinit` left would come first.
+                os.environ |= {"KRB5_CLIENT_KTNAME": keytab, "KRB5CCNAME": "MEMORY:rebalance-watch"}
             return {"sasl_kerberos_service_name": kafka.kerberos_service}
         case "OAUTHBEARER":
             name, secret = _credentials(kafka)
@@ -139,7 +143,7 @@ def _jaas(kafka: Kafka) -> str:
     """Return the login module of the mechanism with its options, in the syntax of a JAAS configuration."""
     match kafka.sasl_mechanism:
         case "GSSAPI":
-            module, options = "com.sun.security.auth.module.Krb5LoginModule", {"useTicketCache": "true"}
+            module, options = "com.sun.security.auth.module.Krb5LoginModule", _java_kerberos(kafka)
         case "OAUTHBEARER":
             name, secret = _credentials(kafka)
             module = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
@@ -149,6 +153,20 @@ def _jaas(kafka: Kafka) -> str:
             name, password = _credentials(kafka)
             module, options = _PASSWORD_MECHANISMS[mechanism], {"username": name, "password": password}
     return f"{module} required {' '.join(f'{option}={_quoted(value)}' for option, value in options.items())};"
+
+
+def _java_kerberos(kafka: Kafka) -> dict[str, str]:
+    keytab = _keytab(kafka)
+    if keytab is None:
+        return {"useTicketCache": "true"}
+    return {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": _needed(kafka, "username")}
+
+
+def _keytab(kafka: Kafka) -> str | None:
+    if not kafka.keytab_file:
+        return None
+    bytes_of("kafka.keytab_file", kafka.keytab_file)
+    return str(Path(kafka.keytab_file).expanduser().resolve())
 
 
 def _quoted(value: str) -> str:

@@ -1,5 +1,6 @@
 """The `[kafka]` settings as properties of both clients, and the sentences where they do not fit together."""
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -78,6 +79,24 @@ def test_kerberos_takes_the_ticket_that_is_there(monkeypatch):
     java = java_properties(settings)
     assert java.plain["sasl.kerberos.service.name"] == "broker"
     assert java.secret["sasl.jaas.config"].endswith('.Krb5LoginModule required useTicketCache="true";')
+
+
+def test_kerberos_takes_a_key_for_a_process_that_runs_for_months(monkeypatch, tmp_path):
+    monkeypatch.setattr("streaming.log.kafka_properties.find_spec", lambda _: object())
+    for name in ("KRB5_CLIENT_KTNAME", "KRB5CCNAME"):
+        monkeypatch.setenv(name, "another")
+    keytab = tmp_path / "collector.keytab"
+    settings = kafka(
+        security_protocol="SASL_SSL", sasl_mechanism="GSSAPI", username="collector", keytab_file=str(keytab)
+    )
+    with pytest.raises(UserError, match=r"correct kafka\.keytab_file"):
+        python_properties(settings)
+
+    keytab.write_bytes(b"\x05\x02\xff")
+    assert python_properties(settings)["sasl_kerberos_service_name"] == "kafka"
+    assert os.environ["KRB5_CLIENT_KTNAME"] == str(keytab)
+    assert os.environ["KRB5CCNAME"] != "another"
+    assert f'keyTab="{keytab}" principal="collector";' in java_properties(settings).secret["sasl.jaas.config"]
 
 
 @pytest.mark.parametrize("password", ["", "key-password"])
