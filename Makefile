@@ -17,6 +17,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Where setuptools leaves modules that no longer exist, and metadata that hides what is installed.
+LEFTOVERS := build rebalance_watch.egg-info
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,15 +51,18 @@ prove: cover ## Run the long tests: cover, then hours of churn, kills, fuzzing a
 	$(BIN)/python -m pytest -m prove --timeout=0
 
 # pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.
-# build/ is where setuptools leaves modules that no longer exist.
+# Of the packages that only the job needs pyspark, half a gigabyte, is not even fetched where it is not installed.
 PREFIX ?= /opt/rebalance-watch
-install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with the pinned packages
+EXTRAS ?= job
+PINNED := $(if $(EXTRAS),cat,awk '/^[a-z]/ { skip = /^pyspark==/ } !skip') conf/constraints.txt
+install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with pinned packages; EXTRAS= without Spark
 	$(NEEDS_PYTHON)
 	$(PYTHON) -m venv $(PREFIX)
-	@rm -rf build; wheels=$$(mktemp -d); trap 'rm -rf build "$$wheels"' EXIT; pip="$(PREFIX)/bin/python -m pip --disable-pip-version-check --no-input"; \
+	@rm -rf $(LEFTOVERS); wheels=$$(mktemp -d); trap 'rm -rf $(LEFTOVERS) "$$wheels"' EXIT; pip="$(PREFIX)/bin/python -m pip --disable-pip-version-check --no-input"; \
 	$$pip install --quiet --require-hashes -r conf/constraints-build.txt; \
-	$$pip wheel --quiet --require-hashes --no-build-isolation --no-deps --wheel-dir "$$wheels" -r conf/constraints.txt; \
-	$$pip install --quiet --no-build-isolation --no-index --find-links "$$wheels" .; \
+	$(PINNED) > "$$wheels/pinned.txt"; \
+	$$pip wheel --quiet --require-hashes --no-build-isolation --no-deps --wheel-dir "$$wheels" -r "$$wheels/pinned.txt"; \
+	$$pip install --quiet --no-build-isolation --no-index --find-links "$$wheels" .$(EXTRAS:%=[%]); \
 	$$pip check
 	$(PREFIX)/bin/rebalance-watch --help >/dev/null
 
@@ -70,6 +75,7 @@ $(READY): pyproject.toml conf/constraints.txt conf/constraints-build.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --require-hashes -r conf/constraints-build.txt
 	$(PIP) install --quiet --no-compile --require-hashes --no-build-isolation --no-deps -r conf/constraints.txt
+	@rm -rf $(LEFTOVERS)
 	$(PIP) install --quiet --no-build-isolation --no-deps --no-index -e .
 	$(PIP) check
 	@touch $@
@@ -80,7 +86,7 @@ LOCK := $(VENV)/lock/bin/pip-compile --quiet --generate-hashes --no-header --no-
 lock: ## Regenerate conf/constraints*.txt from pyproject.toml (LOCK_OPTIONS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	$(LOCK) $(LOCK_OPTIONS) --extra dev -o conf/constraints.txt pyproject.toml
+	$(LOCK) $(LOCK_OPTIONS) --extra job --extra dev -o conf/constraints.txt pyproject.toml
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-build.txt - <<< 'setuptools>=77'
 	sed -i '1i # Every package with the hashes of all its files. Made by `make lock` from pyproject.toml; not edited by hand.' conf/constraints.txt
 	sed -i '1i # What builds the packages that come as source. Made by `make lock`; not edited by hand.' conf/constraints-build.txt

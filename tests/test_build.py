@@ -1,18 +1,16 @@
 """What the build rests on: pinned packages and jars, and no address that only one network knows."""
 
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
+from itertools import chain
 from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
+from tests.support.installed import PACKAGES, ROOT, build_wheel
+
 CONSTRAINTS = ("constraints.txt", "constraints-build.txt")
 HOST = re.compile(r"://|\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev|local|internal)/|--(extra-)?index-url|--find-links")
 
@@ -40,7 +38,7 @@ def test_no_address_is_committed(name):
 def test_every_requirement_is_pinned_to_a_version_that_fits():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     constraints = pinned("constraints.txt")
-    for text in (*project["dependencies"], *project["optional-dependencies"]["dev"]):
+    for text in (*project["dependencies"], *chain(*project["optional-dependencies"].values())):
         requirement = Requirement(text)
         version, _ = constraints[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), text
@@ -59,20 +57,12 @@ def test_make_help_names_every_target():
 
 
 def test_the_wheel_has_the_license_and_the_mark_of_a_typed_package(tmp_path):
-    source = tmp_path / "source"
-    packages = ("rebalance_model", "schemas", "streaming", "checkpoints", "conf")
-    for package in packages:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / file, source)
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel, source = build_wheel(tmp_path), tmp_path / "source"
     with ZipFile(wheel) as content:
         names = set(content.namelist())
         (info,) = {name.partition("/")[0] for name in names if ".dist-info/" in name}
         metadata = content.read(f"{info}/METADATA").decode()
     assert {f"{info}/licenses/LICENSE", "rebalance_model/py.typed"} <= names
-    files = {file.relative_to(source).as_posix() for package in packages for file in (source / package).rglob("*.*")}
+    files = {file.relative_to(source).as_posix() for package in PACKAGES for file in (source / package).rglob("*.*")}
     assert {file for file in files - names if not file.endswith(".md") and not file.startswith(OF_A_MACHINE)} == set()
     assert "License-Expression: Apache-2.0" in metadata

@@ -155,3 +155,13 @@ def test_an_installed_program_runs_the_demo(tmp_path):
 
     assert "pytest" not in shown
     subprocess.run([prefix / "bin" / "rebalance-watch", "demo"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.prove
+def test_a_machine_that_only_reads_installs_no_spark(tmp_path):
+    prefix = tmp_path / "installed"
+    subprocess.run(["make", "install", f"PREFIX={prefix}", "EXTRAS="], cwd=ROOT, check=True)
+    shown = subprocess.run([prefix / "bin" / "pip", "list"], capture_output=True, text=True, check=True).stdout
+
+    assert "spark" not in shown
+    subprocess.run([prefix / "bin" / "rebalance-watch", "config", "check"], cwd=tmp_path, check=True)

@@ -6,10 +6,10 @@ Spark gets files, never coordinates: a session start resolves nothing, so the ne
 import hashlib
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Literal, get_args
 
-import pyspark
 from rich.console import Console
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
@@ -91,7 +91,7 @@ def lock(root: Path) -> Path:
 
 
 def _folder(conf: JarSet, root: Path) -> Path:
-    asked = conf_file("ivy.xml").read_bytes() + pyspark.__version__.encode()
+    asked = conf_file("ivy.xml").read_bytes() + metadata.version("pyspark").encode()
     return root / f"{conf}-{hashlib.sha256(asked).hexdigest()[:12]}"
 
 
@@ -142,7 +142,8 @@ def _fetch(conf: JarSet, root: Path) -> Path:
 
 
 def _ivy(conf: JarSet, folder: Path, root: Path) -> None:
-    ivy_jar = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    spark_jars = Path(str(metadata.distribution("pyspark").locate_file("pyspark/jars")))
+    ivy_jar = next(spark_jars.glob("ivy-*.jar"))
     command = [
         *(java_executable(), f"-Divy.default.ivy.user.dir={root / 'ivy'}", "-jar", ivy_jar),
         *("-ivy", conf_file("ivy.xml"), "-confs", conf),

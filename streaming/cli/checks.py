@@ -52,8 +52,10 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     """Yield each check when it is done; the checks of servers, which may take seconds each, only with ``servers``."""
     yield _python()
     yield _java()
-    yield from _packages()
-    yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
+    packages = [*_packages()]
+    yield from packages
+    if all(check.part != "pyspark" or check.state != "missing" for check in packages):  # its Ivy fetches the jars
+        yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
     yield _disk(settings.runtime.root)
     yield _memory(settings.job.driver_memory)
     yield _generation(settings.runtime.checkpoints, settings.runtime.tables)
@@ -91,15 +93,17 @@ def _java() -> Check:
 
 
 def _packages() -> Iterator[Check]:
-    """Check the direct dependencies of the distribution; `pip check` covers the rest."""
+    """Check the direct dependencies of the distribution and of its job; `pip check` covers the rest."""
     for text in metadata.requires(DISTRIBUTION) or []:
-        wanted = Requirement(text)
+        wanted, mend = Requirement(text), "`make venv`"
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
-            continue
+            if not wanted.marker.evaluate({"extra": "job"}):
+                continue
+            mend = "`make venv`, or install rebalance-watch[job] instead of rebalance-watch"
         try:
             found = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
-            yield Check(part=wanted.name, state="missing", found="not installed", mend="`make venv`")
+            yield Check(part=wanted.name, state="missing", found="not installed", mend=mend)
             continue
         fits = wanted.specifier.contains(found, prereleases=True)
         yield Check(

@@ -73,6 +73,8 @@ app.command("who-owned")(who_owned.who_owned)
 
 
 _EXIT_CODES = {SettingsError: 2, UnhealthyError: 3}
+_OF_THE_JOB = frozenset({"pyspark", "pandas", "protobuf", "great_expectations", "jpype"})
+"""The packages of the extra `job` that a command imports or reads first."""
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
@@ -110,6 +112,14 @@ def main() -> None:
     except UserError as error:
         print_error(visible(str(error)))
         sys.exit(_EXIT_CODES.get(type(error), 1))
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_THE_JOB:
+            raise
+        print_error(
+            f"This command needs {error.name}, which is not installed: install rebalance-watch[job] instead of "
+            "rebalance-watch."
+        )
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -105,7 +105,7 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 def _distributions() -> Iterator[metadata.Distribution]:
     """Yield the installed dependencies of this program that executors need, direct and indirect."""
-    waiting, seen = _required(metadata.distribution(DISTRIBUTION), frozenset({""})), set(_OF_THE_DRIVER)
+    waiting, seen = _required(metadata.distribution(DISTRIBUTION), frozenset({"", "job"})), set(_OF_THE_DRIVER)
     while waiting:
         name, extras = waiting.pop()
         if name not in seen:

@@ -139,7 +139,7 @@ def test_the_topic_must_have_the_partitions_of_the_settings(root, monkeypatch, p
 
 
 def test_a_spark_master_is_asked_if_there_is_one(root, monkeypatch, unused_port):
-    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "files")
+    monkeypatch.setattr(doctor, "partition_count", lambda *_: 8)
     assert "spark master" not in examine(servers=True)
     with socket.create_server(("127.0.0.1", 0)) as master:
         for port, state in ((unused_port, "missing"), (master.getsockname()[1], "ok")):

@@ -19,10 +19,10 @@ STOP_SECONDS_MAX = 90
 class Command:
     """One of our commands, which can be started repeatedly; the output of all runs is in one file."""
 
-    def __init__(self, folder, settings, *arguments, program=("-m", "streaming.cli.main")):
+    def __init__(self, folder, settings, *arguments, program=("-m", "streaming.cli.main"), python=sys.executable):
         """Prepare the command; `settings` override the defaults: SECTION__NAME and a value each."""
         self._log = folder / f"{'-'.join(arguments[:2])}.log"
-        self._arguments = [sys.executable, *program, *map(str, arguments)]
+        self._arguments = [python, *program, *map(str, arguments)]
         self._environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
         self._process = None
         self._said_before = 0

@@ -1,0 +1,108 @@
+"""An installation without the extra `job`: what needs no Spark works, from a wheel in its own environment."""
+
+import json
+import re
+import subprocess
+from importlib import metadata
+
+import httpx
+import pytest
+
+from tests.live.commands import Command
+from tests.support.asked import END
+from tests.support.installed import build_wheel, install, required
+from tests.support.trace import START
+
+IMPORT_ALL = """
+import pkgutil, sys, rebalance_model
+for module in pkgutil.walk_packages(rebalance_model.__path__, "rebalance_model."):
+    if not module.name.endswith("__main__"):
+        __import__(module.name)
+print(*{name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def program(wheel, tmp_path_factory):
+    """The installed command."""
+    return install(wheel, tmp_path_factory.mktemp("without") / "venv", required("rebalance-watch")) / "rebalance-watch"
+
+
+@pytest.fixture
+def run(program, asked, tmp_path):
+    """Run a command over tables that are there."""
+
+    def run_command(*arguments):
+        command = [program, "--root", asked.parent, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run_command
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["group", "list"],
+        ["group", "show", "g"],
+        ["group", "rebalances", "g"],
+        ["group", "diff", "g", "--from", str(START), "--to", str(END)],
+        ["incident", "list", "--all"],
+        ["who-owned", "g", "Orders", "broker-a:0", "--at", str(END)],
+        ["sql", "SELECT count(*) FROM anomalies"],
+        ["allocate", "g", "--join", "2", "--at", str(END)],
+        ["alert", "status"],
+        ["config", "check"],
+        ["maintain", "--dry-run"],
+        ["backtest", "--since", str(START)],
+        ["simulate", "join", "--out", "simulated"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_spark_works(run, arguments):
+    ended = run(*arguments)
+    assert ended.returncode == (3 if arguments == ["alert", "status"] else 0), ended.stderr  # no `alert run` works here
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["demo"], ["rebuild"], ["job", "pack"], ["lab", "up"], ["hook", "build"]],
+    ids=" ".join,
+)
+def test_what_needs_spark_says_what_to_install(run, arguments):
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert re.fullmatch(
+        r"error: This command needs (pyspark|pandas|protobuf|jpype), which is not installed: "
+        r"install rebalance-watch\[job\] instead of rebalance-watch\.\n",
+        ended.stderr,
+    )
+
+
+def test_doctor_names_what_the_job_needs(run):
+    ended = run("doctor", "--format", "json")
+    missing = {check["part"]: check["mend"] for check in json.loads(ended.stdout) if check["state"] == "missing"}
+    assert ended.returncode == 3
+    assert {"pyspark", "delta-spark", "pandas", "protobuf", "great-expectations", "JPype1"} <= missing.keys()
+    assert "install rebalance-watch[job]" in missing["pyspark"]
+
+
+def test_the_dashboard_answers(program, asked, tmp_path):
+    settings, python = {"RUNTIME__ROOT": asked.parent}, program.with_name("python")
+    with Command(tmp_path, settings, "dashboard", "--port", "0", program=(program,), python=python) as dashboard:
+        dashboard.start().wait_for("Dashboard: ", 60)
+        address = re.search(r"Dashboard: (\S+)", dashboard.said())[1]
+        for path in ("/", "/api/v1/groups", "/metrics"):
+            assert httpx.get(address + path, timeout=60).status_code == 200
+
+
+def test_the_library_needs_only_msgspec(wheel, tmp_path):
+    folder = install(wheel, tmp_path / "venv", [metadata.distribution("msgspec")])
+    everything = [folder / "python", "-c", IMPORT_ALL]
+    ended = subprocess.run(everything, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.stderr, set(ended.stdout.split()) - {"__main__"}) == ("", {"rebalance_model", "msgspec"})
