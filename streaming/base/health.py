@@ -1,10 +1,16 @@
 """Whether a long-running process does its work: when each of its tasks was last done, and why not since."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
 from streaming.base.times import now_ms
+
+ALIVE, READY = "/healthz", "/readyz"
+"""The paths of the probes."""
+PROBE_SOCKET = "REBALANCE_WATCH_PROBE_SOCKET"
+"""The variable with the Unix socket on which a supervised process answers its supervisor's probes."""
 
 
 class TaskHealth(msgspec.Struct, frozen=True):
@@ -25,6 +31,14 @@ class ProcessHealth(msgspec.Struct, frozen=True):
 
     ready: bool
     tasks: tuple[TaskHealth, ...]
+
+
+class Reporter(Protocol):
+    """Knows the health of a process, or of several."""
+
+    def now(self) -> ProcessHealth:
+        """Return the health now."""
+        ...
 
 
 class Task:

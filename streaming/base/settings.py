@@ -233,6 +233,7 @@ class HealthPorts(_Section):
     """Where the processes without a web server of their own answer /healthz and /readyz; port 0: nowhere."""
 
     host: str = Field(min_length=1)
+    up: int = Field(ge=0, le=65_535)
     run: int = Field(ge=0, le=65_535)
     poll: int = Field(ge=0, le=65_535)
     spool: int = Field(ge=0, le=65_535)

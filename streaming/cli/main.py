@@ -10,6 +10,7 @@ import typer
 
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UnhealthyError, UserError
+from streaming.base.health import PROBE_SOCKET
 from streaming.base.lines import print_error
 from streaming.base.settings import CONFIG_VARIABLE
 from streaming.cli import (
@@ -95,10 +96,13 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+    probe_socket: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     del version
     if supervised:
         stop_with_supervisor()
+    if probe_socket is not None:
+        os.environ[PROBE_SOCKET] = probe_socket
     if settings is not None:
         os.environ[CONFIG_VARIABLE] = str(settings)
     if root is not None:

@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import msgspec
@@ -56,16 +58,32 @@ def up(
     settings = load_settings()
     parts = _chosen(settings, only or [], without or [])
     os.environ.update(_OUTPUT)  # of the children: their lines are not folded, and not kept back
-    programs = [Program(part, _command(part, spools or [], policy)) for part in parts]
     log = start_lines(settings.log.format, "up")
-    if is_json():
-        supervisor = Supervisor(programs, _say_as_json, error_of=_error_in_json)
-    else:
-        supervisor = Supervisor(programs, _say)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: supervisor.stop())
-    supervisor.run()
+    with _probed(settings, parts) as sockets:
+        programs = [Program(part, _command(part, sockets.get(part), spools or [], policy)) for part in parts]
+        if is_json():
+            supervisor = Supervisor(programs, _say_as_json, error_of=_error_in_json)
+        else:
+            supervisor = Supervisor(programs, _say)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: supervisor.stop())
+        supervisor.run()
     log.info("stopped")
+
+
+@contextmanager
+def _probed(settings: Settings, parts: Sequence[Part]) -> Iterator[dict[str, Path]]:
+    """Serve the probes of `up`, if it has a port for them; give the socket on which each process answers its own."""
+    if not settings.health.up:
+        yield {}
+        return
+    from streaming.serve.web.probes import probes
+    from streaming.supervise.children import ChildrenHealth
+
+    with TemporaryDirectory(prefix="rebalance-watch-") as folder:
+        sockets = {str(part): Path(folder, part) for part in parts}
+        with probes(ChildrenHealth(sockets), settings.health.host, settings.health.up):
+            yield sockets
 
 
 def _say(name: str, line: str) -> None:
@@ -110,7 +128,7 @@ def _chosen(settings: Settings, only: Sequence[Part], without: Sequence[Part]) -
     return chosen
 
 
-def _command(part: Part, spools: Sequence[Path], policy: Path | None) -> list[str]:
+def _command(part: Part, probe_socket: Path | None, spools: Sequence[Path], policy: Path | None) -> list[str]:
     arguments = {
         Part.COLLECT: ["collect", "poll", *(word for spool in spools for word in ("--spool", str(spool)))],
         Part.RUN: ["run", *(["--policy", str(policy)] if policy else [])],
@@ -118,4 +136,5 @@ def _command(part: Part, spools: Sequence[Path], policy: Path | None) -> list[st
         Part.ALERT: ["alert", "run"],
         Part.DASHBOARD: ["dashboard"],
     }
-    return [sys.executable, "-m", "streaming.cli.main", "--supervised", *arguments[part]]
+    supervised = ["--supervised", *(["--probe-socket", str(probe_socket)] if probe_socket else [])]
+    return [sys.executable, "-m", "streaming.cli.main", *supervised, *arguments[part]]

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
 from tests.support.processes import command_of, descendants, parents
+from tests.support.tables import make_tables
 from tests.support.telemetry import telemetry
 
 PARTITIONS = 2
@@ -26,7 +28,7 @@ ROUTES = '[[routes]]\nchannels = ["ops"]\n[channels.ops]\nkind = "webhook"\nurl 
 
 @pytest.fixture
 def ports():
-    return {name: free_port() for name in ("web", "run", "maintain", "alert")}
+    return {name: free_port() for name in ("up", "web", "run", "maintain", "alert")}
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def up(settings_in, tmp_path, ports):
     (tmp_path / "alerts.toml").write_text(ROUTES)
     settings = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
     settings |= {"WEB__PORT": ports["web"], "ALERTS__FILE": tmp_path / "alerts.toml"}
-    settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("run", "maintain", "alert")}
+    settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("up", "run", "maintain", "alert")}
     with Command(tmp_path, settings, "up", "--without", "collect") as command:
         yield command.start()
 
@@ -58,23 +60,33 @@ def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, second
     return got
 
 
+def reasons(port):
+    """Why each task is not ready, by its name; empty for those that are."""
+    return {task["task"]: task["reason"] for task in answer(port, "/readyz").json()["tasks"]}
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports):
+    assert not wait_for_answer(ports["up"], "/readyz", lambda got: got.status_code == 503).json()["ready"]
     groups = wait_for_answer(ports["web"], "/api/v1/groups", lambda got: got.status_code == 200 and got.json())
     assert len(groups.json()) == 4
     for name in ("web", "run", "maintain", "alert"):
         assert wait_for_answer(ports[name], "/readyz").json()["ready"]
     assert "alert     | waiting for the tables" in up.said()
+    assert {task.partition(":")[0] for task in reasons(ports["up"])} == {"run", "maintain", "alert", "dashboard"}
+    wait_for_answer(ports["up"], "/readyz")
 
     children = [pid for pid, parent in parents().items() if parent == up.pid]
-    [job] = [pid for pid in children if command_of(pid)[-3:-1] == [b"--supervised", b"run"]]
+    [job] = [pid for pid in children if b"run" in (said := command_of(pid)) and b"alert" not in said]
     os.kill(job, signal.SIGKILL)
     up.wait_for("run       | was killed by SIGKILL; starting it again in 1 s", 60)
+    assert reasons(ports["up"])["run"] == "run does not answer: it is starting, or has ended"
     deadline = time.monotonic() + 400
     while up.said().count("run       | processing the log") < 2:
         assert time.monotonic() < deadline, up.said()
         time.sleep(0.2)
+    wait_for_answer(ports["up"], "/readyz")
 
     children = descendants(up.pid)
     assert up.interrupt() == 0
@@ -98,6 +110,32 @@ def test_nothing_left_to_run_is_one_sentence():
     error = CliRunner().invoke(app, ["up", "--only", "run", "--without", "run"]).exception
     assert type(error) is UserError
     assert "Nothing is left to run" in str(error)
+
+
+def test_a_process_that_hangs_is_named_and_up_itself_is_alive(tmp_path, ports):
+    make_tables(tmp_path / "tables")
+    settings = {"RUNTIME__ROOT": tmp_path, "WEB__PORT": ports["web"], "HEALTH__UP": ports["up"]}
+    with Command(tmp_path, settings, "up", "--only", "dashboard", "--only", "maintain") as up:
+        up.start()
+        wait_for_answer(ports["up"], "/readyz")
+        [maintain] = [pid for pid in parents() if b"maintain" in command_of(pid) and parents()[pid] == up.pid]
+        os.kill(maintain, signal.SIGSTOP)
+        try:
+            assert answer(ports["up"], "/readyz").status_code == 503
+            assert reasons(ports["up"])["maintain"] == "maintain has not answered within 2 s"
+            assert answer(ports["up"], "/healthz").json() == {"alive": True}
+        finally:
+            os.kill(maintain, signal.SIGCONT)
+        wait_for_answer(ports["up"], "/readyz")
+        assert up.interrupt() == 0
+
+
+def test_a_port_of_the_probe_that_is_in_use_starts_nothing(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = {"RUNTIME__ROOT": tmp_path, "HEALTH__UP": taken.getsockname()[1]}
+        with Command(tmp_path, settings, "up", "--only", "maintain") as up:
+            assert up.start().ended() == 1
+    assert re.fullmatch(r"error: Cannot listen on .*: set another port in \[health\]\.\n", up.said())
 
 
 def test_in_json_the_lines_of_all_processes_are_json(tmp_path, ports):

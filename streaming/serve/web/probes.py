@@ -1,12 +1,16 @@
 """`/healthz` and `/readyz`, by which a service manager or Kubernetes watches a process.
 
 The dashboard and `metrics` have them on their own port. The other long-running processes serve them from a thread, on
-the port that [health] gives them. They need no token: they show only when the tasks of the process were last done.
+the port that [health] gives them, and all of them on a Unix socket if `rebalance-watch up` runs them and asks for it.
+They need no token: they show only when the tasks of the process were last done.
 """
 
+import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from threading import Thread
 
 import msgspec
@@ -16,22 +20,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.base.health import Health
+from streaming.base.health import ALIVE, PROBE_SOCKET, READY, Reporter
 from streaming.serve.web.listening import listen
 
-ALIVE, READY = "/healthz", "/readyz"
 PATHS = frozenset({ALIVE, READY})
 _HEADERS = {"Cache-Control": "no-store"}
 _SHUTDOWN_SECONDS = 3
 
 
-def routes(health: Health) -> list[Route]:
+def routes(health: Reporter) -> list[Route]:
     """Return the routes: /healthz answers while the process lives, /readyz with 503 if it does not do its work."""
 
     async def alive(_: Request) -> Response:
         return Response(b'{"alive":true}', media_type="application/json", headers=_HEADERS)
 
-    async def ready(_: Request) -> Response:
+    def ready(_: Request) -> Response:
         found = health.now()
         status = HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE
         return Response(msgspec.json.encode(found), status, _HEADERS, "application/json")
@@ -40,25 +43,41 @@ def routes(health: Health) -> list[Route]:
 
 
 @contextmanager
-def probes(health: Health, host: str, port: int) -> Iterator[None]:
-    """Serve the probes of this process until the end of the block; with port 0 none.
+def probes(health: Reporter, host: str, port: int) -> Iterator[None]:
+    """Serve the probes of this process until the end of the block; with port 0 only on the supervisor's socket, if any.
 
     Raises:
         UserError: the port cannot be bound.
     """
-    if not port:
-        yield
-        return
-    with listen(host, port, "set another port in [health]") as listening:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(one) for one in _listening(host, port)]
+        if not sockets:
+            yield
+            return
         config = uvicorn.Config(
-            Starlette(routes=routes(health)), lifespan="off", log_config=None, log_level="warning", access_log=False,
-            server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            Starlette(routes=routes(health)), loop="asyncio", lifespan="off", log_config=None, log_level="warning",
+            access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         server = uvicorn.Server(config)
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="probes", daemon=True)
+        thread = Thread(target=server.run, kwargs={"sockets": sockets}, name="probes", daemon=True)
         thread.start()
         try:
             yield
         finally:
             server.should_exit = True
             thread.join(_SHUTDOWN_SECONDS)
+
+
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    if port:
+        yield listen(host, port, "set another port in [health]")
+    if path := os.environ.get(PROBE_SOCKET):
+        Path(path).unlink(missing_ok=True)  # of a former run of this process
+        yield _listen_locally(path)
+
+
+def _listen_locally(path: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    return listening

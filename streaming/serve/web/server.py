@@ -104,7 +104,11 @@ def serve(
         UserError: a token is required, or the port cannot be bound.
     """
     who = access(host, settings.web)
-    with listen(host, port) as listening, Store(settings.runtime.tables) as store:
+    with (
+        listen(host, port) as listening,
+        Store(settings.runtime.tables) as store,
+        probes.probes(store.health, host, port=0),  # for a supervisor; otherwise they are on the same port
+    ):
         app = application(settings, store, who)
         say(address(listening))
         config = uvicorn.Config(
