@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
@@ -25,6 +25,7 @@ from checkpoints.manifest import app_id
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import table_of
 from schemas.tables import PARTITIONED_BY, stored
+from streaming.tables.append import append
 
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
@@ -67,7 +68,7 @@ class TableSink:
         written = there.transaction_version(application)
         if written is None or written < batch_id:
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
-            write_deltalake(there, rows, mode="append", commit_properties=transaction)
+            append(there, rows, transaction)
 
     def _application(self, table: str) -> str:
         return app_id(self.query, table, self.generation, self.swapped.get(table, ""))

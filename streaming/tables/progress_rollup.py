@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import duckdb
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from schemas.arrow import arrow_schema
 from schemas.columns import ListOf
 from schemas.tables import columns
+from streaming.tables.append import append
 from streaming.tables.files import files_of, folder_of, select
 
 SERIES = ("queue_progress", "queue_progress_minute", "queue_progress_5min")
@@ -72,7 +73,7 @@ def _day(tables: Path, source: DeltaTable, finer: str, coarser: str, day: str) -
     with duckdb.connect(":memory:") as database:
         found = database.sql(_query(rows, finer, _SPANS_MS[coarser])).to_arrow_table()
     schema = arrow_schema(coarser)
-    write_deltalake(tables / coarser, found.select(schema.names).cast(schema), mode="append")
+    append(tables / coarser, found.select(schema.names).cast(schema))
     return RolledUp(coarser, date.fromisoformat(day), found.num_rows)
 
 

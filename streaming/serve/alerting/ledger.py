@@ -10,12 +10,13 @@ from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.rows import AlertControl, AlertDelivery
 from streaming.base.files import FileLock, is_locked
 from streaming.serve.alerting.follow import Follower
+from streaming.tables.append import append
 
 DELIVERIES, CONTROLS = "alert_deliveries", "alert_controls"
 _LOCK = ".alert.lock"
@@ -47,7 +48,7 @@ class Ledger:
     def append(self, rows: Sequence[AlertDelivery], followed: str, version: int) -> None:
         """Append decisions together with the position in the table on which they are based."""
         transaction = CommitProperties(app_transactions=[Transaction(_application(followed), version)])
-        write_deltalake(self._table, _arrow(rows, DELIVERIES), mode="append", commit_properties=transaction)
+        append(self._table, _arrow(rows, DELIVERIES), transaction)
 
 
 def write_control(tables: Path, control: AlertControl) -> None:
@@ -57,7 +58,7 @@ def write_control(tables: Path, control: AlertControl) -> None:
         UserError: the table does not exist.
     """
     Follower(tables / CONTROLS)  # raises the UserError
-    write_deltalake(tables / CONTROLS, _arrow([control], CONTROLS), mode="append")
+    append(tables / CONTROLS, _arrow([control], CONTROLS))
 
 
 def columns_of(table: str) -> list[str]:
