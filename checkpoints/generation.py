@@ -99,12 +99,27 @@ def check_state_version(kept: Basis, checkpoints: Path, version: int) -> None:
     Raises:
         UserError: it was made by a newer or an older release.
     """
-    if kept.state_version != version:
-        age = "newer" if kept.state_version > version else "older"
+    if kept.state_version < version:
         raise UserError(
-            f"The state in {checkpoints} was made by the {age} release {kept.code_version} and has version "
-            f"{kept.state_version}, this release has {version}: start that release again, or this one under a new "
-            "runtime.root, where it reads the log from its beginning."
+            f"The state in {checkpoints} was made by the older release {kept.code_version} and has version "
+            f"{kept.state_version}, this release has {version}: make it again from the archive with "
+            "`rebalance-watch rebuild`, or start that release again."
+        )
+    _check_not_newer(kept, checkpoints, version)
+
+
+def check_rebuild(kept: Basis, checkpoints: Path, version: int) -> None:
+    """Check that this release can make the state again from the archive.
+
+    Raises:
+        UserError: the state was made by a newer release, or a batch must be finished by the older one that started it.
+    """
+    _check_not_newer(kept, checkpoints, version)
+    batch = unfinished_batch(checkpoints / OPERATOR)
+    if kept.state_version < version and batch is not None:
+        raise UserError(
+            f"Batch {batch} was started by version {kept.code_version}: finish it with `rebalance-watch run "
+            "--available-now` of that version, then rebuild with this one."
         )
 
 
@@ -131,7 +146,8 @@ def complete_swap(checkpoints: Path, tables: Path) -> None:
     swap = found.swap
     apply(swap, checkpoints, tables)
     swapped = found.swapped | dict.fromkeys(swap.tables, swap.swap_id)
-    write_manifest(checkpoints, msgspec.structs.replace(found, seed=swap.seed, swapped=swapped, swap=None))
+    basis = swap.basis or found.basis
+    write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, seed=swap.seed, swapped=swapped, swap=None))
 
 
 def last_batch(checkpoint: Path) -> int | None:
@@ -183,6 +199,16 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
                     f"earlier one, so new rows would silently be skipped: {mend}."
                 )
+
+
+def _check_not_newer(kept: Basis, checkpoints: Path, version: int) -> None:
+    if kept.state_version > version:
+        raise UserError(
+            f"The state in {checkpoints} was made by the newer release {kept.code_version} and has version "
+            f"{kept.state_version}, this release has {version}: start that release again, go back with its "
+            "`rebalance-watch rebuild --undo` if a rebuild made the state, or start this release under a new "
+            "runtime.root."
+        )
 
 
 def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:

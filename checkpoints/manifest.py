@@ -55,6 +55,8 @@ class Swap(msgspec.Struct, frozen=True):
     """The id of the rebuild from whose state the operator continues; empty: the state in its checkpoint."""
     operator: str = ""
     """A copy of the operator's checkpoint that replaces it; empty: the checkpoint stays."""
+    basis: Basis | None = None
+    """What that state was made with, possibly by another release; None: the same as before."""
 
 
 class Manifest(msgspec.Struct, frozen=True):

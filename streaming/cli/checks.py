@@ -16,7 +16,8 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from checkpoints.generation import verify
+from checkpoints.generation import check_state_version, verify
+from rebalance_model.observe.state import STATE_VERSION
 from streaming.base import jars, java
 from streaming.base.errors import UserError
 from streaming.base.settings import Settings
@@ -163,10 +164,10 @@ def _memory(driver_memory: str) -> Check:
 def _generation(checkpoints: Path, tables: Path) -> Check:
     try:
         manifest = verify(checkpoints, tables)
+        if manifest is not None:
+            check_state_version(manifest.basis, checkpoints, STATE_VERSION)
     except UserError as error:
-        return Check(
-            part="checkpoints", state="wrong", found=f"do not match the tables ({checkpoints})", mend=str(error)
-        )
+        return Check(part="checkpoints", state="wrong", found=f"can't be used ({checkpoints})", mend=str(error))
     found = f"generation {manifest.generation}" if manifest else "none yet"
     return Check(part="checkpoints", state="ok", found=found)
 

@@ -9,6 +9,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from checkpoints.generation import claimed
 from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
@@ -192,14 +193,31 @@ def test_policy_and_code_change_between_batches_but_not_within_one(tmp_path, cha
     start(tmp_path, **changed)
 
 
-@pytest.mark.parametrize(("version", "age"), [(0, "newer"), (2, "older")])
-def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path, version, age):
-    """By `run`; and by `rebuild`, which would write states of its own version beside the others."""
+def test_a_state_of_an_older_release_is_refused_until_it_is_rebuilt(tmp_path):
     start(tmp_path)
-    sentence = f"by the {age} release 1.0 and has version 1, .*: start that release again, or this one under a new"
+    sentence = (
+        "by the older release 1.0 and has version 1, .*: make it again from the archive with `rebalance-watch reb"
+    )
     with pytest.raises(UserError, match=sentence):
-        start(tmp_path, state_version=version)
-    with pytest.raises(UserError, match="by the older release"):
+        start(tmp_path, state_version=2)
+    require_manifest(tmp_path / "checkpoints")
+
+
+def test_a_state_of_a_newer_release_is_left_to_it(tmp_path):
+    """By `rebuild`, too, which would replace it."""
+    start(tmp_path, state_version=STATE_VERSION + 1)
+    sentence = f"by the newer release 1.0 and has version {STATE_VERSION + 1}, .*: start that release again"
+    with pytest.raises(UserError, match=sentence):
+        start(tmp_path, state_version=STATE_VERSION)
+    with pytest.raises(UserError, match=sentence):
+        require_manifest(tmp_path / "checkpoints")
+
+
+def test_a_batch_of_an_older_release_is_finished_before_a_rebuild(tmp_path):
+    start(tmp_path)
+    ran(tmp_path, OPERATOR, begun=3, finished=2)
+    sentence = "Batch 3 was started by version 1.0: finish it with .* of that version, then rebuild with this one"
+    with pytest.raises(UserError, match=sentence):
         require_manifest(tmp_path / "checkpoints")
 
 

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from checkpoints.generation import check_state_version
+from checkpoints.generation import check_rebuild
 from checkpoints.manifest import ARCHIVE, OPERATOR, Manifest, read_manifest
 from checkpoints.position import Position, position_of_query
 from rebalance_model.observe.policy import Policy
@@ -70,15 +70,15 @@ def build(checkpoints: Path, tables: Path, report: Report = lambda *_: None) -> 
 
 
 def require_manifest(checkpoints: Path) -> Manifest:
-    """Return the manifest of the checkpoints.
+    """Return the manifest of the checkpoints, whose state may be of an older release.
 
     Raises:
-        UserError: there are none, or another release made them.
+        UserError: there are none, or the state must be left to the release that made it.
     """
     manifest = read_manifest(checkpoints)
     if manifest is None:
         raise UserError(f"There are no checkpoints in {checkpoints}: start `rebalance-watch run` first.")
-    check_state_version(manifest.basis, checkpoints, STATE_VERSION)
+    check_rebuild(manifest.basis, checkpoints, STATE_VERSION)
     return manifest
 
 

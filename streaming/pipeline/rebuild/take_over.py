@@ -1,6 +1,7 @@
 """Swap in a rebuild, in the process that holds the checkpoints, while no query runs."""
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -61,8 +62,8 @@ def undo(checkpoints: Path, tables: Path) -> None:
         raise UserError("There is nothing to undo: the tables are not from a rebuild, or it is already undone.")
     was = folder.manifest_before(manifest.seed)
     relative = before.relative_to(checkpoints)
-    swap = Swap(f"{manifest.seed}-undone", tuple(DERIVED), str(relative / "tables"), was.seed, str(relative / OPERATOR))
-    decide_swap(checkpoints, swap)
+    rows, operator = str(relative / "tables"), str(relative / OPERATOR)
+    decide_swap(checkpoints, Swap(f"{manifest.seed}-undone", tuple(DERIVED), rows, was.seed, operator, was.basis))
     complete_swap(checkpoints, tables)
 
 
@@ -70,6 +71,9 @@ def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, arch
     """Fold the remaining rows, keep the current ones, and decide the swap."""
     if ready.state_version != STATE_VERSION:
         raise UserError("It was made by another release: run `rebalance-watch rebuild` again with this one.")
+    basis = require_manifest(checkpoints).basis
+    if basis.state_version != STATE_VERSION:
+        basis = msgspec.structs.replace(basis, state_version=STATE_VERSION, code_version=version("rebalance-watch"))
     until = position_of_query(checkpoints / OPERATOR)
     if _is_behind(checkpoints, until):
         archive_to_end()
@@ -94,7 +98,7 @@ def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, arch
     rows.close()
     _keep_what_is(folder.before(rebuild_id), checkpoints, tables)
     swap_rows = folder.rows(rebuild_id).relative_to(checkpoints)
-    decide_swap(checkpoints, Swap(rebuild_id, REBUILT, str(swap_rows), rebuild_id))
+    decide_swap(checkpoints, Swap(rebuild_id, REBUILT, str(swap_rows), rebuild_id, basis=basis))
 
 
 def _is_behind(checkpoints: Path, until: dict[int, int]) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -83,16 +84,16 @@ def never() -> None:
     raise AssertionError("the archive has all")
 
 
-def rebuild(root: Path) -> str:
+def rebuild(root: Path, basis: Basis = BASIS) -> str:
     ready = build(root / "checkpoints", root / "tables")
     Folder(root / "checkpoints").announce(ready)
-    start(root)
+    start(root, basis)
     return ready.rebuild_id
 
 
-def start(root: Path) -> None:
-    """What a job does before its queries."""
-    with claimed(root / "checkpoints", root / "tables", BASIS):
+def start(root: Path, basis: Basis = BASIS) -> None:
+    """What a job does before its queries, or what `rebuild` does without a job."""
+    with claimed(root / "checkpoints", root / "tables", basis):
         take_over(root / "checkpoints", root / "tables", never)
 
 
@@ -188,6 +189,23 @@ def test_undone_what_was_is_there_again(root):
     start(root)
     with claimed(root / "checkpoints", root / "tables", BASIS), pytest.raises(UserError, match="nothing to undo"):
         undo(root / "checkpoints", root / "tables")
+
+
+def test_a_rebuild_makes_the_state_of_an_older_release_one_of_this(root):
+    """And undone it is again one of the older release, which may continue."""
+    older = msgspec.structs.replace(BASIS, code_version="0.0.9", state_version=STATE_VERSION - 1)
+    manifest = root / "checkpoints" / "generation.json"
+    manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(read_manifest(manifest.parent), basis=older)))
+    with pytest.raises(UserError, match=r"by the older release 0.0.9 .* with `rebalance-watch rebuild`"):
+        start(root)
+    rebuild(root, older)
+    found = read_manifest(manifest.parent).basis
+    assert (found.state_version, found.code_version) == (STATE_VERSION, version("rebalance-watch"))
+    start(root)
+    with claimed(root / "checkpoints", root / "tables", BASIS):
+        undo(root / "checkpoints", root / "tables")
+    assert read_manifest(manifest.parent).basis == older
+    start(root, older)
 
 
 def test_a_second_rebuild_changes_nothing(root):
