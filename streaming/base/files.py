@@ -95,7 +95,8 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
 
 
 def write_private(path: Path, text: str) -> Path:
-    """Write a file that only its owner can read, and return its path; its folder exists."""
+    """Write a file that only its owner can read, and its folder if that is missing; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
         out.write(text)

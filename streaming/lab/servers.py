@@ -166,7 +166,6 @@ def kafka_command(
     open_ = _KAFKA_UNSECURED.format(loopback=LOOPBACK, port=port, controller_port=controller_port)
     listeners = secured.properties(LOOPBACK, controller_port) if secured else open_
     text = _KAFKA_CONF.format(loopback=LOOPBACK, controller_port=controller_port, logs=logs) + listeners
-    home.mkdir(parents=True, exist_ok=True)
     conf = write_private(home / "server.properties", text)
     options = secured.java_options() if secured else []
     java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, *options, "-cp", _class_path(jars)]

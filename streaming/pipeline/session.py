@@ -118,7 +118,6 @@ def _submitted(properties: dict[str, str], folder: Path) -> Iterator[None]:
     if not properties:
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
     file = write_private(folder / f"{os.getpid()}.properties", as_file(properties))
     before = os.environ.get(_SUBMIT_ARGUMENTS)
     os.environ[_SUBMIT_ARGUMENTS] = shlex.join(
