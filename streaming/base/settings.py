@@ -17,6 +17,7 @@ from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
+_SECRET_FILES = ("key_password_file", "secret_key_file", "security_token_file")
 _MASTER = re.compile(r"local|spark://[^\s,:]+:\d+(,[^\s,:]+:\d+)*|yarn|k8s://\S+")
 _SET_OTHERWISE = {
     "spark.master": "job.master",
@@ -140,10 +141,34 @@ class Job(_Section):
         return self.master == "local"
 
 
+class RocketMqOf(_Section):
+    """What differs from [rocketmq] for one entry of collector.clusters; secrets only in files."""
+
+    tls: bool | None = None
+    ca_file: str | None = None
+    check_hostname: bool | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    key_password_file: str | None = None
+    access_key: str | None = None
+    secret_key_file: str | None = None
+    security_token_file: str | None = None
+
+
+class NameServers(_Section):
+    """One entry of collector.clusters: name servers, and the clusters that are registered there."""
+
+    name_servers: tuple[str, ...] = Field(min_length=1)
+    names: dict[str, str] = {}
+    """Names for clusters in place of their own (brokerClusterName)."""
+    rocketmq: RocketMqOf = RocketMqOf()
+
+
 class Collector(_Section):
     """The poll collector."""
 
     name_servers: tuple[str, ...] = Field(min_length=1)
+    clusters: tuple[NameServers, ...]
     instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     interval_ms: int = Field(ge=1_000)
     deadline_ms: int = Field(ge=100)
@@ -151,6 +176,11 @@ class Collector(_Section):
     parallelism: int = Field(ge=1, le=256)
     consume_time_span: bool
     groups: tuple[str, ...]
+
+    @property
+    def polled(self) -> tuple[NameServers, ...]:
+        """The name servers of every cluster to poll: `clusters`, or `name_servers` alone."""
+        return self.clusters or (NameServers(name_servers=self.name_servers),)
 
 
 class RocketMq(TlsClient):
@@ -163,6 +193,12 @@ class RocketMq(TlsClient):
     security_token: SecretStr
     security_token_file: str
 
+    def of(self, changes: RocketMqOf) -> "RocketMq":
+        """Return these settings with the changes for one entry of collector.clusters."""
+        changed: dict[str, Any] = changes.model_dump(exclude_none=True)
+        secrets = {name.removesuffix("_file"): SecretStr("") for name in changed if name in _SECRET_FILES}
+        return self.model_copy(update=changed | secrets)
+
 
 class LabGroup(_Section):
     """A consumer group of the lab and its topic; `queues` is the number of queues on each broker."""
@@ -174,10 +210,17 @@ class LabGroup(_Section):
     consumers: int = Field(ge=0, le=16)
 
 
+Replication = Literal["none", "slave", "acting", "controller"]
+"""The kinds of replication of a lab's brokers (`streaming.lab.replication`)."""
+
+
 class Lab(_Section):
     """The lab; the key of a group is the prefix of its consumers' names."""
 
     brokers: int = Field(ge=1, le=8)
+    replication: Replication
+    broker: dict[str, str | int | float | bool]
+    """Further properties of broker.conf."""
     hook: bool
     kafka: bool
     secure: bool

@@ -1,7 +1,7 @@
 """The lab's processes as a cluster: start missing ones, send orders to clients, and read their reports."""
 
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from streaming.base.errors import UserError
 from streaming.base.java import java_home
 from streaming.base.settings import LabGroup
 from streaming.collect.broker_hook.build import JAR, build
-from streaming.lab import servers
+from streaming.lab import replication, servers
 from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.processes import end, spawn, state, wait_until
 from streaming.lab.security import LabSecurity
@@ -31,9 +31,13 @@ _LEAVE_SECONDS_MAX = 30.0  # a broker stops about twenty services one after the 
 class Cluster:
     """The lab's processes. Every change is saved at once, so that it is recorded even if the command is interrupted."""
 
-    def __init__(self, home: Home, state: LabState, jars_root: Path) -> None:
+    def __init__(
+        self, home: Home, state: LabState, jars_root: Path, properties: Mapping[str, str | int | float | bool]
+    ) -> None:
+        """Open the cluster; ``properties`` are further ones of every broker that is started."""
         self.home = home
         self.state = state
+        self._properties = properties
         self.security = LabSecurity(home.security) if state.secured else None
         self._jars_root = jars_root
         self._log_begins: dict[str, int] = {}
@@ -48,8 +52,12 @@ class Cluster:
         """The address of Kafka, host:port; None if the lab has none."""
         return f"{servers.LOOPBACK}:{self.state.kafka.broker}" if self.state.kafka else None
 
+    @property
+    def _controller(self) -> str:
+        return f"{servers.LOOPBACK}:{self.state.controller_port}"
+
     def brokers(self) -> dict[str, str]:
-        """Return the addresses of the running brokers, by name."""
+        """Return the addresses of the brokers whose first replica runs, by name."""
         return {name: f"{servers.LOOPBACK}:{port}" for name, port in self.state.brokers.items() if self.runs(name)}
 
     def runs(self, name: str) -> bool:
@@ -67,11 +75,12 @@ class Cluster:
             self._launch_kafka(kafka)  # formats its storage while the name server boots
         if launched:
             self._wait_line(_NAME_SERVER)
-        missing = [name for name in self.state.brokers if name not in away and not self.runs(name)]
-        for name in missing:
-            self._launch_broker(name)
-        for name in missing:
-            self._wait_line(name)
+        for replicas in (self.state.brokers, self.state.second_replicas):  # a controller elects who comes first
+            missing = [name for name in replicas if name not in away and not self.runs(name)]
+            for name in missing:
+                self._launch_broker(name)
+            for name in missing:
+                self._wait_line(name)
         if kafka:
             self._await_kafka(kafka)
 
@@ -96,7 +105,7 @@ class Cluster:
         """Start a broker that is down, and wait until the name server lists its queues."""
         self._launch_broker(name)
         self._wait_line(name)
-        if self.runs(PRODUCER):
+        if self.runs(PRODUCER) and self.state.replication != "controller":  # there it returns as a slave
             self.set_topics(self.state.topics)
 
     def new_consumer(self, name: str, group: LabGroup) -> ConsumerOrders:
@@ -188,12 +197,15 @@ class Cluster:
             self._jars("rocketmq"),
             self.home.data(_NAME_SERVER),
             self.state.name_server_port,
+            properties=replication.name_server_properties(
+                self.state.replication, self._controller, self.home.data(_NAME_SERVER)
+            ),
             secured=self.security.rocketmq() if self.security else None,
         )
         self._launch(_NAME_SERVER, "name server", command)
 
     def _launch_broker(self, name: str) -> None:
-        port = self.state.brokers[name]
+        port = (self.state.brokers | self.state.second_replicas)[name]
         for distance in servers.BROKER_PORTS_BESIDE:
             self._must_be_free(port + distance)
         class_path, spool = self._jars("rocketmq"), self.home.spool if self.state.hook else None
@@ -202,7 +214,13 @@ class Cluster:
             class_path.append(build(class_path, self._jars_root / "hook" / JAR))
         secured = self.security.rocketmq() if self.security else None
         command = servers.broker_command(
-            class_path, self.home.data(name), port, self.name_server, spool=spool, secured=secured
+            class_path,
+            self.home.data(name),
+            port,
+            self.name_server,
+            properties=replication.broker_properties(self.state.replication, name, self._controller, self._properties),
+            spool=spool,
+            secured=secured,
         )
         self._launch(name, "broker", command)
 

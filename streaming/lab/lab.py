@@ -12,7 +12,7 @@ from streaming.base import jars
 from streaming.base.errors import UserError
 from streaming.base.settings import LabGroup, Settings
 from streaming.base.times import now_ms
-from streaming.lab import servers
+from streaming.lab import replication, servers
 from streaming.lab.cluster import PRODUCER, Cluster
 from streaming.lab.control import Queue
 from streaming.lab.fault_actions import NEW_QUEUES, FaultTarget
@@ -85,6 +85,10 @@ class Lab:
             lab = cls(settings)
             if secure not in (None, lab._cluster.state.secured):
                 raise UserError("Security can't be changed while the lab is up: run `rebalance-watch lab down` first.")
+            if settings.lab.replication != lab._cluster.state.replication:
+                raise UserError(
+                    "lab.replication can't be changed while the lab is up: `rebalance-watch lab down` first."
+                )
             lab._cluster.state.hook = settings.lab.hook if hook is None else hook
             lab._start(with_kafka=with_kafka, say=say)
         return lab
@@ -206,7 +210,7 @@ class Lab:
         current = self._home.load()
         if current is None:
             raise UserError(_NO_LAB)
-        self._cluster = Cluster(self._home, current, self._settings.runtime.jars)
+        self._cluster = Cluster(self._home, current, self._settings.runtime.jars, self._settings.lab.broker)
 
     def _start(self, *, with_kafka: bool, say: Callable[[str], None]) -> None:
         cluster, current = self._cluster, self._cluster.state
@@ -214,6 +218,9 @@ class Lab:
             current.kafka = KafkaPorts(*(servers.free_port() for _ in range(3)))
         for name in _broker_names(self._settings):
             current.brokers.setdefault(name, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
+            if current.replication != "none":
+                second = replication.second_of(name)
+                current.second_replicas.setdefault(second, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
         away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
         say("servers")
         before = set(cluster.brokers())
@@ -375,6 +382,8 @@ def _begin(home: Home, settings: Settings, *, secured: bool) -> LabState:
         name_server_port=servers.free_port(),
         brokers={},
         secured=secured,
+        replication=settings.lab.replication,
+        controller_port=servers.free_port() if settings.lab.replication == "controller" else 0,
         topics={group.topic: group.queues for group in settings.lab.groups.values()},
     )
 

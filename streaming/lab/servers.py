@@ -15,6 +15,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_executable
 from streaming.lab.jvm import JVM_FRUGAL
+from streaming.lab.replication import broker_of, replica_id
 from streaming.lab.secured_kafka import SecuredKafka
 from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.log.kafka_properties import Connection
@@ -39,9 +40,9 @@ _ROCKETMQ_OPENS = (
 _BROKER_CONF = """\
 brokerClusterName=lab
 brokerName={name}
-brokerId=0
 namesrvAddr={name_server}
 brokerIP1={loopback}
+brokerIP2={loopback}
 bindAddress={loopback}
 listenPort={port}
 storePathRootDir={store}
@@ -104,24 +105,33 @@ def port_is_free(port: int) -> bool:
 
 BROKER_PORTS_BESIDE = (-2, 0, 1)
 """The broker also listens two below its port (VIP channel) and one above (replication, which bindAddress does not
-reach: it listens on every interface, and a lab has no replica)."""
+reach: it listens on every interface)."""
 
 
 def name_server_command(
-    jars: Sequence[Path], home: Path, port: int, *, secured: SecuredRocketMq | None = None
+    jars: Sequence[Path], home: Path, port: int, *, properties: str = "", secured: SecuredRocketMq | None = None
 ) -> Command:
-    """Return the command line of NamesrvStartup; heap 128 MB; with ``secured`` it accepts only TLS."""
-    conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port))
+    """Return the command line of NamesrvStartup; heap 128 MB.
+
+    Args:
+        jars: RocketMQ's.
+        home: its folder.
+        port: the port on which it listens.
+        properties: further lines of its configuration.
+        secured: its security; with it, it accepts only TLS.
+    """
+    conf = _write(home / "namesrv.conf", _NAME_SERVER_CONF.format(loopback=LOOPBACK, port=port) + properties)
     options = secured.java_options() if secured else []
     return [*_rocketmq(jars, home, "-Xmx128m"), *options, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
 
-def broker_command(  # noqa: PLR0913  two of them are optional parts
+def broker_command(  # noqa: PLR0913  three of them are optional parts
     jars: Sequence[Path],
     home: Path,
     port: int,
     name_server: str,
     *,
+    properties: str = "",
     spool: Path | None = None,
     secured: SecuredRocketMq | None = None,
 ) -> Command:
@@ -129,21 +139,24 @@ def broker_command(  # noqa: PLR0913  two of them are optional parts
 
     Args:
         jars: RocketMQ's, with the broker hook's if there is a spool.
-        home: its folder, named as the broker.
+        home: its folder, named as its process.
         port: the port on which it listens; see `BROKER_PORTS_BESIDE`.
         name_server: the name server's address.
+        properties: further lines of its configuration.
         spool: the folder to which the broker hook writes; None: without the hook.
         secured: the security of the broker; None: everybody may do everything.
     """
-    text = _BROKER_CONF.format(
-        name=home.name, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store"
-    )
+    broker = broker_of(home.name)
+    text = _BROKER_CONF.format(name=broker, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store")
+    text += properties
     home.mkdir(parents=True, exist_ok=True)
     conf = home / "broker.conf"
     conf = secured.write_broker_conf(conf, text) if secured else _write(conf, text)
     options = secured.java_options() if secured else []
     java = _rocketmq(jars, home, "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
-    hook = [f"-Drebalance.watch.spool={spool}"] if spool else []
+    # In controller mode the configuration does not tell two replicas apart; otherwise it says the same.
+    identity = f"-Drebalance.watch.brokerId={replica_id(home.name)}"
+    hook = [f"-Drebalance.watch.spool={spool}", identity] if spool else []
     return [*java, *hook, *options, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, replace_atomically
+from streaming.base.settings import Replication
 from streaming.lab.control import Queue
 from streaming.lab.processes import ProcessId
 
@@ -56,6 +57,11 @@ class LabState(msgspec.Struct):
     kafka: KafkaPorts | None = None
     secured: bool = False
     """Whether servers accept only TLS and known users (`streaming.lab.security`)."""
+    replication: Replication = "none"
+    second_replicas: dict[str, int] = {}
+    """The ports of the brokers' second replicas, by the names of their processes."""
+    controller_port: int = 0
+    """The port of the controller in the name server; 0: there is none."""
     topics: dict[str, int] = {}
     """The number of queues of each topic on every broker."""
     members: dict[str, Member] = {}

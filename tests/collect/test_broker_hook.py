@@ -233,6 +233,20 @@ def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp
     assert 3 <= len(sums) <= 6
 
 
+def test_an_unlock_that_a_replica_forwards_is_no_event(jvm, tmp_path):
+    """With lockInStrictMode a broker forwards each unlock to every replica, itself included."""
+    jvm.start(spool=str(tmp_path))
+    body = json.dumps(hooked.locks("c", "g", 0))
+    forwarded = json.dumps(hooked.locks("c", "g", 0) | {"onlyThisBroker": True})
+    for one in (body, forwarded):
+        jvm.call(code=hooked.UNLOCK, body=one)
+        jvm.call(code=hooked.LOCK, body=one, answer=0, answer_body='{"lockOKMQSet":[]}')
+    found = after_a_tick(tmp_path)
+    assert [event.only_this_broker for event in of(found, events.LockBatchMq)] == [False, True]
+    assert len(of(found, events.UnlockBatchMq)) == 1
+    assert hooked.is_whole(found)
+
+
 def test_a_sum_of_pulls_is_ordered_by_their_start(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.overtake(code=hooked.PULL, first=hooked.pull("g", 0, 5, commits=5), then=hooked.pull("g", 0, 6, commits=6))

@@ -86,7 +86,8 @@ class Source(msgspec.Struct, array_like=True):
     """What has arrived from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
 
     broker: str = ""
-    """The broker whose hook it is, prefixed with its cluster, as its ticks report; empty for a collector."""
+    """The replica of a broker whose hook it is, as its ticks report: cluster/broker, a slave's with :id at its end;
+    empty for a collector."""
     correction: int = 0
     """The correction that is subtracted from its times, milliseconds."""
     tick: int = -1
@@ -394,4 +395,6 @@ def _time_of(event: Event, source: Source) -> int:
 
 
 def _broker_of(event: Event) -> str:
-    return f"{event.cluster}/{event.broker}"
+    """Return the replica of the broker whose event it is: replicas have clocks of their own."""
+    replica = f":{event.broker_id}" if event.broker_id else ""
+    return f"{event.cluster}/{event.broker}{replica}"

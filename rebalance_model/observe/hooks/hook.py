@@ -6,7 +6,10 @@ holder only if none is known (of an ordered queue: the client that still has its
 pulled for long: two clients pull one queue alternately until both have rebalanced, and the sum of the former owner's
 pulls in its last second comes after the new owner's query.
 
-Slaves receive heartbeats too, but grant no locks and answer no member lists: only pulls count in their hooks' events.
+One replica of a broker is followed: its master, or the slave that stands in for it. Every replica gets heartbeats, and
+a slave serves pulls; but clients lock, commit and request lists and offsets at the master, or at a slave while they
+know no master. So such a call at another replica shows a failover, whether a slave acts as master or a controller has
+elected another one; its lock table is another one, as after a restart. Of the other replicas only pulls count.
 """
 
 from collections.abc import Iterable
@@ -44,16 +47,40 @@ PULL_SILENCE = 30_000
 """A client that has a queue pulls it within this time, unless it is known to hold back; milliseconds."""
 
 
+_AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryConsumerOffset)
+"""Calls that a client sends to the master of a broker, if it knows one."""
+ROUTES_RENEWED = 30_000
+"""All clients know a new master after this time (pollNameServerInterval); until then they use two; milliseconds."""
+
+
 def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
-    """Fold one event of a master's hook."""
-    if event.broker_id:
+    """Fold one event of a broker's hook."""
+    followed = _follows(step, event)
+    if followed == "OTHER":
         _note_slave(step, event)
         return
-    view, hook = view_of(step, event, news)
+    view, hook = view_of(step, event, "RESTART" if followed == "FAILOVER" else news)
     _fold(step, view, hook, event)
     if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
+
+
+def _follows(step: GroupStep, event: HookEvent) -> Literal["FOLLOWED", "FAILOVER", "OTHER"]:
+    """Return whether the event is of the replica that is followed, or shows that clients now use this one instead."""
+    if isinstance(event, LockBatchMq) and event.only_this_broker:
+        return "OTHER"  # not a client's: with lockInStrictMode the master forwards locks to its slaves
+    view, source = step.state.views.get(event.broker), source_of(event)
+    if view is None or not view.hook_source:
+        return "FOLLOWED" if not event.broker_id or isinstance(event, LockBatchMq) else "OTHER"
+    if view.hook_source == source:
+        return "FOLLOWED"
+    hook = step.live_hook(view)
+    if not isinstance(event, _AT_MASTER) or event.code != SUCCESS:
+        return "OTHER"
+    if hook is not None and step.now - hook.covered_since <= ROUTES_RENEWED:
+        return "OTHER"
+    return "FAILOVER"
 
 
 def _note_slave(step: GroupStep, event: HookEvent) -> None:
@@ -141,10 +168,11 @@ def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tup
     view = state.views.get(event.broker)
     if view is None:
         view = state.views[event.broker] = BrokerView(ConsumerGroupInfo(), asked=0)
-    hook = view.hook
-    if hook is None:
+    hook, view.hook_source = view.hook, source_of(event)
+    if hook is not None:
+        hook.source = view.hook_source
+    else:
         from_boot = event.seq == 1
-        view.hook_source = source_of(event)
         hook = view.hook = HookView(view.hook_source, event.time if from_boot else event.time + HEARD_FROM_ALL)
         for info in view.info.channel_info_table.values():
             info.last_update_timestamp = event.time  # listed by a poll: its age is unknown

@@ -50,7 +50,8 @@ def _take_answer(
     if view is None:
         view = state.views[event.broker] = BrokerView(polled, event.asked)
     elif view.hook is not None and not corrections.is_gone(step, view.hook):
-        corrections.check(step, view, view.hook, polled, event.asked)
+        if not corrections.is_of_other_replica(step, view, view.hook, event):
+            corrections.check(step, view, view.hook, polled, event.asked)
     else:
         corrections.take_over(step, view, polled)
         listed = {info.client_id for info in polled.channel_info_table.values()}

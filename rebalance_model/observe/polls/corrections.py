@@ -6,6 +6,9 @@ removed at once. Any other difference is unconfirmed at first: the answer may be
 If the next answer shows the same difference, without an event of it in between, the answer is right as well: a
 heartbeat or a subscription was not reported. The view is corrected, and the group's next row lists the correction.
 
+While a broker's master is away or has just changed, the answer may come from another replica than the hook's events
+(`is_of_other_replica`): it is ignored then.
+
 While a hook is silent or late, an answer replaces its view at once: no other information is available (`take_over`).
 Then the corrections list only the channels of clients that are gone, not all that the hook has missed. Without that, a
 client that is killed just after its broker has returned, before the hook's first event, would leave without a trace.
@@ -15,6 +18,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
+from rebalance_model.observe.events import ConsumerConnection
 from rebalance_model.observe.group.channels import name_channel
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
@@ -44,6 +48,19 @@ def is_gone(step: GroupStep, hook: HookView) -> bool:
     """Return whether the hook is silent though its broker answers; just after a tick the broker may be stopping."""
     silence = step.state.silent.get(hook.source)
     return silence is not None and step.now - silence.since > TICKS_WITHIN
+
+
+def is_of_other_replica(step: GroupStep, view: BrokerView, hook: HookView, event: ConsumerConnection) -> bool:
+    """Return whether an answer comes from another replica of the broker than the hook's events.
+
+    The ids differ, and the two share no channel, since clients have a connection of their own to each replica. (Under a
+    controller the ids differ always: the name server lists each master as 0.)
+    """
+    sources = step.cluster.sources
+    replica = f"{event.broker}:{event.broker_id}" if event.broker_id else event.broker
+    if sources.get(replica) == hook.source or hook.source not in sources.values():
+        return False
+    return view.info.channel_info_table.keys().isdisjoint(one.channel for one in event.connections or ())
 
 
 def check(step: GroupStep, view: BrokerView, hook: HookView, polled: ConsumerGroupInfo, asked: int) -> None:

@@ -1,4 +1,4 @@
-"""BROKER_LOCKS_LOST: a broker has restarted without its queue locks, and the former holders still rely on them.
+"""BROKER_LOCKS_LOST: a broker has restarted or failed over without its queue locks, on which their holders still rely.
 
 A client renews its locks every 20 s. Until then the broker grants a lock to the first client that requests it, so two
 clients may consume the queue. Clear when every holder has its lock again or has learned that it lost it.
@@ -68,8 +68,8 @@ RULE = BrokerRule(
     advice={
         "": Advice(
             what=(
-                "The broker has restarted without its queue locks: until the owners renew theirs, the first client "
-                "that requests a lock gets it."
+                "The broker has restarted without its queue locks, or another replica has taken over without them: "
+                "until the owners renew theirs, the first client that requests a lock gets it."
             ),
             first_step=(
                 "Wait for the owners' next renewal (every 20 s); if this persists, check that they reach the broker."

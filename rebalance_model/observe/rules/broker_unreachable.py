@@ -2,7 +2,9 @@
 
 Judged for the cluster, from broadcasts alone (BROKER_STATUS). It takes two consecutive requests without any answer
 (an error code of the broker is an answer), or one if the ticks of its hook have stopped as well. Holds while no
-collector that keeps up reaches the broker; clear at the first answer. Unknown while no collector keeps up.
+collector that keeps up reaches the broker; clear at the first answer. Unknown while no collector keeps up. A broker of
+several replicas is reached while its master answers, or the slave that acts as master; a mere slave's answers do not
+count.
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
@@ -71,7 +73,10 @@ RULE = ClusterRule(
     clear_after=lambda policy: policy.clear_after,
     advice={
         "": Advice(
-            what="The broker is unreachable; its queues are not consumed and their state is unknown.",
+            what=(
+                "The broker is unreachable; its queues are not consumed and their state is unknown. With a slave that "
+                "still answers: nothing is sent to them, no lock is granted, and only concurrent groups read on."
+            ),
             first_step="Check that the process is running, and that the collector's host can reach its port.",
         ),
         "HOOK_SILENT": Advice(

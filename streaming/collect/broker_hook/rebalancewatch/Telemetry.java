@@ -205,6 +205,9 @@ final class Telemetry {
         String clientId = body.text("clientId");
         List<Body> asked = body.objects("mqSet");
         boolean lock = call.kind == Kind.LOCK_BATCH_MQ;
+        if (!lock && body.flag("onlyThisBroker")) {
+            return; // lockInStrictMode: a broker forwards a client's call to every replica, itself included
+        }
         List<Body> granted = lock ? Body.of(call.answer).objects("lockOKMQSet") : new ArrayList<>();
         for (Body queue : asked) {
             closed(pulls.close(group, queue.text("topic"), queue.number("queueId", 0)), call.time);
