@@ -207,12 +207,14 @@ def _master(master: str) -> Check:
 
 def _rocketmq(settings: Settings) -> Iterator[Check]:
     """Check each name server, then by one round of polls what the brokers refuse."""
-    try:
-        security = security_of(settings.rocketmq)
-    except UserError as error:
-        yield Check(part="rocketmq", state="wrong", found="settings can't be used", mend=str(error), needed=False)
-        return
-    checks = [_name_server(address, security) for address in settings.collector.name_servers]
+    checks: list[Check] = []
+    for polled in settings.collector.polled:
+        try:
+            security = security_of(settings.rocketmq.of(polled.rocketmq))
+        except UserError as error:
+            yield Check(part="rocketmq", state="wrong", found="settings can't be used", mend=str(error), needed=False)
+            return
+        checks += [_name_server(address, security) for address in polled.name_servers]
     yield from checks
     if any(check.state == "ok" for check in checks):
         yield _brokers(settings)
@@ -223,7 +225,7 @@ def _name_server(address: str, security: Security) -> Check:
 
     async def brokers() -> int:
         async with RemotingClient(security) as client:
-            return len(await Rpc(client, (address,)).masters(_ANSWER_SECONDS_MAX))
+            return len(await Rpc(client, (address,)).brokers(_ANSWER_SECONDS_MAX))
 
     try:
         found = f"{asyncio.run(brokers())} brokers"

@@ -60,7 +60,7 @@ def poll(
 
     def report(round_: Summary) -> None:
         polled.done()
-        log.info("round", **round_.numbers())
+        log.info("round", **({"clusters": round_.clusters} if round_.clusters else {}), **round_.numbers())
         if new := sorted(round_.refusals - refused):
             log.warning("requests are refused", error=new[0], others=len(new) - 1)
             refused.update(new)

@@ -2,15 +2,20 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+import structlog
 
 from streaming.base.errors import UserError
-from streaming.base.settings import Collector, Settings
+from streaming.base.settings import NameServers, Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
-from streaming.collect.poll import Poller, Summary
+from streaming.collect.poll import Claims, Poller, Summary
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
+
+log = structlog.get_logger()
 
 TICK_SECONDS = 1.0
 _AGAIN_AFTER_SECONDS = 1.0
@@ -25,32 +30,52 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
     All stamped events, including a last tick, have been passed to the sink before this returns.
 
     Raises:
-        UserError: at the start no name server answers or all brokers refuse the client; or the sink accepts no more
-            events.
+        UserError: at the start no name server answers or all brokers refuse the client, or two clusters have one
+            name; or the sink accepts no more events.
     """
     collector = settings.collector
-    async with RemotingClient(security_of(settings.rocketmq)) as client:
-        emitter = Emitter(collector.instance)
-        poller = Poller(Rpc(client, collector.name_servers), emitter, collector)
-        await _reach(poller, collector)
+    emitter, claims = Emitter(collector.instance), Claims()
+    async with AsyncExitStack() as clients:
+        pollers: dict[Poller, NameServers] = {}
+        for servers in collector.polled:
+            client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)))
+            rpc = Rpc(await clients.enter_async_context(client), servers.name_servers, servers.names)
+            pollers[Poller(rpc, emitter, collector, claims)] = servers
+        await _reach(pollers)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(emitter.send(sink))
-                polling = tasks.create_task(_poll(poller, collector.interval_ms / 1000, rounds, report))
+                polling = tasks.create_task(_poll_all(list(pollers), collector.interval_ms / 1000, rounds, report))
                 await _finished_or_interrupted(polling)
-                await poller.cancel()
-                poller.tick(end=True)
+                for poller in pollers:
+                    await poller.cancel()
+                    poller.tick(end=True)
                 emitter.finish()
         except* UserError as group:
             raise group.exceptions[0] from None
 
 
-async def _reach(poller: Poller, collector: Collector) -> None:
-    """Find the brokers, and check that at least one accepts the client.
+async def _reach(pollers: Mapping[Poller, NameServers]) -> None:
+    """Find the brokers of every cluster; a cluster that can't be reached is tried again in each round.
 
     Raises:
-        UserError: no name server answers, or all brokers refuse the client.
+        UserError: none can be reached, or two have one name.
     """
+    tried = await asyncio.gather(*(_failure(*one) for one in pollers.items()))
+    failures = [failure for failure in tried if failure is not None]
+    for failure in failures:
+        if len(failures) == len(tried):
+            raise failure
+        log.warning("a cluster is not reached", error=str(failure))
+    for name in sorted(name for poller in pollers for name in poller.doubles):
+        raise UserError(
+            f"Two entries of collector.clusters have a cluster {name}: give one another name in its `names`, and its "
+            "brokers' hooks the same name (-Drebalance.watch.cluster)."
+        )
+
+
+async def _failure(poller: Poller, servers: NameServers) -> UserError | None:
+    """Find the brokers, and check that at least one accepts the client; return why that failed, else None."""
     try:
         try:
             await _find_brokers(poller)
@@ -58,12 +83,13 @@ async def _reach(poller: Poller, collector: Collector) -> None:
             await asyncio.sleep(_AGAIN_AFTER_SECONDS)
             await _find_brokers(poller)
     except RefusedError as error:
-        raise UserError(error.remark) from None
+        return UserError(error.remark)
     except RpcFailedError as error:
-        raise UserError(
-            f"No name server of {', '.join(collector.name_servers)} answers ({error.remark}): "
+        return UserError(
+            f"No name server of {', '.join(servers.name_servers)} answers ({error.remark}): "
             "start it, or correct collector.name_servers."
-        ) from None
+        )
+    return None
 
 
 async def _find_brokers(poller: Poller) -> None:
@@ -84,7 +110,15 @@ async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
             loop.remove_signal_handler(number)
 
 
-async def _poll(poller: Poller, interval: float, rounds: int | None, report: Report) -> None:
+async def _poll_all(pollers: Sequence[Poller], interval: float, rounds: int | None, report: Report) -> None:
+    """Poll each set of name servers at its own pace: one that is slow or away delays no other."""
+    several = len(pollers) > 1
+    async with asyncio.TaskGroup() as tasks:
+        for poller in pollers:
+            tasks.create_task(_poll(poller, interval, rounds, report, named=several))
+
+
+async def _poll(poller: Poller, interval: float, rounds: int | None, report: Report, *, named: bool) -> None:
     ticking = asyncio.create_task(_tick(poller))
     try:
         loop = asyncio.get_running_loop()
@@ -92,7 +126,9 @@ async def _poll(poller: Poller, interval: float, rounds: int | None, report: Rep
         done = 0
         while rounds is None or done < rounds:
             await asyncio.sleep(due - loop.time())
-            report(await poller.round())
+            summary = await poller.round()
+            summary.clusters = ", ".join(poller.clusters) if named else ""
+            report(summary)
             due = max(due + interval, loop.time())
             done += 1
         await poller.drain()

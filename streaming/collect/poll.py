@@ -1,7 +1,7 @@
 """The poll collector: at every interval one round of requests to every broker and every client.
 
-A round sends these requests, with limited parallelism: to the name server for the masters; to each master for its boot
-time (28) and its groups (201); to each master, for each group, for the members (203), then the offsets (208), then the
+A round sends these requests, with limited parallelism: to the name server for the brokers; to each broker for its boot
+time (28) and its groups (201); to each broker, for each group, for the members (203), then the offsets (208), then the
 waiting times of each topic (303); to the name server for the routes of the topics in these answers; to every member for
 its own state (307).
 
@@ -11,6 +11,10 @@ first route comes before the events that name the topic, which is the only reaso
 for each other. A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer
 may come after the round's end, and until then the client gets no other request; clients that did not answer last time
 share a smaller number of concurrent requests.
+
+A broker of several replicas is asked at its master, or at the slave that acts as master. Without either the broker is
+unreachable: its master is asked for its status at its last address. What does not need a master (members, offsets, the
+clients' own state) is asked at a slave meanwhile, which the clients use, too.
 """
 
 import asyncio
@@ -18,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import structlog
@@ -66,11 +70,15 @@ IMPLICIT_TOPICS = ("%RETRY%", "%DLQ%")
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
 Ask = Callable[[float], Awaitable[Payload]]
+_Place: TypeAlias = tuple[str, str]
+"""A broker: its cluster and its name."""
 
 
 class Summary(msgspec.Struct):
     """The numbers of one round, and what was refused."""
 
+    clusters: str = ""
+    """The clusters of a collector that polls several, separated by commas."""
     groups: int = 0
     members: int = 0
     answered: int = 0
@@ -83,6 +91,10 @@ class Summary(msgspec.Struct):
     def numbers(self) -> dict[str, int]:
         """Return the numbers by name."""
         return {name: value for name in self.__struct_fields__ if isinstance(value := getattr(self, name), int)}
+
+
+class Claims(dict[str, "Poller"]):
+    """By cluster, the poller that polls it: two clusters of one name could not be told apart."""
 
 
 class _Answer(NamedTuple):
@@ -120,14 +132,28 @@ class _Round:
 class Poller:
     """Polls in rounds. Brokers and groups once found are polled until this poller ends."""
 
-    def __init__(self, rpc: Rpc, emitter: Emitter, settings: Collector) -> None:
+    def __init__(self, rpc: Rpc, emitter: Emitter, settings: Collector, claims: Claims | None = None) -> None:
+        """Poll the clusters of one set of name servers.
+
+        Args:
+            rpc: its requests.
+            emitter: the events, shared by the pollers of a collector.
+            settings: the collector's.
+            claims: which poller polls which cluster, shared by the pollers of a collector.
+        """
+        self._claims = Claims() if claims is None else claims
         self._rpc = rpc
         self._emitter = emitter
         self._settings = settings
         self._gate = asyncio.Semaphore(settings.parallelism)
         self._narrow_gate = asyncio.Semaphore(max(1, settings.parallelism // 4))
-        self._brokers: dict[str, Broker] = {}
-        self._groups: defaultdict[str, set[str]] = defaultdict(set)
+        self.doubles: set[str] = set()
+        """Clusters that are not polled here, because another poller has found a cluster of that name."""
+        self._masters: dict[_Place, Broker | None] = {}
+        """By cluster and name, the master or the slave that acts as master, as last known; None: never known."""
+        self._slaves: dict[_Place, Broker] = {}
+        """The slaves that are asked while there is no master."""
+        self._groups: defaultdict[_Place, set[str]] = defaultdict(set)
         self._silent: set[str] = set()
         self._routed: set[tuple[str, str, str]] = set()
         """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
@@ -136,13 +162,21 @@ class Poller:
         self._tally = Summary()
 
     async def find_brokers(self) -> None:
-        """Request the masters from the name server.
+        """Request the brokers from the name server.
 
         Raises:
             RpcFailedError: no name server answers.
         """
-        for broker in await self._rpc.masters(self._settings.deadline_ms / 1000):
-            self._brokers[broker.name] = broker
+        for broker in await self._rpc.brokers(self._settings.deadline_ms / 1000):
+            place = broker.cluster, broker.name
+            if self._claims.setdefault(broker.cluster, self) is not self:
+                self.doubles.add(broker.cluster)
+            elif broker.is_master:
+                self._masters[place] = broker
+                self._slaves.pop(place, None)
+            else:
+                self._masters.setdefault(place, None)
+                self._slaves[place] = broker
 
     async def check_access(self) -> None:
         """Request the groups of every known broker; one that is slow or away is not waited for long.
@@ -151,7 +185,7 @@ class Poller:
             RefusedError: every broker refuses the client.
         """
         answers = await asyncio.gather(
-            *(self._rpc.groups(broker, CONNECT_SECONDS) for broker in self._brokers.values()), return_exceptions=True
+            *(self._rpc.groups(broker, CONNECT_SECONDS) for broker in self._in_use()), return_exceptions=True
         )
         refusals = [answer for answer in answers if isinstance(answer, RefusedError)]
         if refusals and len(refusals) == len(answers):
@@ -162,13 +196,20 @@ class Poller:
         async with asyncio.TaskGroup() as tasks:
             current = _Round(self._settings.deadline_ms / 1000, tasks)
             tasks.create_task(self._find_more_brokers())
-            for broker in list(self._brokers.values()):
+            for place, master in list(self._masters.items()):
+                tasks.create_task(self._ask_status(current, place, master))
+            for broker in self._in_use():
                 tasks.create_task(self._ask_broker(current, broker))
         return await self._end(current)
 
+    @property
+    def clusters(self) -> list[str]:
+        """The names of the clusters found so far."""
+        return sorted({cluster for cluster, _ in self._masters})
+
     def tick(self, *, end: bool = False) -> None:
         """Emit a tick in every cluster: all events stamped so far have been sent; with ``end``, none will follow."""
-        for cluster in sorted({broker.cluster for broker in self._brokers.values()}):
+        for cluster in self.clusters:
             self._emitter.emit(Tick, cluster=cluster, end=end)
 
     async def drain(self) -> None:
@@ -184,11 +225,14 @@ class Poller:
 
     async def _find_more_brokers(self) -> None:
         """Find new brokers for the next round; the known ones don't wait for a name server."""
+        doubles = set(self.doubles)
         try:
             await self.find_brokers()
         except RpcFailedError as error:
             log.warning("no name server answers", error=str(error))
             self._tally.errors += 1
+        for name in sorted(self.doubles - doubles):
+            log.error("two entries of collector.clusters have one cluster: it is polled in one of them", cluster=name)
 
     async def _end(self, current: _Round) -> Summary:
         loop = asyncio.get_running_loop()
@@ -204,32 +248,42 @@ class Poller:
         summary.ms = round((loop.time() - current.started) * 1000)
         return summary
 
+    def _in_use(self) -> list[Broker]:
+        """Return the replica of each broker that its clients use."""
+        masters = [master for master in self._masters.values() if master is not None]
+        return [*(one for one in masters if (one.cluster, one.name) not in self._slaves), *self._slaves.values()]
+
     async def _ask_broker(self, current: _Round, broker: Broker) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._ask_status(current, broker))
             for group in await self._groups_of(current, broker):
                 tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
 
-    async def _ask_status(self, current: _Round, broker: Broker) -> None:
-        answer = await self._ask(partial(self._rpc.broker_status, broker, self._emitter.source_id), current)
-        self._emit(BrokerStatus, answer, cluster=broker.cluster, broker=broker.name)
+    async def _ask_status(self, current: _Round, place: _Place, master: Broker | None) -> None:
+        cluster, name = place
+        if master is None:
+            now = now_ms()
+            missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
+            self._emit(BrokerStatus, _Answer(now, now, None, missing), cluster=cluster, broker=name)
+            return
+        answer = await self._ask(partial(self._rpc.broker_status, master, self._emitter.source_id), current)
+        self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
 
     async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
         """Return the groups to request from this broker; the last known ones if it does not answer."""
-        patterns = self._settings.groups
+        patterns, place = self._settings.groups, (broker.cluster, broker.name)
         answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
         if answer.payload is None:
             log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
             self._tally.errors += 1
-            return self._groups[broker.name]
-        self._groups[broker.name] = {
+            return self._groups[place]
+        self._groups[place] = {
             name
             for name in answer.payload
             if not name.startswith(SYSTEM_GROUP_PREFIX)
             and name not in SYSTEM_GROUPS
             and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
         }
-        return self._groups[broker.name]
+        return self._groups[place]
 
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
@@ -239,7 +293,7 @@ class Poller:
 
         The requests are sequential: this keeps the order of their answers without delaying any.
         """
-        emit = partial(self._emit_of, group, broker=broker.name)
+        emit = partial(self._emit_of, group, broker=broker)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
         await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
@@ -255,7 +309,7 @@ class Poller:
     async def _ask_time_span(self, current: _Round, group: _Group, broker: Broker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
         answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
-        self._emit_of(group, ConsumeTimeSpan, answer, broker=broker.name, topic=topic)
+        self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
     async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
         """Request the routes of these topics; wait for those that were never emitted for the group."""
@@ -295,7 +349,7 @@ class Poller:
             self._silent.add(client)
         else:
             self._silent.discard(client)
-        self._emit_of(group, ConsumerRunningInfo, answer, broker=broker.name, client_id=client)
+        self._emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
 
     def _answered(self, member: tuple[str, str, str], task: asyncio.Task[None]) -> None:
         del self._under_way[member]
@@ -324,8 +378,11 @@ class Poller:
         finally:
             gate.release()
 
-    def _emit_of(self, group: _Group, kind: type[Event], answer: _Answer, **fields: str) -> bool:
-        return self._emit(kind, answer, cluster=group.cluster, group=group.name, **fields)
+    def _emit_of(
+        self, group: _Group, kind: type[Event], answer: _Answer, *, broker: Broker | None = None, **fields: str
+    ) -> bool:
+        replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
+        return self._emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
 
     def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""

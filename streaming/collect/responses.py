@@ -70,21 +70,33 @@ _PERM_READ = 4  # PermName.PERM_READ
 
 
 class Broker(NamedTuple):
-    """A master, as listed by the name server."""
+    """The replica of a broker that its clients use, as listed by the name server."""
 
     cluster: str
     name: str
     address: str
+    broker_id: int = 0
+    is_master: bool = True
+    """Whether it is the master or acts as master, and grants locks; else it is a slave that only serves reads."""
 
 
-def masters(body: bytes) -> list[Broker]:
-    """Return the masters of every cluster (ClusterInfo, 106); a broker without a master is omitted."""
+def brokers(body: bytes) -> list[Broker]:
+    """Return every broker of every cluster (ClusterInfo, 106): its master, else the slave with the lowest id.
+
+    That slave acts as master if its broker allows it (enableSlaveActingMaster). The name server must support that, too
+    (supportActingMaster), which no answer shows.
+    """
     return [
-        Broker(data["cluster"], data["brokerName"], address)
+        _in_use(data, {int(broker_id): address for broker_id, address in items(data["brokerAddrs"])})
         for _, data in items(parse(body)["brokerAddrTable"])
-        for broker_id, address in items(data["brokerAddrs"])
-        if int(broker_id) == 0  # MixAll.MASTER_ID
+        if data["brokerAddrs"]
     ]
+
+
+def _in_use(data: Json, replicas: Mapping[int, str]) -> Broker:
+    first = min(replicas)
+    is_master = first == 0 or bool(data.get("enableActingMaster"))  # MixAll.MASTER_ID
+    return Broker(data["cluster"], data["brokerName"], replicas[first], first, is_master)
 
 
 def groups(body: bytes) -> set[str]:

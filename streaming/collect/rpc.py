@@ -1,6 +1,6 @@
 """The collector's requests, typed: each method is one RPC and changes nothing in the cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from rebalance_model.observe.events import UNREACHABLE
@@ -26,13 +26,25 @@ class Rpc:
     Every method takes its timeout in seconds, and raises `RpcFailedError` unless it gets an answer.
     """
 
-    def __init__(self, client: RemotingClient, name_servers: tuple[str, ...]) -> None:
+    def __init__(
+        self, client: RemotingClient, name_servers: tuple[str, ...], names: Mapping[str, str] | None = None
+    ) -> None:
+        """Use a client of these servers.
+
+        Args:
+            client: the connections.
+            name_servers: host:port of each.
+            names: names for clusters in place of their own.
+        """
         self._client = client
         self._name_servers = list(name_servers)
+        self._names = names or {}
 
-    async def masters(self, seconds: float) -> list[Broker]:
-        """Return the masters of every cluster."""
-        return await self._ask_name_servers(Request(ReadCode.GET_BROKER_CLUSTER_INFO), responses.masters, seconds)
+    async def brokers(self, seconds: float) -> list[Broker]:
+        """Return the brokers of every cluster."""
+        request = Request(ReadCode.GET_BROKER_CLUSTER_INFO)
+        found = await self._ask_name_servers(request, responses.brokers, seconds)
+        return [broker._replace(cluster=self._names.get(broker.cluster, broker.cluster)) for broker in found]
 
     async def route(self, topic: str, seconds: float) -> Payload:
         """Return the read queues of a topic."""

@@ -104,12 +104,21 @@ def test_only_brokers_with_read_permission_have_read_queues():
     assert [(queue["broker"], queue["queue_id"]) for queue in queues] == [("a", 0), ("b", 0), ("b", 1)]
 
 
-@pytest.mark.parametrize("addresses", ['{0:"h:1",1:"h:2"}', '{"0":"h:1","1":"h:2"}'])
-def test_masters_are_found_in_every_form_of_the_answer(addresses):
-    master = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
-    slave = '"s":{"brokerName":"s","cluster":"C","brokerAddrs":{1:"h:3"}}'
-    body = ('{"brokerAddrTable":{' + master + "," + slave + '},"clusterAddrTable":{"C":["b","s"]}}').encode()
-    assert responses.masters(body) == [responses.Broker("C", "b", "h:1")]
+@pytest.mark.parametrize(
+    ("addresses", "found"),
+    [
+        ('{0:"h:1",1:"h:2"}', ("h:1", 0, True)),
+        ('{"0":"h:1","1":"h:2"}', ("h:1", 0, True)),
+        ('{3:"h:3",2:"h:2"}', ("h:2", 2, False)),  # only slaves: they serve reads
+        ('{3:"h:3",2:"h:2"},"enableActingMaster":true', ("h:2", 2, True)),
+        ('{"1":"h:1"},"enableActingMaster":false', ("h:1", 1, False)),
+    ],
+)
+def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, found):
+    data = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
+    gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
+    body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
+    assert responses.brokers(body) == [responses.Broker("C", "b", *found)]
 
 
 def test_groups_of_a_broker():

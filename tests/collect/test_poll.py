@@ -19,7 +19,7 @@ from rebalance_model.observe.events import (
 from streaming.base.settings import Collector
 from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
-from streaming.collect.poll import Poller
+from streaming.collect.poll import Claims, Poller
 from streaming.collect.responses import Broker
 
 SETTINGS = Collector(
@@ -31,6 +31,7 @@ SETTINGS = Collector(
     parallelism=4,
     consume_time_span=False,
     groups=(),
+    clusters=(),
 )
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
@@ -39,7 +40,7 @@ class _Cluster:
     """Answers as `Rpc` does; ``delays`` and ``failures`` are by (request, subject)."""
 
     def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
-        self.brokers = list(brokers)
+        self.known = list(brokers)
         self.members = list(members)
         self.group_names = set(groups)
         self.delays = {}
@@ -63,8 +64,8 @@ class _Cluster:
             raise self.failures[question, about]
         return payload
 
-    async def masters(self, seconds):
-        return await self._answer("masters", "", seconds, self.brokers)
+    async def brokers(self, seconds):
+        return await self._answer("brokers", "", seconds, self.known)
 
     async def groups(self, broker, seconds):
         return await self._answer("groups", broker.name, seconds, self.group_names)
@@ -74,7 +75,7 @@ class _Cluster:
         return await self._answer("broker_status", broker.name, seconds, payload)
 
     async def route(self, topic, seconds):
-        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.brokers]
+        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.known]
         return await self._answer("route", topic, seconds, {"queues": queues})
 
     async def connection(self, broker, group, seconds):
@@ -300,7 +301,7 @@ def test_brokers_are_polled_while_the_name_server_is_unreachable():
     cluster = _Cluster()
 
     async def talk(poller):
-        cluster.failures = {("masters", ""): RpcFailedError(-1, "away"), ("route", "T"): RpcFailedError(-1, "away")}
+        cluster.failures = {("brokers", ""): RpcFailedError(-1, "away"), ("route", "T"): RpcFailedError(-1, "away")}
         await poller.round()
 
     events = _run(cluster, talk)
@@ -336,3 +337,50 @@ def test_ticks_name_every_cluster():
 
     ticks = [(event.cluster, event.end) for event in _run(cluster, talk)]
     assert ticks == [("C", False), ("D", False), ("C", True), ("D", True)]
+
+
+def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
+    cluster = _Cluster()
+
+    async def talk(poller):
+        await poller.round()
+        cluster.known = [A._replace(address="h:9", broker_id=1, is_master=False)]
+        cluster.failures = {("broker_status", "broker-a"): RpcFailedError(UNREACHABLE, "away")}
+        await poller.round()  # learns of it
+        await poller.round()
+        cluster.known, cluster.failures = [A], {}
+        await poller.round()
+        await poller.round()
+
+    events = [event for event in _run(cluster, talk) if event.broker]
+    asked = [(event.broker_id, event.error is None) for event in events if isinstance(event, BrokerStatus)]
+    assert asked == [(0, True), (0, False), (0, False), (0, True), (0, True)]
+    assert [event.broker_id for event in events if isinstance(event, ConsumerConnection)] == [0, 0, 1, 1, 0]
+    assert {event.broker_id for event in events if isinstance(event, ConsumerRunningInfo)} == {0, 1}
+
+
+def test_a_slave_that_acts_as_master_is_asked_for_everything():
+    cluster = _Cluster(brokers=[A._replace(broker_id=2)])
+    assert {event.broker_id for event in _run(cluster) if event.broker} == {2}
+
+
+def test_a_broker_whose_master_was_never_known_is_unreachable():
+    events = _run(_Cluster(brokers=[A._replace(broker_id=1, is_master=False)]))
+    (status,) = (event for event in events if isinstance(event, BrokerStatus))
+    assert (status.broker_id, status.error.code) == (0, UNREACHABLE)
+    assert len([event for event in events if isinstance(event, ConsumerRunningInfo)]) == 2
+
+
+def test_a_cluster_of_a_known_name_is_not_polled_twice():
+    claims, clusters = Claims(), (_Cluster(), _Cluster(brokers=(A, Broker("D", "broker-d", "h:3"))))
+
+    async def run():
+        emitter = Emitter("poll-1")
+        pollers = [Poller(cluster, emitter, SETTINGS, claims) for cluster in clusters]
+        for poller in pollers:
+            await poller.find_brokers()
+        return pollers
+
+    first, second = asyncio.run(run())
+    assert (first.clusters, second.clusters) == (["C"], ["D"])
+    assert (first.doubles, second.doubles) == (set(), {"C"})

@@ -101,8 +101,8 @@ class Watch:
         """Return the client's whole answer about itself."""
 
         async def ask(rpc):
-            masters = await rpc.masters(seconds)
-            return await rpc.running_info(masters[0], group, client_id, seconds)
+            brokers = await rpc.brokers(seconds)
+            return await rpc.running_info(brokers[0], group, client_id, seconds)
 
         return self._ask(ask)
 
@@ -137,11 +137,11 @@ class Watch:
 
     def brokers(self):
         """Return the brokers' names by the name server's answer."""
-        return {broker.name for broker in self._ask(lambda rpc: rpc.masters(3.0))}
+        return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(3.0))}
 
     def _ask_brokers(self, question, group):
         async def ask(rpc):
-            return [await getattr(rpc, question)(broker, group, 3.0) for broker in await rpc.masters(3.0)]
+            return [await getattr(rpc, question)(broker, group, 3.0) for broker in await rpc.brokers(3.0)]
 
         return self._ask(ask)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -217,6 +218,44 @@ def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_pat
         last = json.loads(values[-1])
         assert (last["type"], last.get("end")) == ("TICK", True)
         assert sum(b'"BROKER_STATUS"' in value for value in values) >= 2
+
+
+def test_two_clusters_of_one_name_are_polled_beside_one_that_hangs(lab, command, tmp_path):
+    """The lab twice, under two names; a third entry accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        entries = [
+            {"name_servers": [lab.name_server]},
+            {"name_servers": [lab.name_server], "names": {"lab": "other"}},
+            {"name_servers": [f"127.0.0.1:{hangs.getsockname()[1]}"]},
+        ]
+        _run(
+            command(
+                *("collect", "poll", "--rounds", "2", "--to", str(tmp_path / "r.jsonl")),
+                REBALANCE_WATCH_COLLECTOR__CLUSTERS=json.dumps(entries),
+            )
+        )
+    events = _recorded(tmp_path / "r.jsonl")
+    assert len({event.source_id for event in events}) == 1
+    for cluster in ("lab", "other"):
+        own = [event for event in events if event.cluster == cluster]
+        assert {event.group for event in own if isinstance(event, GroupEvent)} == set(GROUPS)
+        assert [event.error for event in own if isinstance(event, BrokerStatus)] == [None, None]
+        starts = [event.asked for event in own if isinstance(event, BrokerStatus)]
+        assert abs(starts[1] - starts[0] - INTERVAL_MS) < 1_000  # the one that hangs delays no round
+        assert own[-1].end
+
+
+def test_two_clusters_of_one_name_without_another_are_a_sentence(lab, command, tmp_path):
+    entries = json.dumps([{"name_servers": [lab.name_server]}] * 2)
+    code, output = _ended(
+        command(
+            *("collect", "poll", "--to", str(tmp_path / "r.jsonl")),
+            REBALANCE_WATCH_COLLECTOR__CLUSTERS=entries,
+        )
+    )
+    assert code == 1
+    assert "Two entries of collector.clusters have a cluster lab" in " ".join(output.split())
+    assert "Traceback" not in output
 
 
 def test_a_name_server_that_is_not_there_is_a_sentence(command, tmp_path):
