@@ -49,8 +49,9 @@ from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
 """The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
-FOLLOW_INTERVALS = 3
-"""The number of poll intervals without a report of the group after which another collector is followed."""
+FOLLOW_INTERVALS = 1.5
+"""The number of poll intervals without a report of the group after which another collector is followed: one that has
+left the group to another collector has missed a round then."""
 
 
 def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy: Policy) -> list[AnyEffect]:

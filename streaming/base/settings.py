@@ -169,6 +169,7 @@ class Collector(_Section):
 
     name_servers: tuple[str, ...] = Field(min_length=1)
     clusters: tuple[NameServers, ...]
+    share: bool
     instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     interval_ms: int = Field(ge=1_000)
     deadline_ms: int = Field(ge=100)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streaming.base.errors import SettingsError
 from streaming.base.health import Health
 from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
 
 if TYPE_CHECKING:
     from rebalance_model.observe.events import Event
+    from streaming.base.settings import Settings
     from streaming.collect.emitter import Sink
+    from streaming.log.shares import Shares
 
 _AGE_MS_MAX = 60_000
 """A collector that has done nothing for this time is not ready; it writes ticks every second."""
@@ -53,6 +57,8 @@ def poll(
     from streaming.serve.web.probes import probes
 
     settings, health = load_settings(), Health()
+    if settings.collector.share and (to is not None or settings.source.kind != "kafka"):
+        raise SettingsError("collector.share divides the groups by Kafka: set source.kind to kafka, and omit --to.")
     log = start_lines(settings.log.format, "collect poll", "fields")
     refused: set[str] = set()
     polled = health.task("round of polls", max(_AGE_MS_MAX, 3 * settings.collector.interval_ms))
@@ -82,12 +88,25 @@ def poll(
                 shipper.drain()
         else:
             resend_after_ms = DELIVERY_MS if spools else None
-            with open_publisher(settings, settings.source.kind, resend_after_ms=resend_after_ms) as publisher:
+            with (
+                open_publisher(settings, settings.source.kind, resend_after_ms=resend_after_ms) as publisher,
+                _shares(settings) as shares,
+            ):
                 shipper.send_to(LogOutlet(publisher))
                 sink = noted(shipper.beside(partial(publish, publisher)))
-                asyncio.run(collect(settings, sink, rounds=rounds, report=report))
+                asyncio.run(collect(settings, sink, rounds=rounds, shares=shares, report=report))
                 shipper.drain()
         shipper.finish()
+
+
+def _shares(settings: "Settings") -> "AbstractContextManager[Shares | None]":
+    """Join the collectors that divide the groups; None: this one polls all."""
+    from streaming.log.kafka_properties import connection_of
+    from streaming.log.shares import Shares
+
+    if not settings.collector.share:
+        return nullcontext()
+    return Shares(connection_of(settings), settings.source.topic, settings.collector.instance)
 
 
 @app.command()

@@ -2,8 +2,10 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 import structlog
 
@@ -11,9 +13,11 @@ from streaming.base.errors import UserError
 from streaming.base.settings import NameServers, Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
-from streaming.collect.poll import Claims, Poller, Summary
+from streaming.collect.poll import Claims, Poller, Share, Summary
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
+from streaming.log.rows import partition_of
+from streaming.log.shares import Shares
 
 log = structlog.get_logger()
 
@@ -21,13 +25,25 @@ TICK_SECONDS = 1.0
 _AGAIN_AFTER_SECONDS = 1.0
 """A server that is being stopped closes connections, too; after this time it can't be reached."""
 
+_TIMER_SECONDS = 0.005
+"""A timer may end a moment early: the same round would begin again."""
+
 Report = Callable[[Summary], None]
 
 
-async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, report: Report) -> None:
+async def collect(
+    settings: Settings, sink: Sink, *, rounds: int | None = None, shares: Shares | None = None, report: Report
+) -> None:
     """Poll until interrupted (SIGINT, SIGTERM), or for a number of rounds including their last answer.
 
     All stamped events, including a last tick, have been passed to the sink before this returns.
+
+    Args:
+        settings: which clusters, and how.
+        sink: accepts the events.
+        rounds: the number of rounds; None: until interrupted.
+        shares: this collector's membership among several that divide the groups; None: it polls all.
+        report: called after each round.
 
     Raises:
         UserError: at the start no name server answers or all brokers refuse the client, or two clusters have one
@@ -45,7 +61,8 @@ async def collect(settings: Settings, sink: Sink, *, rounds: int | None = None, 
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(emitter.send(sink))
-                polling = tasks.create_task(_poll_all(list(pollers), collector.interval_ms / 1000, rounds, report))
+                pace = Pace(collector.interval_ms / 1000, rounds, settings.source.partitions, shares)
+                polling = tasks.create_task(_poll_all(list(pollers), pace, report))
                 await _finished_or_interrupted(polling)
                 for poller in pollers:
                     await poller.cancel()
@@ -110,26 +127,55 @@ async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
             loop.remove_signal_handler(number)
 
 
-async def _poll_all(pollers: Sequence[Poller], interval: float, rounds: int | None, report: Report) -> None:
+@dataclass(frozen=True)
+class Pace:
+    """When rounds begin, how many there are, and which groups each has."""
+
+    interval: float
+    rounds: int | None
+    partitions: int
+    shares: Shares | None
+
+    def wait(self, begun: float | None) -> float:
+        """Return how long to wait, in seconds; ``begun``: when the last round began, by the loop's clock."""
+        if self.shares is not None:
+            return self.interval - time.time() % self.interval + _TIMER_SECONDS  # those that share begin together
+        return 0.0 if begun is None else begun + self.interval - asyncio.get_running_loop().time()
+
+    def share(self) -> tuple[Share | None, int | None]:
+        """Return which groups are polled in a round that begins now, and the number of their partitions."""
+        if self.shares is None:
+            return None, None
+        shares, mine = self.shares, self.shares.partitions()
+
+        def share(cluster: str, group: str) -> bool:
+            partition = partition_of(f"{cluster}/{group}", self.partitions)
+            return partition in mine and shares.holds(partition)
+
+        return share, len(mine)
+
+
+async def _poll_all(pollers: Sequence[Poller], pace: Pace, report: Report) -> None:
     """Poll each set of name servers at its own pace: one that is slow or away delays no other."""
     several = len(pollers) > 1
     async with asyncio.TaskGroup() as tasks:
         for poller in pollers:
-            tasks.create_task(_poll(poller, interval, rounds, report, named=several))
+            tasks.create_task(_poll(poller, pace, report, named=several))
 
 
-async def _poll(poller: Poller, interval: float, rounds: int | None, report: Report, *, named: bool) -> None:
+async def _poll(poller: Poller, pace: Pace, report: Report, *, named: bool) -> None:
     ticking = asyncio.create_task(_tick(poller))
     try:
         loop = asyncio.get_running_loop()
-        due = loop.time()
-        done = 0
-        while rounds is None or done < rounds:
-            await asyncio.sleep(due - loop.time())
-            summary = await poller.round()
+        begun, done = None, 0
+        while pace.rounds is None or done < pace.rounds:
+            await asyncio.sleep(pace.wait(begun))
+            begun = loop.time()
+            share, partitions = pace.share()
+            summary = await poller.round(share)
             summary.clusters = ", ".join(poller.clusters) if named else ""
+            summary.partitions = partitions
             report(summary)
-            due = max(due + interval, loop.time())
             done += 1
         await poller.drain()
     finally:

@@ -70,6 +70,8 @@ IMPLICIT_TOPICS = ("%RETRY%", "%DLQ%")
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
 Ask = Callable[[float], Awaitable[Payload]]
+Share: TypeAlias = Callable[[str, str], bool]
+"""Whether this collector polls a group, by its cluster and its name, or leaves it to another collector."""
 _Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
 
@@ -79,6 +81,8 @@ class Summary(msgspec.Struct):
 
     clusters: str = ""
     """The clusters of a collector that polls several, separated by commas."""
+    partitions: int | None = None
+    """The number of partitions whose groups were polled, if several collectors divide them."""
     groups: int = 0
     members: int = 0
     answered: int = 0
@@ -107,18 +111,28 @@ class _Answer(NamedTuple):
 class _Group:
     """The requests about one group in this round so far."""
 
-    def __init__(self, cluster: str, name: str) -> None:
+    def __init__(self, cluster: str, name: str, share: Share | None) -> None:
         self.cluster = cluster
         self.name = name
+        self._share = share
         self.routes: dict[str, asyncio.Task[None]] = {}
         self.members: set[str] = set()
+
+    def is_ours(self) -> bool:
+        """Return whether this collector polls the group, as of now."""
+        return self._share is None or self._share(self.cluster, self.name)
+
+
+class _LeftError(Exception):
+    """Another collector polls the group now."""
 
 
 class _Round:
     """One round: its deadline on the loop's clock, and its requests so far."""
 
-    def __init__(self, seconds: float, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share | None) -> None:
         self.tasks = tasks
+        self._share = share
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], _Group] = {}
@@ -126,7 +140,11 @@ class _Round:
         self.clients: set[asyncio.Task[None]] = set()
 
     def group(self, cluster: str, name: str) -> _Group:
-        return self.groups.setdefault((cluster, name), _Group(cluster, name))
+        return self.groups.setdefault((cluster, name), _Group(cluster, name, self._share))
+
+    def is_ours(self, cluster: str, name: str) -> bool:
+        """Return whether this collector polls the group."""
+        return self._share is None or self._share(cluster, name)
 
 
 class Poller:
@@ -191,10 +209,14 @@ class Poller:
         if refusals and len(refusals) == len(answers):
             raise refusals[0]
 
-    async def round(self) -> Summary:
-        """Poll all brokers; return when all have answered or the deadline has passed."""
+    async def round(self, share: Share | None = None) -> Summary:
+        """Poll all brokers; return when all have answered or the deadline has passed.
+
+        Args:
+            share: the groups to poll; None: all.
+        """
         async with asyncio.TaskGroup() as tasks:
-            current = _Round(self._settings.deadline_ms / 1000, tasks)
+            current = _Round(self._settings.deadline_ms / 1000, tasks, share)
             tasks.create_task(self._find_more_brokers())
             for place, master in list(self._masters.items()):
                 tasks.create_task(self._ask_status(current, place, master))
@@ -256,7 +278,8 @@ class Poller:
     async def _ask_broker(self, current: _Round, broker: Broker) -> None:
         async with asyncio.TaskGroup() as tasks:
             for group in await self._groups_of(current, broker):
-                tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
+                if current.is_ours(broker.cluster, group):
+                    tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
 
     async def _ask_status(self, current: _Round, place: _Place, master: Broker | None) -> None:
         cluster, name = place
@@ -344,7 +367,16 @@ class Poller:
         if before is not None:
             await asyncio.wait([before])
         gate = self._narrow_gate if client in self._silent else self._gate
-        answer = await self._ask(partial(self._rpc.running_info, broker, group.name, client), None, gate)
+
+        async def ask(seconds: float) -> Payload:
+            if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
+                raise _LeftError
+            return await self._rpc.running_info(broker, group.name, client, seconds)
+
+        try:
+            answer = await self._ask(ask, None, gate)
+        except _LeftError:
+            return
         if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
             self._silent.add(client)
         else:

@@ -62,7 +62,7 @@ class KafkaPublisher:
             )
         if there != partitions:
             raise UserError(_other_count(topic, there, partitions))
-        self._producer = _client(
+        self._producer = client_of(
             KafkaProducer,
             connection,
             acks="all",
@@ -202,20 +202,23 @@ def create_topic(connection: Connection, topic: str, partitions: int, *, replica
 def _admin(connection: Connection) -> Iterator[KafkaAdminClient]:
     check_handshake(connection)
     try:
-        admin = _client(KafkaAdminClient, connection, bootstrap_timeout_ms=10_000)
+        admin = client_of(KafkaAdminClient, connection, bootstrap_timeout_ms=10_000)
         try:
             yield admin
         finally:
             admin.close()
     except KafkaError as error:
-        if (refused := _refusal(connection, error)) is not None:
-            raise refused from None
-        raise UserError(
-            f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
-        ) from error
+        raise failure_of(connection, error) from error
 
 
-def _client(kind: type[Any], connection: Connection, **own: object) -> Any:
+def failure_of(connection: Connection, error: KafkaError) -> UserError:
+    """Return what to do about a failure of a client of Kafka."""
+    return _refusal(connection, error) or UserError(
+        f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
+    )
+
+
+def client_of(kind: type[Any], connection: Connection, **own: object) -> Any:
     """Return a client of kafka-python; it gets those of the connection's properties that it knows."""
     shared = {name: value for name, value in connection.properties.items() if name in kind.DEFAULT_CONFIG}
     return kind(bootstrap_servers=connection.servers.split(","), **(shared | own))

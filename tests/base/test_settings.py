@@ -103,3 +103,36 @@ def test_a_policy_that_cant_be_used_is_named(tmp_path, content, sentence):
         file.write_text(content)
     with pytest.raises(UserError, match=sentence):
         load_policy(file)
+
+
+def test_a_cluster_has_its_own_name_servers_and_what_differs_in_security(tmp_path, monkeypatch):
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        """
+        [rocketmq]
+        access_key = "monitor"
+        secret_key = "hunter2"
+        [[collector.clusters]]
+        name_servers = ["10.1.0.5:9876"]
+        [[collector.clusters]]
+        name_servers = ["10.2.0.5:9876"]
+        names = { DefaultCluster = "tokyo" }
+        rocketmq = { tls = true, secret_key_file = "tokyo.key" }
+        """
+    )
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    settings = load_settings()
+    first, second = settings.collector.polled
+    assert settings.rocketmq.of(first.rocketmq) == settings.rocketmq
+    tokyo = settings.rocketmq.of(second.rocketmq)
+    assert (tokyo.tls, tokyo.access_key, tokyo.secret_key_file) == (True, "monitor", "tokyo.key")
+    assert tokyo.secret_key.get_secret_value() == ""  # the other one's: the file replaces it
+    assert second.names == {"DefaultCluster": "tokyo"}
+    file.write_text(file.read_text().replace("secret_key_file =", "secret_key ="))
+    with pytest.raises(SettingsError, match=r"collector\.clusters\.1\.rocketmq\.secret_key: Extra inputs"):
+        load_settings()
+
+
+def test_name_servers_alone_are_one_entry():
+    (only,) = load_settings().collector.polled
+    assert (only.name_servers, only.names) == (("127.0.0.1:9876",), {})

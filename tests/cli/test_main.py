@@ -32,3 +32,11 @@ def test_the_exit_code_tells_a_wrong_setting_from_a_failure(root, code):
     assert ran.returncode == code, ran.stderr
     assert ran.stderr.startswith("error: ")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--to", "r.jsonl"], []])
+def test_only_a_log_in_kafka_lets_collectors_share(arguments, monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__SHARE", "true")
+    monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "kafka" if arguments else "files")
+    ended = CliRunner().invoke(app, ["collect", "poll", *arguments])
+    assert "set source.kind to kafka, and omit --to" in str(ended.exception)

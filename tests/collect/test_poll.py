@@ -32,6 +32,7 @@ SETTINGS = Collector(
     consume_time_span=False,
     groups=(),
     clusters=(),
+    share=False,
 )
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
@@ -384,3 +385,29 @@ def test_a_cluster_of_a_known_name_is_not_polled_twice():
     first, second = asyncio.run(run())
     assert (first.clusters, second.clusters) == (["C"], ["D"])
     assert (first.doubles, second.doubles) == (set(), {"C"})
+
+
+def test_only_groups_of_its_share_are_polled():
+    cluster = _Cluster(groups=("g", "h"))
+
+    async def talk(poller):
+        await poller.round(lambda name, group: (name, group) == ("C", "h"))
+
+    events = _run(cluster, talk)
+    assert {event.group for event in events if isinstance(event, ConsumerConnection)} == {"h"}
+    assert len([event for event in events if isinstance(event, BrokerStatus)]) == 1
+
+
+def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
+    cluster, ours = _Cluster(members=("c1", "c2", "c3")), [True]
+    cluster.delays = {("running_info", name): 0.05 for name in cluster.members}
+
+    async def talk(poller):
+        asking = asyncio.create_task(poller.round(lambda *_: ours[0]))
+        await asyncio.sleep(0.03)
+        ours[0] = False
+        await asking
+
+    events = _run(cluster, talk, parallelism=1)
+    assert [about for question, about in cluster.asked if question == "running_info"] == ["c1"]
+    assert [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)] == ["c1"]

@@ -71,6 +71,18 @@ class Command:
             assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {said}"
             time.sleep(0.1)
 
+    def wait_for_last(self, words, among, seconds):
+        """Wait until a text is in the last line of this run's output that contains another one."""
+        deadline = time.monotonic() + seconds
+        while not any(words in line for line in [line for line in self.said_now().splitlines() if among in line][-1:]):
+            assert self.is_running, self.said_now()
+            assert time.monotonic() < deadline, f"{words!r} was not said within {seconds} s: {self.said_now()}"
+            time.sleep(0.1)
+
+    def send_signal(self, number):
+        """Send a signal to the process."""
+        self._process.send_signal(number)
+
     def kill(self):
         """Kill every process of its session at once (SIGKILL)."""
         if self._process is not None and self._process.poll() is None:

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from itertools import islice, pairwise
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import (
@@ -29,6 +28,7 @@ from rebalance_model.observe.events import (
 from streaming.base.settings import load_settings
 from streaming.log.files import files_of
 from streaming.log.recording import recorded_rows
+from tests.support.kafka_records import kafka_records
 
 pytestmark = pytest.mark.live
 GROUPS = {group.group: group for group in load_settings().lab.groups.values()}
@@ -169,7 +169,7 @@ def test_kafka_and_files_hold_the_same_rows_in_the_same_order(command, lab, tmp_
     for row in (row for line in recorded_rows(recording, PARTITIONS) for row in line):
         expected[row.partition].append((row.key, row.value))
     assert len(expected) == PARTITIONS  # the broadcasts are in every one
-    records = _kafka_records(lab.kafka_bootstrap, command.topic)
+    records = kafka_records(lab.kafka_bootstrap, command.topic, PARTITIONS)
     for partition in range(PARTITIONS):
         assert [(record.key, record.value) for record in records[partition]] == expected[partition]
         assert {record.timestamp_type for record in records[partition]} == {1}  # LogAppendTime
@@ -182,23 +182,6 @@ def _raw(file):
     return [line[0] for line in recorded_rows(file, 1)]
 
 
-def _kafka_records(bootstrap, topic):
-    """Everything in the topic, by partition."""
-    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    records = {partition: [] for partition in range(PARTITIONS)}
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
-    try:
-        consumer.assign(places)
-        left = sum(consumer.end_offsets(places).values())
-        while left > 0:
-            for place, some in consumer.poll(timeout_ms=5_000).items():
-                records[place.partition] += some
-                left -= len(some)
-    finally:
-        consumer.close()
-    return records
-
-
 @pytest.mark.parametrize("output", ["files", "kafka"])
 def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_path, output):
     _run(command("topic", "create"))
@@ -209,7 +192,7 @@ def test_an_interrupt_ends_it_cleanly_with_everything_sent(command, lab, tmp_pat
     code, said = _ended(process, seconds=20)
     assert (code, "Traceback" in said) == (0, False), said
     if output == "kafka":
-        records = _kafka_records(lab.kafka_bootstrap, command.topic)
+        records = kafka_records(lab.kafka_bootstrap, command.topic, PARTITIONS)
         rows = [[record.value for record in records[partition]] for partition in range(PARTITIONS)]
     else:
         logs = [files_of(tmp_path / "log", partition) for partition in range(PARTITIONS)]

@@ -242,7 +242,8 @@ class Timeline:
         effects: list[AnyEffect] = []
         if isinstance(event, Tick):
             self.state.ticked = max(self.state.ticked, event.time)
-        if isinstance(event, Tick | BrokerStatus):
+        boots = isinstance(event, BrokerStatus) and event.source != "poll"  # a collector reports it in every round
+        if isinstance(event, Tick) or boots:
             effects += self._note_back(source, moment)
         if isinstance(event, Tick) and event.end:
             self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))

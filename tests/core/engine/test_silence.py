@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rebalance_model.observe import group_observer
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
-from rebalance_model.observe.events import ConsumerRunningInfo, RpcError, Tick
+from rebalance_model.observe.events import BrokerStatus, ConsumerRunningInfo, RpcError, Tick
 from tests.support.folding import Fold, folded
 from tests.support.trace import START, Trace, holding
 
@@ -46,6 +46,17 @@ def silent_after_its_end(back: int) -> list[str]:
 def test_a_hook_that_ends_and_is_back_within_5_s_was_not_silent():
     assert silent_after_its_end(back=23) == []
     assert silent_after_its_end(back=29) == ["c/broker-a"]
+
+
+def test_the_last_answer_of_a_collector_that_is_killed_does_not_bring_it_back():
+    """A round began after its last tick: the collector is silent from that tick on."""
+    ticks = [tick("poll-1", n) for n in range(21)] + [tick("poll-2", n) for n in range(60)]
+    common = {"cluster": "c", "broker": "broker-a", "source": "poll", "source_id": "poll-1@1", "boot_time": 1}
+    answer = BrokerStatus(time=START + 20_300, asked=START + 20_299, answered=START + 20_300, seq=22, **common)
+    fold = Fold()
+    for event in sorted([*ticks, answer], key=lambda one: one.time):
+        fold.push(event)
+    assert list(fold.shard.timeline.state.clusters["c"].silent) == ["c/poll-1"]
 
 
 def test_a_source_that_was_not_silent_is_not_back():

@@ -154,10 +154,19 @@ def test_a_second_collector_is_followed_only_when_the_first_is_silent():
     trace = Trace().poll(0, TWO)
     trace.source_id, trace.seq = "poll-2@5", 0
     trace.poll(1, THREE)
-    assert trace.state.members == ("a", "b")
-    trace.poll(31.001, THREE)
-    trace.poll(40, THREE)
+    trace.poll(15, THREE)
+    assert trace.state.members == ("a", "b")  # it is not silent: a round may begin late
+    trace.poll(15.001, THREE)
     assert trace.state.members == ("a", "b", "c")
+
+
+def test_a_collector_that_gets_a_group_is_followed_from_its_second_round():
+    trace = Trace().poll(0, TWO).poll(10, TWO)
+    trace.source_id, trace.seq = "poll-2@5", 0
+    trace.poll(20, THREE)
+    assert trace.state.members == ("a", "b")
+    trace.poll(30, THREE)
+    assert (trace.state.members, trace.state.collector) == (("a", "b", "c"), "c/poll-2")
 
 
 def test_members_that_declare_different_strategies_settle_on_quiet():

@@ -1,0 +1,199 @@
+"""Several collectors divide the groups by a real Kafka: no client is asked twice in a round, whoever comes or goes.
+
+Counted where the requests arrive, by a server that stands for a cluster; and with a real cluster, whose telemetry is
+then folded as the job does.
+"""
+
+import json
+import signal
+import time
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
+from rebalance_model.observe.events import ConsumerRunningInfo
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules.coverage import Coverage
+from streaming.log.kafka import create_topic
+from streaming.log.kafka_properties import Connection
+from streaming.log.rows import partition_of
+from streaming.log.shares import SESSION_SECONDS
+from tests.live.commands import Command, Kafka
+from tests.support.counted_cluster import CountedCluster
+from tests.support.folding import Fold
+from tests.support.kafka_records import kafka_records
+
+pytestmark = pytest.mark.live
+PARTITIONS = 8
+INTERVAL_SECONDS = 4
+GROUPS = [f"group-{number:02}" for number in range(24)]
+TAKEN_OVER_SECONDS = SESSION_SECONDS + 3 + 2 * INTERVAL_SECONDS
+"""Kafka notices the death, assigns the partitions, and the next round begins; and the round before the death."""
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    with Kafka(tmp_path_factory.mktemp("kafka")).start() as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def collectors(kafka, tmp_path):
+    """Two collectors of a cluster that counts their requests."""
+    topic = f"shares-{time.time_ns()}"
+    create_topic(Connection(kafka.bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    with CountedCluster(GROUPS) as cluster:
+        a, b = (collector(tmp_path, name, cluster.address, kafka.bootstrap, topic) for name in ("a", "b"))
+        with a, b:
+            yield cluster, a, b
+
+
+def collector(root, name, name_server, bootstrap, topic):
+    """Return a collector that shares the groups with the others of its topic."""
+    folder = root / name
+    folder.mkdir()
+    settings = {
+        "COLLECTOR__NAME_SERVERS": f'["{name_server}"]',
+        "COLLECTOR__INTERVAL_MS": INTERVAL_SECONDS * 1000,
+        "COLLECTOR__DEADLINE_MS": INTERVAL_SECONDS * 1000 - 100,
+        "COLLECTOR__SHARE": "true",
+        "COLLECTOR__INSTANCE": name,
+        "SOURCE__BOOTSTRAP_SERVERS": bootstrap,
+        "SOURCE__TOPIC": topic,
+        "SOURCE__PARTITIONS": PARTITIONS,
+    }
+    return Command(folder, settings, "collect", "poll")
+
+
+def rounds(seconds_or_count):
+    time.sleep(seconds_or_count * INTERVAL_SECONDS)
+
+
+def has(collector, partitions):
+    """Wait until the collector has just polled the groups of this number of partitions."""
+    collector.wait_for_last(f"partitions={partitions} ", " groups=", 60)
+
+
+def asked_in_rounds(cluster):
+    """Return how often each client was asked, by round."""
+    found = defaultdict(Counter)
+    for one in cluster.asked:
+        found[int(one.time // INTERVAL_SECONDS)][one.client_id] += 1
+    return found
+
+
+def longest_pause(cluster, since):
+    """Return the longest time for which a client was not asked."""
+    times = defaultdict(list)
+    for one in cluster.asked:
+        if one.time >= since:
+            times[one.client_id].append(one.time)
+    return max(later - earlier for all_times in times.values() for earlier, later in pairwise(all_times))
+
+
+def check_nobody_is_asked_twice(cluster):
+    counted = asked_in_rounds(cluster)
+    assert [(number, times) for number, times in counted.items() if max(times.values()) > 1] == []
+    assert {len(times) for times in counted.values()} >= {2 * len(GROUPS)}
+
+
+def test_a_killed_collectors_groups_are_polled_by_the_other(collectors):
+    cluster, a, b = collectors
+    a.start()
+    has(a, PARTITIONS)
+    b.start()
+    has(b, PARTITIONS // 2)
+    has(a, PARTITIONS // 2)
+    rounds(2)
+    began = time.time() - INTERVAL_SECONDS
+    b.kill()
+    has(a, PARTITIONS)
+    rounds(1)
+    pause = longest_pause(cluster, began)
+    assert INTERVAL_SECONDS < pause <= TAKEN_OVER_SECONDS
+    b.start()
+    has(b, PARTITIONS // 2)
+    rounds(1)
+    began = time.time() - INTERVAL_SECONDS
+    assert a.interrupt() == 0  # it leaves, and the other one need not wait for its session to end
+    has(b, PARTITIONS)
+    rounds(1)
+    assert longest_pause(cluster, began) <= 3 * INTERVAL_SECONDS
+    assert b.interrupt() == 0
+    check_nobody_is_asked_twice(cluster)
+    print(f"taken over after {pause:.1f} s without a request")
+
+
+@pytest.mark.prove
+def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collectors):
+    cluster, a, b = collectors
+    a.start()
+    b.start()
+    has(a, PARTITIONS // 2)
+    has(b, PARTITIONS // 2)
+    for seconds in (SESSION_SECONDS / 2, SESSION_SECONDS + 5):
+        a.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        a.send_signal(signal.SIGCONT)
+        rounds(4)
+    has(a, PARTITIONS // 2)
+    assert (a.interrupt(), b.interrupt()) == (0, 0)
+    check_nobody_is_asked_twice(cluster)
+
+
+def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path):
+    topic = f"shares-{time.time_ns()}"
+    create_topic(Connection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    a, b = (collector(tmp_path, name, lab.name_server, lab.kafka_bootstrap, topic) for name in ("a", "b"))
+    with a, b:
+        a.start()
+        has(a, PARTITIONS)
+        rounds(6)  # the job knows its sources after 20 s
+        b.start()
+        has(b, PARTITIONS // 2)
+        rounds(3)
+        dies, lives = (a, b) if polls(a, "lab/orders-group") else (b, a)
+        killed = time.time_ns() // 1_000_000
+        dies.kill()
+        has(lives, PARTITIONS)
+        rounds(5)
+        assert lives.interrupt() == 0
+    effects, asked = [], Counter()
+    for records in kafka_records(lab.kafka_bootstrap, topic, PARTITIONS).values():
+        fold = Fold(Policy(poll_interval=INTERVAL_SECONDS * 1000))
+        for record in records:
+            event = decode(record.value, key=record.key, stamp=record.timestamp, keyed=True)
+            effects += fold.push(event, record.timestamp)
+            if isinstance(event, ConsumerRunningInfo):
+                asked[event.client_id, event.asked // 1000 // INTERVAL_SECONDS] += 1
+        followed = {state.group: state.collector for state in fold.shard.timeline.groups()}
+        assert set(followed.values()) <= {"lab/a" if lives is a else "lab/b"}
+        effects += fold.shard.finish()
+    assert set(asked.values()) == {1}  # in real rounds, too
+    assert [effect for effect in effects if isinstance(effect, IncidentTransition)] == []
+    check_the_gap_is_known(effects, "orders-group", killed)
+
+
+def polls(collector, key):
+    """Return whether the collector has the partition of a group."""
+    line = [line for line in collector.said_now().splitlines() if "partitions of this collector" in line][-1]
+    return partition_of(key, PARTITIONS) in json.loads(line.partition("partitions=")[2])
+
+
+def check_the_gap_is_known(effects, group, killed):
+    """While nobody polled the group, its rows say so, and not that all is well."""
+    of_group = [row for row in effects if isinstance(row, GroupSnapshot) and row.group == group]
+    rows = [row for row in of_group if row.time > killed - 2_000]  # silent since its last tick
+    covered = [msgspec.json.decode(row.coverage, type=Coverage) for row in rows]
+    assert [(row.health, known.polls) for row, known in zip(rows, covered, strict=True)] == [
+        ("UNKNOWN", False),
+        ("OK", True),
+    ]
+    assert "QUEUE_UNASSIGNED" in covered[0].silent_rules
+    gap_ms = rows[1].time - rows[0].time
+    assert gap_ms <= TAKEN_OVER_SECONDS * 1000
+    print(f"nobody reported the group for {gap_ms} ms")

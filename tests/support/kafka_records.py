@@ -1,0 +1,20 @@
+"""Read a whole topic of a real Kafka."""
+
+from kafka import KafkaConsumer, TopicPartition
+
+
+def kafka_records(bootstrap, topic, partitions):
+    """Return everything in the topic, by partition."""
+    places = [TopicPartition(topic, partition) for partition in range(partitions)]
+    records = {partition: [] for partition in range(partitions)}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    try:
+        consumer.assign(places)
+        left = sum(consumer.end_offsets(places).values())
+        while left > 0:
+            for place, some in consumer.poll(timeout_ms=5_000).items():
+                records[place.partition] += some
+                left -= len(some)
+    finally:
+        consumer.close()
+    return records
