@@ -69,7 +69,13 @@ async def collect(
                     poller.tick(end=True)
                 emitter.finish()
         except* UserError as group:
-            raise group.exceptions[0] from None
+            raise _first(group) from None
+
+
+def _first(group: BaseExceptionGroup[UserError]) -> UserError:
+    """Return the first error of a group, or of a group in it."""
+    first = group.exceptions[0]
+    return first if isinstance(first, UserError) else _first(first)
 
 
 async def _reach(pollers: Mapping[Poller, NameServers]) -> None:

@@ -1,0 +1,63 @@
+"""The collector as a whole, against a server that stands for a cluster."""
+
+import asyncio
+
+import pytest
+
+from rebalance_model.observe.events import ConsumerRunningInfo, Tick
+from streaming.base.errors import UserError
+from streaming.base.settings import load_settings
+from streaming.collect.collector import collect
+from streaming.log.rows import partition_of
+from tests.support.counted_cluster import CLUSTER, CountedCluster
+
+GROUPS = [f"group-{number}" for number in range(12)]
+PARTITIONS = 4
+
+
+class Membership:
+    """A collector's membership with given partitions; an error in their place is what Kafka answers."""
+
+    def __init__(self, partitions):
+        self._partitions = partitions
+
+    def partitions(self):
+        if isinstance(self._partitions, UserError):
+            raise self._partitions
+        return frozenset(self._partitions)
+
+    def holds(self, partition):
+        return partition in self._partitions
+
+
+def collected(partitions):
+    """Return the events of one round of a collector with these partitions."""
+    events = []
+    with CountedCluster(GROUPS) as cluster:
+        collector = {"name_servers": [cluster.address], "interval_ms": 1_000, "deadline_ms": 900}
+        settings = load_settings(collector=collector, source={"partitions": PARTITIONS})
+        shares = Membership(partitions)
+        asyncio.run(collect(settings, events.extend, rounds=1, shares=shares, report=lambda _: None))
+    return events, cluster
+
+
+def test_collectors_divide_the_groups_by_their_partitions():
+    asked = []
+    for mine in ({0, 1}, {2, 3}):
+        events, cluster = collected(mine)
+        groups = {event.group for event in events if isinstance(event, ConsumerRunningInfo)}
+        assert groups == {group for group in GROUPS if partition_of(f"{CLUSTER}/{group}", PARTITIONS) in mine}
+        assert events[-1].end
+        asked += [one.client_id for one in cluster.asked]
+    assert sorted(asked) == sorted(one for members in cluster.members.values() for one in members)
+
+
+def test_a_collector_without_partitions_polls_brokers_and_ticks():
+    events, cluster = collected(())
+    assert cluster.asked == []
+    assert isinstance(events[-1], Tick)
+
+
+def test_a_membership_that_kafka_refuses_is_one_sentence():
+    with pytest.raises(UserError, match=r"^grant it$"):
+        collected(UserError("grant it"))
