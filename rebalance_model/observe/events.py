@@ -114,7 +114,8 @@ class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     """The fields of every event.
 
-    ``source_id`` names one incarnation of a source (instance@start); ``seq`` rises by one for each
+    ``broker`` and ``broker_id`` name the replica whose view it is: 0 is the master, others are slaves, one of which may
+    act as master. A hook under a controller has the id that it was given. ``source_id`` names one incarnation of a source (instance@start); ``seq`` rises by one for each
     (source_id, key), and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
     same lock as ``seq`` and never falls within a source.
     """
