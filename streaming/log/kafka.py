@@ -6,7 +6,13 @@ from typing import Any, Self
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
-from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
+from kafka.errors import (
+    AuthorizationError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+)
 
 from streaming.base.errors import UserError
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
@@ -211,8 +217,10 @@ def _admin(connection: Connection) -> Iterator[KafkaAdminClient]:
         raise failure_of(connection, error) from error
 
 
-def failure_of(connection: Connection, error: KafkaError) -> UserError:
-    """Return what to do about a failure of a client of Kafka."""
+def failure_of(connection: Connection, error: KafkaError, group: str = "") -> UserError:
+    """Return what to do about a failure of a client of Kafka, which is a member of a consumer group or of none."""
+    if isinstance(error, GroupAuthorizationFailedError):
+        return _forbidden(connection, group, ACLOperation.READ, "group")
     return _refusal(connection, error) or UserError(
         f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
     )
@@ -236,13 +244,13 @@ def _refusal(connection: Connection, error: BaseException) -> UserError | None:
     return None
 
 
-def _forbidden(connection: Connection, topic: str, operation: ACLOperation) -> UserError:
+def _forbidden(connection: Connection, resource: str, operation: ACLOperation, kind: str = "topic") -> UserError:
     name = operation.name.title().replace("_", "")
     principal = connection.properties.get("sasl_plain_username") or "…"
     return UserError(
         f"Kafka at {connection.servers} does not allow {client_name(connection.properties)} the operation {name} on "
-        f"the topic {topic}: grant it with `kafka-acls --add --allow-principal User:{principal} --operation {name} "
-        f"--topic {topic}`."
+        f"the {kind} {resource}: grant it with `kafka-acls --add --allow-principal User:{principal} --operation {name} "
+        f"--{kind} {resource}`."
     )
 
 

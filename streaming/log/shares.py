@@ -14,16 +14,17 @@ offset is the end of the partition, so that monitors of lag show none.
 import time
 from collections.abc import Iterable
 from threading import Event, Lock, Thread
-from typing import Self
+from typing import Any, Self
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.admin import ACLOperation
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streaming.base.errors import UserError
-from streaming.log.kafka import client_of, failure_of
+from streaming.log.kafka import client_of, failure_of, partition_count
 from streaming.log.kafka_properties import Connection
 
 log = structlog.get_logger()
@@ -50,22 +51,32 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
             instance: this collector's name, which Kafka shows as client id.
 
         Raises:
-            UserError: Kafka can't be reached.
+            UserError: Kafka can't be reached, or refuses the topic or the group.
         """
+        partition_count(connection, topic, ACLOperation.READ)
         self._connection = connection
         self._instance = instance
+        self._group = f"{topic}-collectors"
         self._since: dict[int, float] = {}
         self._confirmed = float("-inf")
         self._lock = Lock()
         self._refused: UserError | None = None
         self._was_member = True
         self._ended = Event()
+        self._consumer = self._joining(topic)
+        self._consumer.subscribe([topic], listener=self)
+        self._thread = Thread(target=self._run, name="shares", daemon=True)
+        self._thread.start()
+
+    def _joining(self, topic: str) -> Any:
+        """Return the client of Kafka that is to be a member."""
+        consumer = None
         try:
-            self._consumer = client_of(
+            consumer = client_of(
                 KafkaConsumer,
-                connection,
-                group_id=f"{topic}-collectors",
-                client_id=instance,
+                self._connection,
+                group_id=self._group,
+                client_id=self._instance,
                 session_timeout_ms=int(SESSION_SECONDS * 1000),
                 heartbeat_interval_ms=int(CONFIRM_SECONDS * 1000),
                 partition_assignment_strategy=[CooperativeStickyAssignor],
@@ -73,11 +84,12 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
                 auto_offset_reset="latest",
                 allow_auto_create_topics=False,
             )
+            consumer.committed(TopicPartition(topic, 0))  # refused at once, not in a later round
         except KafkaError as error:
-            raise failure_of(connection, error) from None
-        self._consumer.subscribe([topic], listener=self)
-        self._thread = Thread(target=self._run, name="shares", daemon=True)
-        self._thread.start()
+            if consumer is not None:
+                consumer.close(autocommit=False)
+            raise failure_of(self._connection, error, self._group) from None
+        return consumer
 
     def partitions(self) -> frozenset[int]:
         """Return the partitions whose groups are polled in a round that begins now.
@@ -142,7 +154,7 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
                 if time.monotonic() >= next_confirmation and self._confirm():
                     next_confirmation = time.monotonic() + CONFIRM_SECONDS
             except AuthorizationError as error:
-                self._refused = failure_of(self._connection, error)
+                self._refused = failure_of(self._connection, error, self._group)
                 break
             except KafkaError as error:
                 log.debug("no answer from the collectors' group", error=str(error))

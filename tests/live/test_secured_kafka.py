@@ -290,6 +290,17 @@ def test_each_right_that_is_missing_is_named(kafka, command, given, arguments, m
     assert f"`kafka-acls --add --allow-principal User:guest --operation {missing} --topic {topic}`." in refusal
 
 
+@pytest.mark.parametrize(("given", "missing"), [((), "topic"), ((ACLOperation.READ,), "group")])
+def test_a_missing_right_to_share_the_groups_is_named(kafka, command, given, missing):
+    topic = f"shared-without-{missing}"
+    create_topic(kafka.administrator, topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    allow(kafka.administrator, "User:guest", topic, ACLOperation.WRITE, *given)
+    refusal = command(kafka.user("guest", topic) | {"collector": {"share": "true"}}, "collect", "poll")
+    name = topic if missing == "topic" else f"{topic}-collectors"
+    assert f"does not allow the user guest the operation Read on the {missing} {name}: grant it with " in refusal
+    assert f"--operation Read --{missing} {name}`." in refusal
+
+
 def files_below(folder):
     return [file for file in folder.rglob("*") if file.is_file() and "jars" not in file.parts]
 
