@@ -13,6 +13,8 @@ from tests.support.asked import END
 from tests.support.installed import build_wheel, install, required
 from tests.support.trace import START
 
+pytestmark = pytest.mark.xdist_group("without spark")  # one process makes the installation for all
+
 IMPORT_ALL = """
 import pkgutil, sys, rebalance_model
 for module in pkgutil.walk_packages(rebalance_model.__path__, "rebalance_model."):
