@@ -39,6 +39,8 @@ from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import is_locked
+from streaming.base.place import Place
+from streaming.tables.delta import check_commits, create_at, delta_at, is_delta_at
 
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 """With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
@@ -49,7 +51,7 @@ delta-rs's default of 100 a table of 370 files takes four times as long to open,
 
 
 @contextmanager
-def claimed(checkpoints: Path, tables: Path, basis: Basis, lease: Lease | None = None) -> Iterator[str]:
+def claimed(checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None = None) -> Iterator[str]:
     """Claim checkpoints and tables for one run, creating them if there are none; yield their generation.
 
     Args:
@@ -66,6 +68,7 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis, lease: Lease | None =
         found = verify(checkpoints, tables)
         if found is not None:
             _check_basis(found.basis, checkpoints, basis)
+        check_commits(tables)
         found = found or Manifest(secrets.token_hex(8), basis)
         there = _tables_in(tables)
         for table in TABLES:
@@ -77,7 +80,7 @@ def claimed(checkpoints: Path, tables: Path, basis: Basis, lease: Lease | None =
         yield found.generation
 
 
-def verify(checkpoints: Path, tables: Path) -> Manifest | None:
+def verify(checkpoints: Path, tables: Place) -> Manifest | None:
     """Return the checkpoints' manifest; None if there are neither checkpoints nor tables. Changes nothing.
 
     Raises:
@@ -136,7 +139,7 @@ def decide_swap(checkpoints: Path, swap: Swap) -> None:
     write_manifest(checkpoints, msgspec.structs.replace(found, swap=swap))
 
 
-def complete_swap(checkpoints: Path, tables: Path) -> None:
+def complete_swap(checkpoints: Path, tables: Place) -> None:
     """Complete a swap that was decided but not finished, for example after a crash."""
     found = read_manifest(checkpoints)
     if found is None or found.swap is None:
@@ -165,8 +168,8 @@ def _batches(folder: Path) -> set[int]:
     return {int(file.name) for file in folder.glob("*") if file.name.isdecimal()}
 
 
-def _tables_in(tables: Path) -> dict[str, DeltaTable]:
-    return {table: DeltaTable(tables / table) for table in TABLES if DeltaTable.is_deltatable(str(tables / table))}
+def _tables_in(tables: Place) -> dict[str, DeltaTable]:
+    return {table: delta_at(tables / table) for table in TABLES if is_delta_at(tables / table)}
 
 
 def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
@@ -239,8 +242,8 @@ def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
         )
 
 
-def _create(path: Path, table: str, generation: str) -> None:
-    DeltaTable.create(
+def _create(path: Place, table: str, generation: str) -> None:
+    create_at(
         path,
         schema=arrow_schema(table),
         partition_by=list(PARTITIONED_BY.get(table, ())),

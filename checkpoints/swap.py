@@ -14,21 +14,24 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from checkpoints.manifest import OPERATOR, SWAP_MARK, Swap
 from schemas.tables import PARTITIONED_BY
 from streaming.base.errors import UserError
+from streaming.base.place import Place
 from streaming.base.times import now_ms
-from streaming.tables.files import files_of, folder_of
+from streaming.tables.delta import delta_at
+from streaming.tables.files import files_of
+from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK, stats_of
 
 _TRIES = 5
 
 
-def apply(swap: Swap, checkpoints: Path, tables: Path) -> None:
+def apply(swap: Swap, checkpoints: Path, tables: Place) -> None:
     """Carry out a decided swap; completed steps are skipped.
 
     Raises:
@@ -46,23 +49,24 @@ def copy_tree(source: Path, target: Path) -> None:
     shutil.copytree(source, target)
 
 
-def copy_rows(tables: Path, target: Path, names: Iterable[str]) -> None:
+def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
     """Keep the current rows of tables by links to their files."""
     shutil.rmtree(target, ignore_errors=True)
     for name in names:
-        there = DeltaTable((tables / name).resolve())
-        for file in files_of(name, there):
+        folder, files = folder_at(tables / name), files_of(name, delta_at(tables / name))
+        folder.fetch(files)
+        for file in files:
             copy = target / name / unquote(file.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            _link(str(folder_of(there) / unquote(file.path)), str(copy))
+            _link(str(folder.path / unquote(file.path)), str(copy))
 
 
-def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
+def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
     for _ in range(_TRIES):
-        there = DeltaTable(folder.resolve())
+        there = delta_at(place)
         if there.transaction_version(swap_id) is not None:
             return
-        added = list(_added(folder_of(there), table, rows, swap_id))
+        added = list(_added(folder_at(place), table, rows, swap_id))
         names = PARTITIONED_BY.get(table, ())
         removed = [
             RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
@@ -86,15 +90,16 @@ def _replace_rows(folder: Path, table: str, rows: Path, swap_id: str) -> None:
     )
 
 
-def _added(folder: Path, table: str, rows: Path, swap_id: str) -> Iterator[AddAction]:
+def _added(folder: TableFolder, table: str, rows: Path, swap_id: str) -> Iterator[AddAction]:
     """Link the files into the table's folder; no reader sees them before the commit."""
     with duckdb.connect(":memory:") as database:
         for number, file in enumerate(sorted(rows.glob("**/*.parquet"))):
             parent = file.relative_to(rows).parent
-            target = folder / parent / f"part-{number:05d}-{swap_id}.zstd.parquet"
+            target = folder.path / parent / f"part-{number:05d}-{swap_id}.zstd.parquet"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             _link(str(file), str(target))
+            folder.publish(parent / target.name)
             partition = dict(part.split("=", 1) for part in parent.parts)
             stats = json.dumps(stats_of(database, table, target))
             path = (parent / target.name).as_posix()

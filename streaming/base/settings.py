@@ -67,6 +67,23 @@ class Runtime(_Section):
         return self.root / "lab"
 
 
+class Storage(_Section):
+    """Where tables and Spark's checkpoints are, if not below the root."""
+
+    tables: str = Field(pattern=r"^(s3://[^/\s]+(/\S*)?)?$")
+    endpoint: str = Field(pattern=r"^(https?://[^/\s]+)?$")
+    region: str
+    path_style: bool
+    access_key: str
+    secret_key: SecretStr
+    secret_key_file: str
+    session_token: SecretStr
+    session_token_file: str
+    cache_gb: float = Field(gt=0)
+    options: dict[str, str] = Field(repr=False)
+    """Further options of delta-rs's client; any of them may be secret."""
+
+
 class Source(_Section):
     """The telemetry log: the collector writes it, the job reads it."""
 
@@ -299,6 +316,7 @@ class Settings(BaseSettings):
     )
 
     runtime: Runtime
+    storage: Storage
     source: Source
     kafka: Kafka
     job: Job
@@ -380,7 +398,7 @@ def load_settings(**overrides: object) -> Settings:
 
 def _sentence(error: ErrorDetails) -> str:
     name = ".".join(str(part) for part in error["loc"])
-    is_secret = not {"kafka", "rocketmq", "spark", "web"}.isdisjoint(error["loc"])  # and never shown
+    is_secret = not {"kafka", "rocketmq", "spark", "storage", "web"}.isdisjoint(error["loc"])  # and never shown
     value = "" if is_secret else f" (it is {error.get('input')!r})"
     return f"Setting {name}: {error['msg'].removeprefix('Value error, ')}{value}."
 

@@ -17,6 +17,7 @@ from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.health import Health
 from streaming.base.lines import start_lines
+from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid, visible
@@ -70,14 +71,14 @@ def run() -> None:
         time = "" if settings.log.format == "json" else f"{written(now_ms())} "
         log.info(f"{time}{visible(line)}")
 
-    texts = Texts(config.templates, settings.web.address, asking(settings.runtime.tables))
+    texts = Texts(config.templates, settings.web.address, asking(tables_of(settings)))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
     with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
-        wait_for_tables(partial(are_complete, settings.runtime.tables), settings.runtime.tables, looked)
+        wait_for_tables(partial(are_complete, tables_of(settings)), tables_of(settings), looked)
         alerting = Alerting(
-            settings.runtime.tables,
+            tables_of(settings),
             settings.runtime.checkpoints,
             config=config,
             channels=channels,
@@ -93,7 +94,7 @@ def run() -> None:
 
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
-        log.info(f"following the incidents in {settings.runtime.tables}; channels: {', '.join(channels)}")
+        log.info(f"following the incidents in {tables_of(settings)}; channels: {', '.join(channels)}")
         alerting.run()
     log.info("stopped")
 
@@ -135,7 +136,7 @@ def status(*, output: TableOrJsonOption = "table") -> None:
 
     settings = load_settings()
     now = now_ms()
-    found = ask(settings.runtime.root, settings.runtime.tables, load_alerts(settings.alerts.file), now)
+    found = ask(settings.runtime.root, tables_of(settings), load_alerts(settings.alerts.file), now)
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
@@ -154,7 +155,7 @@ def ack(
     from streaming.serve.alerting.ledger import write_control
     from streaming.serve.alerting.status import open_incident
 
-    tables = load_settings().runtime.tables
+    tables = tables_of(load_settings())
     found = open_incident(tables, incident)
     write_control(tables, AlertControl(
         time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
@@ -185,7 +186,7 @@ def add(
     now, name = now_ms(), secrets.token_hex(4)
     if not (lasts := duration_ms(span)):
         raise UserError("A silence needs a duration above zero: set it with --for.")
-    write_control(load_settings().runtime.tables, AlertControl(
+    write_control(tables_of(load_settings()), AlertControl(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
         reason=reason, author=_author(),
     ))  # fmt: skip
@@ -200,7 +201,7 @@ def list_silences(*, output: TableOrJsonOption = "table") -> None:
     from streaming.serve.alerting.status import controls
 
     now = now_ms()
-    active = controls(load_settings().runtime.tables).active(now)
+    active = controls(tables_of(load_settings())).active(now)
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(active)).decode())
     else:
@@ -213,7 +214,7 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silenc
     from streaming.serve.alerting.ledger import write_control
     from streaming.serve.alerting.status import controls
 
-    tables, now = load_settings().runtime.tables, now_ms()
+    tables, now = tables_of(load_settings()), now_ms()
     found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
     if found is None:
         raise UserError(

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streaming.base.errors import UserError
+from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
 from streaming.base.times import duration_ms, instant_ms, now_ms
 
@@ -40,7 +41,7 @@ def backtest(  # noqa: PLR0913  a command line
 
     thresholds, now = load_policy(policy), now_ms()
     console = Console(stderr=True, highlight=False)
-    with ReadModel(load_settings().runtime.tables) as model:
+    with ReadModel(tables_of(load_settings())) as model:
         begin = instant_ms(since, now)
         end = instant_ms(until, now) if until is not None else last_time(model)
         if end is None or end < begin:

@@ -20,6 +20,7 @@ from checkpoints.generation import check_state_version, verify
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base import jars, java
 from streaming.base.errors import UserError
+from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
@@ -59,7 +60,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
         yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
     yield _disk(settings.runtime.root)
     yield _memory(settings.job.driver_memory)
-    yield _generation(settings.runtime.checkpoints, settings.runtime.tables)
+    yield _generation(settings.runtime.checkpoints, tables_of(settings))
     if servers:
         yield _kafka(settings)
         if not settings.job.is_local:
@@ -161,7 +162,7 @@ def _memory(driver_memory: str) -> Check:
     )
 
 
-def _generation(checkpoints: Path, tables: Path) -> Check:
+def _generation(checkpoints: Path, tables: Place) -> Check:
     try:
         manifest = verify(checkpoints, tables)
         if manifest is not None:

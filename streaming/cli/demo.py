@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import written
 from streaming.cli.output import screen
@@ -42,11 +43,11 @@ def demo() -> None:
         f"{rows} telemetry rows, {effects} derived rows, {time.monotonic() - began:.0f} s.\n", highlight=False
     )
     print_faults(FAULT_LOG, console)
-    with ReadModel(settings.runtime.tables) as model:
+    with ReadModel(tables_of(settings)) as model:
         print_report(model, console)
         next_steps = list(_next_steps(model))
     console.print(
-        f"\nDelta tables: [bold]{settings.runtime.tables}[/]. Explore them:",
+        f"\nDelta tables: [bold]{tables_of(settings)}[/]. Explore them:",
         highlight=False,
         soft_wrap=True,
     )

@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Callable, Container, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -15,6 +14,7 @@ from schemas.tables import TABLES
 from streaming.base.errors import UserError, first_line
 from streaming.base.health import Health, Task
 from streaming.base.lines import print_error, print_line, start_lines
+from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.cli.grid import visible
@@ -45,11 +45,12 @@ def maintain(
     The job writes a small file for every batch; they are merged into larger ones, sorted by group. No rows change
     except those dropped by --older-than. Current owners and open incidents are kept however old they are.
     """
+    from streaming.tables.delta import is_delta_at
     from streaming.tables.maintenance import PRUNED, Limits
     from streaming.tables.progress_rollup import SERIES
 
     settings = load_settings()
-    tables, wanted = settings.runtime.tables, table or list(TABLES)
+    tables, wanted = tables_of(settings), table or list(TABLES)
 
     def _limits(since: int | None, replaced: int, name: str) -> Limits:
         """Return the retention of a table; that of the series is set in [tables]."""
@@ -64,7 +65,7 @@ def maintain(
     age = duration_ms(older_than) if older_than is not None else None
 
     def exist() -> bool:
-        return any((tables / name).is_dir() for name in wanted)
+        return any(is_delta_at(tables / name) for name in wanted)
 
     def once() -> None:
         since = now_ms() - age if age is not None else None
@@ -91,7 +92,7 @@ def _check_names(wanted: Sequence[str], droppable: Container[str]) -> None:
             raise UserError(f"Rows of table {name} are never dropped: omit --older-than or --table {name}.")
 
 
-def _roll_up(tables: Path) -> None:
+def _roll_up(tables: Place) -> None:
     """Aggregate the completed days of the series before any of them is dropped."""
     from deltalake.exceptions import TableNotFoundError
 
@@ -128,7 +129,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
             time.sleep(pause_ms / 1000)
 
 
-def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
+def _once(tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
     """Maintain the tables once.
 
     Raises:
@@ -143,7 +144,7 @@ def _once(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"]
         raise UserError(f"Maintenance of the tables in {tables} failed: {first_line(error)}.") from error
 
 
-def _round(tables: Path, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
+def _round(tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
     from deltalake.exceptions import TableNotFoundError
 
     from streaming.tables.maintenance import maintain as run

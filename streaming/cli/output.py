@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -46,11 +47,12 @@ def tables() -> Iterator["ReadModel"]:
     Raises:
         UserError: there are no tables.
     """
+    from streaming.base.place import root_of, tables_of
     from streaming.tables import ReadModel
 
-    folder = load_settings().runtime.tables
-    demo = folder.parent / "demo"
-    if not folder.is_dir() and (demo / folder.name).is_dir():
+    folder = tables_of(load_settings())
+    demo = root_of(folder) / "demo"
+    if isinstance(folder, Path) and not folder.is_dir() and (demo / folder.name).is_dir():
         raise UserError(f"There are no tables in {folder}. To query those of the demo, use --root {demo}.")
     with _interruption() as check, ReadModel(folder) as model:
         check()

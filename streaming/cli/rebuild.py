@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from streaming.base.errors import UserError
+from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def rebuild(
     from streaming.pipeline.rebuild.take_over import undo as put_back
 
     settings, console = load_settings(), Console(stderr=True, highlight=False)
-    checkpoints, tables = settings.runtime.checkpoints, settings.runtime.tables
+    checkpoints, tables = settings.runtime.checkpoints, tables_of(settings)
     if undo:
         with job.claimed_as_is(settings):
             put_back(checkpoints, tables)
@@ -54,7 +55,7 @@ def rebuild(
     console.print("rebuilt; to revert it, run `rebalance-watch rebuild --undo` before the next rebuild")
 
 
-def _built(checkpoints: Path, tables: Path, console: Console) -> "Ready":
+def _built(checkpoints: Path, tables: Place, console: Console) -> "Ready":
     from streaming.pipeline.rebuild.build import build
 
     columns = TextColumn("processing the archive"), BarColumn(), MofNCompleteColumn()

@@ -9,6 +9,7 @@ import typer
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from streaming.base.health import Health, Task
 from streaming.base.lines import start_lines
+from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
 from streaming.cli.options import PolicyOption
 
@@ -67,7 +68,7 @@ def run(
             with job.running(settings, thresholds, available_now=available_now, listener=listener) as running:
                 tasks.work()
                 handle_signals()
-                log.info(f"processing the log {source_identity(settings)}; tables: {settings.runtime.tables}")
+                log.info(f"processing the log {source_identity(settings)}; tables: {tables_of(settings)}")
                 for batch in running.batches(stopping):
                     _print(log, batch)
                 if stopping.is_set():  # not in the handler: it may interrupt the printing of a line

@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 
 from streaming.base.health import Task
+from streaming.base.place import Place
 
 _LOOK_SECONDS = 1.0
 
 
-def wait_for_tables(exist: Callable[[], bool], tables: Path, task: Task) -> None:
+def wait_for_tables(exist: Callable[[], bool], tables: Place, task: Task) -> None:
     """Wait until the tables exist, and say so if that is not now.
 
     Args:

@@ -23,6 +23,7 @@ from checkpoints.manifest import ARCHIVE
 from schemas.arrow import in_epoch_ms, table_of
 from schemas.rows import QualityResult
 from schemas.spark import spark_schema
+from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
@@ -56,7 +57,7 @@ def start_archive(
 ) -> StreamingQuery:
     """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`."""
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
-    sink = TableSink(settings.runtime.tables, ARCHIVE, generation)
+    sink = TableSink(tables_of(settings), ARCHIVE, generation)
     partitions = settings.source.partitions
 
     def write(batch: DataFrame, batch_id: int) -> None:

@@ -26,6 +26,7 @@ from checkpoints.manifest import OPERATOR, Basis, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import UserError
+from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive import start_archive
 from streaming.pipeline.operator import effects_of
@@ -200,7 +201,7 @@ def running(
     checkpoints = settings.runtime.checkpoints
     with (
         Lease.acquire(checkpoints, listener.on_wait) as lease,
-        claimed(checkpoints, settings.runtime.tables, basis, lease) as generation,
+        claimed(checkpoints, tables_of(settings), basis, lease) as generation,
     ):
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
@@ -227,7 +228,7 @@ def claimed_as_is(settings: Settings) -> Iterator[None]:
         raise UserError(
             f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
         )
-    with claimed(settings.runtime.checkpoints, settings.runtime.tables, manifest.basis) as generation:
+    with claimed(settings.runtime.checkpoints, tables_of(settings), manifest.basis) as generation:
 
         def archive_to_end() -> None:
             check_source(settings)
@@ -242,7 +243,7 @@ def _take_over(settings: Settings, archive_to_end: Callable[[], None]) -> None:
     if Folder(settings.runtime.checkpoints).ready() is not None:
         from streaming.pipeline.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
 
-        take_over(settings.runtime.checkpoints, settings.runtime.tables, archive_to_end)
+        take_over(settings.runtime.checkpoints, tables_of(settings), archive_to_end)
 
 
 def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:
@@ -284,7 +285,7 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         keyed=settings.source.kind == "kafka",
         seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
     ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
-    sink = TableSink(settings.runtime.tables, OPERATOR, generation, manifest.swapped)
+    sink = TableSink(tables_of(settings), OPERATOR, generation, manifest.swapped)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:

@@ -7,25 +7,27 @@ There are two ways to append. The archive has as many rows as the log: they stay
 tasks; this takes 0.6 s per table, however few rows there are, and several times that on a busy machine. The operator's
 effects, in five tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
 and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table.
+In an object store that is always delta-rs (`streaming.tables.delta`); the driver then fetches the archive's rows, too.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from checkpoints.manifest import app_id
 from rebalance_model.observe.effects import TABLE_OF
-from schemas.arrow import table_of
+from schemas.arrow import arrow_schema, table_of
 from schemas.tables import PARTITIONED_BY, stored
+from streaming.base.place import ObjectPlace, Place
 from streaming.tables.append import append
+from streaming.tables.delta import delta_at
 
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
@@ -35,14 +37,14 @@ ROWS_PER_FILE = 250_000
 class TableSink:
     """Appends one query's batches to its tables."""
 
-    tables: Path
+    tables: Place
     query: str
     generation: str
     swapped: Mapping[str, str] = field(default_factory=dict)
     """The last swap of each table, by the table's name; see `app_id`."""
 
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
-        """Append a batch's rows of one table with Spark, unless the table has them.
+        """Append a batch's rows of one table with Spark, or to an object store; unless the table has them.
 
         Args:
             rows: rows in the table's schema, from a batch that is `persisted` and counted: otherwise fewer partitions
@@ -51,6 +53,9 @@ class TableSink:
             batch_id: the batch's number within the checkpoint.
             count: the number of rows.
         """
+        if isinstance(self.tables, ObjectPlace):
+            self.append_arrow(rows.toArrow().cast(arrow_schema(table)), table, batch_id=batch_id)
+            return
         (
             rows.coalesce(max(1, -(-count // ROWS_PER_FILE)))
             .write.format("delta")
@@ -63,7 +68,7 @@ class TableSink:
 
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
         """Append a batch's rows of one table from this process, unless the table has them."""
-        there = DeltaTable(self.tables / table)
+        there = delta_at(self.tables / table)
         application = self._application(table)
         written = there.transaction_version(application)
         if written is None or written < batch_id:

@@ -89,6 +89,8 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # The archive's rows come to the driver if the tables are in an object store; a batch limits them.
+        **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **(_LOOPBACK if settings.job.is_local else _of_executors(settings, java)),

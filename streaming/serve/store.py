@@ -4,11 +4,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from streaming.base.errors import NotReadyError
 from streaming.base.health import Health
+from streaming.base.place import Place
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Store:
     """The tables, shared by every page, request and scrape of this process."""
 
-    def __init__(self, tables: Path) -> None:
+    def __init__(self, tables: Place) -> None:
         """Open the tables if they exist, otherwise as soon as they do.
 
         Raises:
@@ -109,7 +109,7 @@ class Store:
                 failing = True
 
 
-def _opened(tables: Path) -> ReadModel | None:
+def _opened(tables: Place) -> ReadModel | None:
     """Return the read model; None until the job has created every table."""
     try:
         return ReadModel(tables)

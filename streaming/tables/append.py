@@ -1,15 +1,17 @@
 """Append rows to a Delta table from this process, without Spark."""
 
-from pathlib import Path
-
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from streaming.base.place import Place
+from streaming.tables.delta import delta_at
 
-def append(table: Path | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> None:
+
+def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> None:
     """Append rows in one commit.
 
     The table may have columns that the rows lack: a newer release has added them, and this one runs again. They are
     null in these rows.
     """
-    write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=commit_properties)
+    there = table if isinstance(table, DeltaTable) else delta_at(table)
+    write_deltalake(there, rows, mode="append", schema_mode="merge", commit_properties=commit_properties)

@@ -7,12 +7,16 @@ A view of the current state is the function of an instant, called with the end o
 subject's last ``time`` and then read only that row: of ten million rows most columns are never read.
 """
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+from schemas.tables import TABLES
 from streaming.tables import observations
 
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _INSTANT = ("instant",)
 _DEFINED = {
     observations.SEEN: _INSTANT,
@@ -51,6 +55,24 @@ class Definition(NamedTuple):
     """None for a view."""
     sql: str
     """The SELECT, with named parameters."""
+
+
+def tables_in(query: str) -> frozenset[str]:
+    """Return the tables that a query may read: by the words in it that name a table, or what is defined over tables."""
+    found: set[str] = set()
+    for word in _WORD.findall(query.lower()):
+        found |= _tables_by_name().get(word, frozenset())
+    return frozenset(found)
+
+
+@cache
+def _tables_by_name() -> dict[str, frozenset[str]]:
+    """Return for each table, view and function the tables that it reads."""
+    found = {table: frozenset({table}) for table in TABLES}
+    for name, _, sql in definitions(observations.IN_DUCKDB):
+        words = _WORD.findall(sql.lower())
+        found[name] = frozenset().union(*(found.get(word, frozenset()) for word in words))
+    return found
 
 
 def definitions(words: observations.Words) -> Iterator[Definition]:

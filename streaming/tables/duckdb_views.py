@@ -5,23 +5,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
-from deltalake import DeltaTable
 
 from schemas.tables import TABLES
+from streaming.base.place import Place
 from streaming.tables import observations
 from streaming.tables.catalog import definitions
 from streaming.tables.files import select
 from streaming.tables.table import TableView
 
 
-def register(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
+def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
     """Define the current tables, views and functions in a database, under their names.
 
     From a database file every client of DuckDB can use them: its shell, another language, a notebook.
     """
     define(connection)
     for table in reversed(TABLES):
-        TableView(table, DeltaTable((tables / table).resolve())).show(connection, keep=False)
+        view = TableView(tables, table)
+        view.want()
+        view.fetch()
+        view.show(connection, keep=False)
 
 
 def define(connection: duckdb.DuckDBPyConnection) -> None:

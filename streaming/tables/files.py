@@ -16,7 +16,9 @@ from deltalake import DeltaTable
 from schemas.arrow import in_epoch_ms
 from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.tables import PARTITIONED_BY, TABLES, columns
+from streaming.base.place import Place
 from streaming.base.times import written
+from streaming.tables.delta import is_delta_at
 
 _TYPES = {
     "string": "VARCHAR",
@@ -44,14 +46,9 @@ class File(NamedTuple):
     """The values of the table's partition columns."""
 
 
-def are_complete(tables: Path) -> bool:
+def are_complete(tables: Place) -> bool:
     """Return whether the folder has every table; the job creates them one after the other."""
-    return all(DeltaTable.is_deltatable(str(tables / table)) for table in TABLES)
-
-
-def folder_of(snapshot: DeltaTable) -> Path:
-    """Return the folder of a table, which Delta gives as a URL-encoded address."""
-    return Path(unquote(snapshot.table_uri.removeprefix("file://")))
+    return all(is_delta_at(tables / table) for table in TABLES)
 
 
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:

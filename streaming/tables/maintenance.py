@@ -29,8 +29,11 @@ from rebalance_model.entities import INT64_MAX
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
+from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms
-from streaming.tables.files import File, files_of, folder_of, literal, select
+from streaming.tables.delta import delta_at
+from streaming.tables.files import File, files_of, literal, select
+from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
 
 FILE_ROWS = 250_000
@@ -103,16 +106,21 @@ class Done:
     seconds: float
 
 
-def maintained(tables: Path) -> FileLock:
+def maintained(tables: Place) -> FileLock:
     """Lock the tables for maintenance until the lock is closed.
+
+    The lock of tables in an object store is that of this machine: of two processes elsewhere, Delta refuses one commit.
 
     Raises:
         UserError: another process maintains them.
     """
-    return FileLock(tables / ".maintain.lock", f"Another `rebalance-watch maintain` works on {tables}: wait for it.")
+    folder = folder_at(tables).path
+    if isinstance(tables, ObjectPlace):
+        folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / ".maintain.lock", f"Another `rebalance-watch maintain` works on {tables}: wait for it.")
 
 
-def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False) -> Done:
+def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False) -> Done:
     """Drop old rows, merge small files, shorten the log, and remove files that no reader needs any more.
 
     Args:
@@ -125,9 +133,9 @@ def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False)
         UserError: another process rewrote the same files meanwhile.
     """
     began = time.monotonic()
-    there = DeltaTable((tables / table).resolve())
+    there = delta_at(tables / table)
     before = len(files_of(table, there))
-    with _Rewriter(there, table, dry_run=dry_run) as rewriter:
+    with _Rewriter(there, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
         dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
         merged = rewriter.merge()
     if not dry_run:
@@ -143,9 +151,9 @@ def maintain(tables: Path, table: str, limits: Limits, *, dry_run: bool = False)
 class _Rewriter:
     """Replaces files of one table by others."""
 
-    def __init__(self, there: DeltaTable, table: str, *, dry_run: bool) -> None:
+    def __init__(self, there: DeltaTable, folder: TableFolder, table: str, *, dry_run: bool) -> None:
         self._there, self._table, self._dry_run = there, table, dry_run
-        self._folder = folder_of(there)
+        self._folder = folder
 
     def __enter__(self) -> Self:
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
@@ -168,7 +176,8 @@ class _Rewriter:
             self._replace(old, [], data_change=True)
             return sum(file.rows for file in old)
         old = [file for file in files if file.begins < since]
-        rows, begin = select(self._table, self._folder, old), f"make_timestamptz({since * 1000})"
+        self._folder.fetch(old)
+        rows, begin = select(self._table, self._folder.path, old), f"make_timestamptz({since * 1000})"
         kept = f"""
             SELECT * FROM ({rows}) WHERE time >= {begin}
             UNION ALL
@@ -186,7 +195,9 @@ class _Rewriter:
         merged = 0
         bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
         for files in _bins(files_of(self._table, self._there), bytes_max):
-            rows = select(self._table, self._folder, files)
+            if not self._dry_run:
+                self._folder.fetch(files)
+            rows = select(self._table, self._folder.path, files)
             self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
             merged += len(files)
         return merged
@@ -198,7 +209,8 @@ class _Rewriter:
         partition = files[0].partition
         names = PARTITIONED_BY.get(self._table, ())
         relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
-        path = self._folder / relative
+        path = self._folder.path / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
         stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
         order = ", ".join(f'"{name}"' for name in _ORDER[self._table])
         wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {order}"  # noqa: S608  files and names of ours
@@ -212,6 +224,7 @@ class _Rewriter:
                 f"The files of {self._table} have {stats['numRecords']} rows, but their log has {count}: nothing was "
                 "replaced; restore the table from a backup, or rebuild it from the archive."
             )
+        self._folder.publish(relative)
         added = AddAction(
             relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), now_ms(), data_change,
             json.dumps(stats),

@@ -9,7 +9,6 @@ for all three.
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import pairwise
-from pathlib import Path
 
 import duckdb
 from deltalake import DeltaTable
@@ -17,8 +16,11 @@ from deltalake import DeltaTable
 from schemas.arrow import arrow_schema
 from schemas.columns import ListOf
 from schemas.tables import columns
+from streaming.base.place import Place
 from streaming.tables.append import append
-from streaming.tables.files import files_of, folder_of, select
+from streaming.tables.delta import delta_at
+from streaming.tables.files import files_of, select
+from streaming.tables.folder import folder_at
 
 SERIES = ("queue_progress", "queue_progress_minute", "queue_progress_5min")
 """The tables of the series, the finest first."""
@@ -46,7 +48,7 @@ class RolledUp:
     rows: int
 
 
-def roll_up(tables: Path, now: int) -> list[RolledUp]:
+def roll_up(tables: Place, now: int) -> list[RolledUp]:
     """Roll up every finished day that was not rolled up yet: each level from the one before it.
 
     Args:
@@ -59,17 +61,19 @@ def roll_up(tables: Path, now: int) -> list[RolledUp]:
     last = str(datetime.fromtimestamp((now - _LATE_MS) / 1000, UTC).date())
     done: list[RolledUp] = []
     for finer, coarser in pairwise(SERIES):
-        there = {file.partition[0] for file in files_of(coarser, DeltaTable(tables / coarser))}
-        source = DeltaTable(tables / finer)
+        there = {file.partition[0] for file in files_of(coarser, delta_at(tables / coarser))}
+        source = delta_at(tables / finer)
         days = {file.partition[0] for file in files_of(finer, source)}
         done += [_day(tables, source, finer, coarser, day) for day in sorted(days - there) if day < last]
     return done
 
 
-def _day(tables: Path, source: DeltaTable, finer: str, coarser: str, day: str) -> RolledUp:
+def _day(tables: Place, source: DeltaTable, finer: str, coarser: str, day: str) -> RolledUp:
     """Roll up one day in one commit, so that a reader sees all of it or nothing."""
     files = [file for file in files_of(finer, source) if file.partition == (day,)]
-    rows = select(finer, folder_of(source), files)
+    folder = folder_at(tables / finer)
+    folder.fetch(files)
+    rows = select(finer, folder.path, files)
     with duckdb.connect(":memory:") as database:
         found = database.sql(_query(rows, finer, _SPANS_MS[coarser])).to_arrow_table()
     schema = arrow_schema(coarser)

@@ -14,14 +14,17 @@ from typing import Any, NamedTuple, Self
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
 from streaming.base.errors import NotReadyError, UserError, first_line
+from streaming.base.place import Place, root_of
+from streaming.tables.catalog import tables_in
+from streaming.tables.delta import is_delta_at
 from streaming.tables.duckdb_views import define
 from streaming.tables.files import literal
+from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
 from streaming.tables.table import SCHEMA, TableView
 
@@ -54,7 +57,7 @@ class ReadModel:
     evidence in the other tables.
     """
 
-    def __init__(self, tables: Path) -> None:
+    def __init__(self, tables: Place) -> None:
         """Open the tables.
 
         Raises:
@@ -63,14 +66,15 @@ class ReadModel:
         """
         self.version = 0
         """Rises with each `refresh` that found new rows; live pages compare it."""
-        self.checkpoints = tables.parent / "checkpoints"
+        self.checkpoints = root_of(tables) / "checkpoints"
         """The checkpoints of the job that writes the tables, if it runs on this machine."""
-        tables = tables.resolve()
+        tables = tables.resolve() if isinstance(tables, Path) else tables
         self._views = [_open(tables, table) for table in reversed(TABLES)]
         self._refreshing = threading.Lock()
         self._unseen: set[TableView] = set()
         """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
         self._keeps = False
+        self._is_copied = not isinstance(tables, Path)
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define(self._database)
@@ -83,7 +87,8 @@ class ReadModel:
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         # A query may read the tables, but no other file, and no extension from the network.
-        self._database.execute(f"SET allowed_directories = [{literal(str(tables))}]")
+        folder = folder_at(tables).path
+        self._database.execute(f"SET allowed_directories = [{literal(str(folder))}]")
         self._database.execute("SET enable_external_access = false; SET lock_configuration = true")
         self._guard = Guard(self._database)
 
@@ -136,6 +141,7 @@ class ReadModel:
             UserError: the query is not allowed (see `guard`), takes too long, or DuckDB reports an error.
         """
         self._guard.check(query)
+        self._fetch(query)
         # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not check for it.
         with self._cursor() as cursor, ThreadPoolExecutor(1) as asking:
             answer = asking.submit(_first, cursor, query, parameters, limit + 1)
@@ -161,6 +167,7 @@ class ReadModel:
         Raises:
             UserError: DuckDB reports an error.
         """
+        self._fetch(query)
         with self._cursor() as cursor:
             return _relation(cursor, query, parameters).to_arrow_table()
 
@@ -171,6 +178,7 @@ class ReadModel:
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
+        self._fetch(query)
         with self._cursor() as cursor:
             yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
 
@@ -201,8 +209,26 @@ class ReadModel:
                 raise
             raise KeyboardInterrupt from None
 
+    def _fetch(self, query: str) -> None:
+        """Fetch the files of the tables that a query reads, if they are not on this machine.
+
+        Raises:
+            UserError: the object store does not answer, or refuses it.
+        """
+        if not self._is_copied:
+            return
+        needed = tables_in(query)
+        lacking = [view for view in self._views if view.name in needed and not view.is_here]
+        if lacking:
+            with self._refreshing:
+                for view in lacking:
+                    view.want()
+                self._show(lacking, keep=self._keeps)
+
     def _show(self, views: Sequence[TableView], *, keep: bool) -> None:
         """Replace the snapshots of all tables at once."""
+        for view in views:
+            view.fetch()
         with self._database.cursor() as cursor:
             cursor.execute("BEGIN")
             try:
@@ -241,11 +267,11 @@ def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def _open(tables: Path, table: str) -> TableView:
+def _open(tables: Place, table: str) -> TableView:
     try:
-        return TableView(table, DeltaTable(tables / table))
+        return TableView(tables, table)
     except TableNotFoundError:
-        if not any((tables / other).is_dir() for other in TABLES):
+        if not any(is_delta_at(tables / other) for other in TABLES):
             raise NotReadyError(
                 f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or set "
                 "another root with --root."

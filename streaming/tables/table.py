@@ -4,30 +4,43 @@ Opening a file takes a reader about 0.2 ms each time, and the job writes one eve
 reads a small file once, when it first sees it, and keeps its rows until `maintain` has merged it into a large one.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 
 import duckdb
-from deltalake import DeltaTable
 
 from schemas.tables import DERIVED, columns
-from streaming.tables.files import File, files_of, folder_of, select
+from streaming.base.errors import UserError
+from streaming.base.place import Place
+from streaming.tables.delta import answered, delta_at
+from streaming.tables.files import File, files_of, select
+from streaming.tables.folder import folder_at
 
 SMALL_ROWS = 20_000
 """Files with fewer rows are kept in memory."""
 KEPT_ROWS = 500_000
 """The maximum number of a table's rows in memory: about 150 MB. When there are more, the newer half is kept."""
 SCHEMA = "kept"
+_FETCHED_SECONDS = 30.0
+"""Fetched files are looked for again after this time; they are not removed within a minute."""
 
 
 class TableView:
     """A table's snapshot in a database."""
 
-    def __init__(self, name: str, delta: DeltaTable) -> None:
+    def __init__(self, tables: Place, name: str) -> None:
+        """Open a table.
+
+        Raises:
+            TableNotFoundError: there is none.
+            UserError: the object store does not answer, or refuses it.
+        """
         self.name = name
-        self._delta = delta
-        self._folder = folder_of(delta)
-        self._files = files_of(name, delta)
-        self.version = delta.version()
+        self._place = tables / name
+        self._delta = delta_at(self._place)
+        self._folder = folder_at(self._place)
+        self._files = files_of(name, self._delta)
+        self.version = self._delta.version()
         """Delta's version of the snapshot."""
         self.shown: Sequence[File] = ()
         """The files of the snapshot that the view shows."""
@@ -35,15 +48,47 @@ class TableView:
         """The number of rows in memory by file."""
         self._left_out: set[str] = set()
         """The small files beyond the limit."""
+        self._is_wanted = not self._folder.is_copy
+        """Whether its files are fetched; until a query names the table, it is shown empty."""
+        self._fetched: tuple[int, float] | None = None
+        """The version whose files were fetched last, and when."""
 
     def look(self) -> bool:
         """Return whether there is a newer version, for `show`; if that fails, the next call finds it again."""
-        self._delta.update_incremental()
+        with answered(self._place):
+            self._delta.update_incremental()
         if self._delta.version() == self.version:
             return False
         self._files = files_of(self.name, self._delta)
         self.version = self._delta.version()
         return True
+
+    @property
+    def is_here(self) -> bool:
+        """Whether a query can read the files that are shown."""
+        if not self._folder.is_copy:
+            return True
+        return self._fetched is not None and time.monotonic() - self._fetched[1] < _FETCHED_SECONDS
+
+    def want(self) -> None:
+        """Let `show` fetch and show the files from now on, because a query needs them."""
+        self._is_wanted = True
+
+    def fetch(self) -> None:
+        """Fetch the files of the snapshot that are not here, if a query has named the table.
+
+        Raises:
+            UserError: the object store does not answer, or refuses it.
+        """
+        version, fetched_at = self._fetched or (-1, 0.0)
+        if not self._is_wanted or (version == self.version and time.monotonic() - fetched_at < _FETCHED_SECONDS):
+            return
+        files = [file for file in self._files if file.path not in self._kept]
+        try:
+            self._folder.fetch(files)
+        except FileNotFoundError:
+            raise UserError(f"Files of the table {self.name} were removed meanwhile: try again.") from None
+        self._fetched = (self.version, time.monotonic())
 
     def show(self, cursor: duckdb.DuckDBPyConnection, *, keep: bool) -> None:
         """Define the view again, in the caller's transaction.
@@ -52,9 +97,10 @@ class TableView:
             cursor: of the database.
             keep: whether to keep the rows of small files in memory from now on.
         """
-        if keep and self.name in DERIVED:
+        if keep and self._is_wanted and self.name in DERIVED:
             self._keep(cursor)
-        rows = select(self.name, self._folder, (file for file in self._files if file.path not in self._kept))
+        files = [file for file in self._files if self._is_wanted and file.path not in self._kept]
+        rows = select(self.name, self._folder.path, files)
         if self._kept:
             names = ", ".join(f'"{column.name}"' for column in columns(self.name))
             rows += f"\nUNION ALL\nSELECT {names} FROM {SCHEMA}.{self.name}"
@@ -74,11 +120,11 @@ class TableView:
             fresh = _newest(small.values())
             self._left_out = small.keys() - {file.path for file in fresh}
             self._kept = {}
-            nothing = select(self.name, self._folder, [])
+            nothing = select(self.name, self._folder.path, [])
             cursor.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{self.name} AS {nothing}")
         if fresh:
             self._kept |= {file.path: file.rows for file in fresh}
-            cursor.execute(f"INSERT INTO {SCHEMA}.{self.name} {select(self.name, self._folder, fresh)}")
+            cursor.execute(f"INSERT INTO {SCHEMA}.{self.name} {select(self.name, self._folder.path, fresh)}")
 
 
 def _newest(small: Iterable[File]) -> list[File]:

@@ -21,6 +21,7 @@ from streaming.cli import main
 from streaming.pipeline.sinks import TableSink
 from streaming.serve.alerting.follow import Follower
 from streaming.tables import ReadModel, maintenance
+from streaming.tables.folder import folder_at
 from streaming.tables.maintenance import Limits, maintain, maintained
 from tests.support.basis import BASIS
 from tests.support.tables import append, archive, make_tables, read_rows, selected
@@ -214,7 +215,7 @@ def test_two_that_rewrite_the_same_files_do_not_double_them(job):
     with maintained(tables), pytest.raises(UserError, match="Another `rebalance-watch maintain`"), maintained(tables):
         pass
     stale = DeltaTable(tables / HISTORY)
-    with maintenance._Rewriter(stale, HISTORY, dry_run=False) as rewriter:
+    with maintenance._Rewriter(stale, folder_at(tables / HISTORY), HISTORY, dry_run=False) as rewriter:
         maintain(tables, HISTORY, Limits())
         with pytest.raises(UserError, match="rewritten by another process"):
             rewriter.merge()

@@ -23,6 +23,7 @@ def demo_settings(settings: Settings) -> Settings:
     runtime = {"root": settings.runtime.root / "demo", "jars": settings.runtime.jars}
     return load_settings(
         runtime=runtime,
+        storage={"tables": ""},
         source={"kind": "files", "path": ""},
         job={"trigger_seconds": 0, "master": "local"},
         spark=_SHORT_RUN | settings.spark,

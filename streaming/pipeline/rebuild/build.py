@@ -10,6 +10,7 @@ from checkpoints.position import Position, position_of_query
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import UserError
+from streaming.base.place import Place
 from streaming.pipeline.rebuild.archived import Partition
 from streaming.pipeline.rebuild.folder import Folder, Ready
 from streaming.pipeline.rebuild.rows import RowFiles, keep_older, last_seq_of
@@ -24,7 +25,7 @@ Report = Callable[[int, int], None]
 """Called with the number of folded rows, and the number of all rows."""
 
 
-def build(checkpoints: Path, tables: Path, report: Report = lambda *_: None) -> Ready:
+def build(checkpoints: Path, tables: Place, report: Report = lambda *_: None) -> Ready:
     """Fold the archive into rows and states, until few rows are left.
 
     Args:

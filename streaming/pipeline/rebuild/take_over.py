@@ -16,6 +16,7 @@ from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_gr
 from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
+from streaming.base.place import Place
 from streaming.pipeline.rebuild.archived import Partition
 from streaming.pipeline.rebuild.build import require_manifest
 from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
@@ -27,7 +28,7 @@ _LOG = structlog.get_logger(__name__)
 _PROGRESS = KEY.format("")
 
 
-def take_over(checkpoints: Path, tables: Path, archive_to_end: Callable[[], None]) -> None:
+def take_over(checkpoints: Path, tables: Place, archive_to_end: Callable[[], None]) -> None:
     """Swap in the rebuild that is ready, if there is one; if that fails, drop it and keep the current rows.
 
     Args:
@@ -50,7 +51,7 @@ def take_over(checkpoints: Path, tables: Path, archive_to_end: Callable[[], None
     folder.withdraw()
 
 
-def undo(checkpoints: Path, tables: Path) -> None:
+def undo(checkpoints: Path, tables: Place) -> None:
     """Restore the rows from before the last rebuild's swap; the caller holds the checkpoints, and no query runs.
 
     Raises:
@@ -67,7 +68,9 @@ def undo(checkpoints: Path, tables: Path) -> None:
     complete_swap(checkpoints, tables)
 
 
-def _prepare(folder: Folder, ready: Ready, checkpoints: Path, tables: Path, archive_to_end: Callable[[], None]) -> None:
+def _prepare(
+    folder: Folder, ready: Ready, checkpoints: Path, tables: Place, archive_to_end: Callable[[], None]
+) -> None:
     """Fold the remaining rows, keep the current ones, and decide the swap."""
     if ready.state_version != STATE_VERSION:
         raise UserError("It was made by another release: run `rebalance-watch rebuild` again with this one.")
@@ -113,7 +116,7 @@ def _shifted(blob: bytes, last_seq: dict[GroupKey, int]) -> bytes:
     return encode_group(group)
 
 
-def _keep_what_is(before: Path, checkpoints: Path, tables: Path) -> None:
+def _keep_what_is(before: Path, checkpoints: Path, tables: Place) -> None:
     manifest = read_manifest(checkpoints)
     assert manifest is not None  # noqa: S101  `checked`
     copy_rows(tables, before / "tables", DERIVED)

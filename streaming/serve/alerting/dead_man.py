@@ -18,6 +18,7 @@ from rebalance_model.observe.events import instance_of
 from rebalance_model.observe.identity import stable_id
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
+from streaming.base.place import Place
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
 from streaming.serve.alerting.follow import Follower, LostError
 from streaming.serve.alerting.state import Known
@@ -41,7 +42,7 @@ _ADVICE = {
 class Watch:
     """Watches the job and the sources."""
 
-    def __init__(self, tables: Path, checkpoints: Path, settings: DeadMan, now: int) -> None:
+    def __init__(self, tables: Place, checkpoints: Path, settings: DeadMan, now: int) -> None:
         """Begin with the state in the tables.
 
         Args:

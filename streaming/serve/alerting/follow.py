@@ -6,17 +6,18 @@ time.
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from checkpoints.manifest import SWAP_MARK
 from streaming.base.errors import UserError
+from streaming.base.place import Place
+from streaming.tables.delta import delta_at
+from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK
 
 
@@ -27,6 +28,11 @@ class Commit(NamedTuple):
     """By the writer's clock, in epoch milliseconds."""
     rows: pa.Table
     """With the requested columns."""
+
+
+class _File(NamedTuple):
+    path: str
+    size: int
 
 
 class LostError(Exception):
@@ -40,11 +46,11 @@ class SwappedError(LostError):
 class Follower:
     """Reads a table from a version on."""
 
-    def __init__(self, table: Path, columns: Sequence[str] = (), version: int | None = None) -> None:
+    def __init__(self, table: Place, columns: Sequence[str] = (), version: int | None = None) -> None:
         """Begin after a version; None: after the newest.
 
         Args:
-            table: the table's folder.
+            table: where the table is.
             columns: the columns to read; none: only whether there were rows.
             version: the last known version.
 
@@ -52,9 +58,10 @@ class Follower:
             UserError: the table does not exist.
         """
         self._table = table
+        self._folder = folder_at(table)
         self._columns = list(columns)
         try:
-            delta = DeltaTable(table)
+            delta = delta_at(table)
         except TableNotFoundError:
             raise UserError(
                 f"There is no table {table.name} in {table.parent}: start `rebalance-watch run`, which creates it, "
@@ -80,7 +87,7 @@ class Follower:
 
     def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
         """Read all rows of the newest version, unordered, and continue from that version."""
-        delta = DeltaTable(self._table)
+        delta = delta_at(self._table)
         self.version = delta.version()
         return pa.RecordBatchReader.from_stream(delta.scan(self._columns, predicate))
 
@@ -91,7 +98,7 @@ class Follower:
             UserError: it was removed or replaced.
         """
         try:
-            same = str(DeltaTable(self._table).metadata().id) == self.table_id
+            same = str(delta_at(self._table).metadata().id) == self.table_id
         except TableNotFoundError:
             same = False
         if not same:
@@ -99,16 +106,15 @@ class Follower:
 
     def last_append(self) -> int | None:
         """Return the time of the last append in the log, in epoch milliseconds; None if there is none."""
-        history = DeltaTable(self._table).history()
+        history = delta_at(self._table).history()
         writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
         return max((int(one["timestamp"]) for one in writes), default=None)
 
     def _actions(self, version: int) -> list[dict[str, Any]] | None:
-        log = self._table / "_delta_log"
         try:
-            text = (log / f"{version:020}.json").read_text("utf-8")
+            text = self._folder.read(f"_delta_log/{version:020}.json").decode()
         except FileNotFoundError:
-            if _checkpointed(log) >= version:
+            if _checkpointed(self._folder) >= version:
                 raise LostError(f"version {version} of {self._table.name}") from None
             return None
         return [json.loads(line) for line in text.splitlines() if line]
@@ -121,13 +127,14 @@ class Follower:
         if not self._columns:
             return pa.table({})
         try:
+            self._folder.fetch([_File(add["path"], add["size"]) for add in added])
             return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
         except FileNotFoundError:
             raise LostError(f"a file of {self._table.name}") from None
 
     def _read(self, path: str) -> pa.Table:
         # Read as a single file, not as a data set, which would add partition columns from the path.
-        with pq.ParquetFile(self._table / path) as file:
+        with pq.ParquetFile(self._folder.path / path) as file:
             return file.read(self._columns)
 
 
@@ -140,9 +147,9 @@ def _time(actions: list[dict[str, Any]]) -> int:
     )
 
 
-def _checkpointed(log: Path) -> int:
+def _checkpointed(folder: TableFolder) -> int:
     """Return the version of the table's last checkpoint; -1 if there is none."""
     try:
-        return int(json.loads((log / "_last_checkpoint").read_text("utf-8"))["version"])
+        return int(json.loads(folder.read("_delta_log/_last_checkpoint"))["version"])
     except (FileNotFoundError, ValueError, KeyError):
         return -1

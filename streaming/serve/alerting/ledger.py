@@ -10,13 +10,15 @@ from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, Transaction
 
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.rows import AlertControl, AlertDelivery
 from streaming.base.files import FileLock, is_locked
+from streaming.base.place import Place
 from streaming.serve.alerting.follow import Follower
 from streaming.tables.append import append
+from streaming.tables.delta import delta_at
 
 DELIVERIES, CONTROLS = "alert_deliveries", "alert_controls"
 _LOCK = ".alert.lock"
@@ -27,14 +29,14 @@ _Row = TypeVar("_Row", bound=msgspec.Struct)
 class Ledger:
     """The log of decisions and deliveries."""
 
-    def __init__(self, tables: Path) -> None:
+    def __init__(self, tables: Place) -> None:
         """Open the table.
 
         Raises:
             UserError: it does not exist.
         """
         self._follower = Follower(tables / DELIVERIES, columns_of(DELIVERIES))
-        self._table = DeltaTable(tables / DELIVERIES)
+        self._table = delta_at(tables / DELIVERIES)
 
     def rows(self) -> list[AlertDelivery]:
         """Return all rows in order."""
@@ -51,7 +53,7 @@ class Ledger:
         append(self._table, _arrow(rows, DELIVERIES), transaction)
 
 
-def write_control(tables: Path, control: AlertControl) -> None:
+def write_control(tables: Place, control: AlertControl) -> None:
     """Write a user command for the alert process.
 
     Raises:

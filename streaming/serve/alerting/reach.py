@@ -1,12 +1,12 @@
 """Count what a cluster's incident affects, when a message about it is created."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
 import structlog
 
 from rebalance_model.observe.effects import IncidentTransition
+from streaming.base.place import Place
 from streaming.queries.incident_detail import reach_of
 from streaming.queries.results import Reach
 from streaming.tables import ReadModel
@@ -21,7 +21,7 @@ def nothing(transition: IncidentTransition) -> Reach | None:
     return None
 
 
-def asking(tables: Path) -> Ask:
+def asking(tables: Place) -> Ask:
     """Return a function that queries the tables; if that fails, messages are sent without the counts."""
 
     def ask(transition: IncidentTransition) -> Reach | None:

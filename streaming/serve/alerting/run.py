@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
+from streaming.base.place import Place
 from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels import Channel
 from streaming.serve.alerting.channels.channel import ChannelError
@@ -37,7 +38,7 @@ class Alerting:
 
     def __init__(  # noqa: PLR0913  its parts
         self,
-        tables: Path,
+        tables: Place,
         checkpoints: Path,
         *,
         config: AlertsConfig,

@@ -7,6 +7,7 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
+from streaming.base.place import Place
 from streaming.base.times import written
 from streaming.queries.health import Severity
 from streaming.queries.incidents import incident_of, transitions_of
@@ -65,7 +66,7 @@ class Status(msgspec.Struct, frozen=True):
         return self.running and not any(one.failing_since is not None for one in self.channels)
 
 
-def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
+def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
     """Read the status of the alerts.
 
     Raises:
@@ -106,7 +107,7 @@ def status(root: Path, tables: Path, config: AlertsConfig, now: int) -> Status:
     )
 
 
-def open_incident(tables: Path, beginning: str) -> IncidentTransition:
+def open_incident(tables: Place, beginning: str) -> IncidentTransition:
     """Find an open incident by a prefix of its id, in the state of the alert process or in the tables.
 
     Raises:
@@ -125,7 +126,7 @@ def open_incident(tables: Path, beginning: str) -> IncidentTransition:
         return msgspec.convert(transitions_of(model, found.incident_id)[-1], IncidentTransition)
 
 
-def _opened(tables: Path, config: AlertsConfig) -> tuple[Dispatcher, int | None]:
+def _opened(tables: Place, config: AlertsConfig) -> tuple[Dispatcher, int | None]:
     ledger = Ledger(tables)
     dispatcher = Dispatcher(config, ledger.rows())
     dispatcher.controls = controls(tables)
@@ -134,7 +135,7 @@ def _opened(tables: Path, config: AlertsConfig) -> tuple[Dispatcher, int | None]
     return dispatcher, None if position is None else incidents.version - position
 
 
-def controls(tables: Path) -> Controls:
+def controls(tables: Place) -> Controls:
     """Read the user commands.
 
     Raises:

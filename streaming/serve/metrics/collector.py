@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
 from streaming.base.errors import NotReadyError
+from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
@@ -28,7 +29,7 @@ class TablesCollector(Collector):
         self._store = store
         self._sources = sources
         self._settings = settings
-        self._sizes = Sizes(settings.runtime.tables)
+        self._sizes = Sizes(tables_of(settings))
         self._scraping = threading.Lock()
         self._read: tuple[int, float, Snapshot] | None = None
 

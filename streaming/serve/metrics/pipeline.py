@@ -9,8 +9,10 @@ from prometheus_client import Metric
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from schemas.tables import TABLES
+from streaming.base.place import Place
 from streaming.serve.metrics.family import family
 from streaming.serve.metrics.snapshot import Snapshot
+from streaming.tables.delta import delta_at
 from streaming.tables.files import files_of
 
 
@@ -56,8 +58,8 @@ class Size(NamedTuple):
 class Sizes:
     """The sizes of the tables, from their Delta logs."""
 
-    def __init__(self, tables: Path) -> None:
-        self._folder = tables
+    def __init__(self, tables: Place) -> None:
+        self._place = tables
         self._tables: dict[str, DeltaTable] = {}
         self._known: dict[str, Size] = {}
 
@@ -74,7 +76,7 @@ class Sizes:
 
     def _size(self, name: str) -> Size:
         if name not in self._tables:
-            self._tables[name] = DeltaTable(self._folder / name)
+            self._tables[name] = delta_at(self._place / name)
         table = self._tables[name]
         table.update_incremental()
         known = self._known.get(name)

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
@@ -106,7 +107,7 @@ def serve(
     who = access(host, settings.web)
     with (
         listen(host, port) as listening,
-        Store(settings.runtime.tables) as store,
+        Store(tables_of(settings)) as store,
         probes.probes(store.health, host, port=0),  # for a supervisor; otherwise they are on the same port
     ):
         app = application(settings, store, who)

@@ -1,0 +1,96 @@
+"""Where the tables are: in a folder, or below an address in an object store (`storage.tables`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self, TypeAlias
+from urllib.parse import urlsplit
+
+from streaming.base.errors import SettingsError
+from streaming.base.secrets import secret_of
+from streaming.base.settings import Settings, Storage
+
+_REGION = "us-east-1"
+"""The region of a request's signature where the store has none, as most that are not Amazon's."""
+
+
+@dataclass(frozen=True)
+class ObjectPlace:
+    """An address in an object store; as with a path, ``/`` gives an address below it."""
+
+    url: str
+    """``s3://BUCKET/PREFIX``, without a slash at its end."""
+    options: Mapping[str, str] = field(repr=False, compare=False)
+    """Those of delta-rs's client; they may be secret."""
+    root: Path
+    """The runtime root."""
+    cache_bytes: int
+    """The limit of the copies of files, see `streaming.tables.folder`."""
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> Self:
+        return replace(self, url=f"{self.url}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Self:
+        """The address without its last part."""
+        return replace(self, url=self.url.rpartition("/")[0])
+
+    @property
+    def cache(self) -> Path:
+        """The folder for copies of what is below this address."""
+        found = urlsplit(self.url)
+        return self.root / "cache" / found.netloc / found.path.removeprefix("/")
+
+
+Place: TypeAlias = Path | ObjectPlace
+"""The folder or address of all tables, or of one."""
+
+
+def tables_of(settings: Settings) -> Place:
+    """Return where the tables are.
+
+    Raises:
+        SettingsError: the settings of the object store do not fit together, or a file can't be read.
+    """
+    storage = settings.storage
+    if not storage.tables:
+        return settings.runtime.tables
+    cache_bytes = int(storage.cache_gb * 1e9)
+    return ObjectPlace(storage.tables.rstrip("/"), _options(storage), settings.runtime.root, cache_bytes)
+
+
+def root_of(tables: Place) -> Path:
+    """Return the runtime root to which the tables belong."""
+    return tables.root if isinstance(tables, ObjectPlace) else tables.parent
+
+
+def _options(storage: Storage) -> dict[str, str]:
+    """Return the options of delta-rs's client; without keys, it finds them as AWS's own tools do."""
+    secret_key = secret_of("storage.secret_key", storage.secret_key, storage.secret_key_file)
+    if bool(storage.access_key) != bool(secret_key):
+        raise SettingsError("Set both storage.access_key and storage.secret_key, or none of them.")
+    known = {
+        "aws_endpoint": storage.endpoint,
+        "aws_region": storage.region or (_REGION if storage.endpoint else ""),
+        "aws_access_key_id": storage.access_key,
+        "aws_secret_access_key": secret_key,
+        "aws_session_token": secret_of("storage.session_token", storage.session_token, storage.session_token_file),
+        "aws_allow_http": "true" if storage.endpoint.startswith("http://") else "",
+    }
+    if not storage.path_style:
+        known |= {"aws_virtual_hosted_style_request": "true", "aws_endpoint": _of_bucket(storage)}
+    return {name: value for name, value in known.items() if value} | dict(storage.options)
+
+
+def _of_bucket(storage: Storage) -> str:
+    """Return the endpoint with the bucket's name before its host."""
+    scheme, _, host = storage.endpoint.partition("://")
+    return f"{scheme}://{urlsplit(storage.tables).netloc}.{host}" if host else ""

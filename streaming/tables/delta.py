@@ -1,0 +1,148 @@
+"""Open and create the Delta tables of a folder or of an object store.
+
+In an object store delta-rs writes and reads the tables, from every process of the program. A commit is an object that
+can be created only once (``PUT`` with ``If-None-Match``), so any number of writers, on any machine, lose no commit of
+each other: the job, `maintain`, the alerts. Spark writes none of these tables: its log store for S3 sends no such
+request, and is safe only if a single process writes a table.
+"""
+
+import re
+import secrets
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake._internal import DeltaFileSystemHandler
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from streaming.base.errors import UserError
+from streaming.base.place import ObjectPlace, Place
+
+_WRITERS, _COMMITS = 2, 3
+"""Of the check of a store: of six commits a store without conditions keeps three."""
+_REFUSED = ("SignatureDoesNotMatch", "InvalidAccessKeyId", "AccessDenied", "403 Forbidden", "401 Unauthorized")
+_NO_BUCKET = "NoSuchBucket"
+_NO_ANSWER = ("error sending request", "client error", "dns error", "operation timed out")
+_NO_KEYS = ("CredentialsNotLoaded", "no providers in chain", "InstanceMetadata", "169.254.169.254")
+_LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
+"""What delta-rs puts between the errors of its layers."""
+_ERROR_LENGTH = 300
+
+
+def delta_at(table: Place) -> DeltaTable:
+    """Open a table.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UserError: the object store does not answer, or refuses it.
+    """
+    if isinstance(table, Path):
+        return DeltaTable(table.resolve())
+    with answered(table):
+        return DeltaTable(table.url, storage_options=dict(table.options))
+
+
+def is_delta_at(table: Place) -> bool:
+    """Return whether there is a table.
+
+    Raises:
+        UserError: the object store does not answer, or refuses it.
+    """
+    if isinstance(table, Path):
+        return DeltaTable.is_deltatable(str(table))
+    with answered(table):
+        return DeltaTable.is_deltatable(table.url, dict(table.options))
+
+
+def create_at(table: Place, **definition: Any) -> DeltaTable:
+    """Create a table: `DeltaTable.create` with these arguments.
+
+    Raises:
+        UserError: the object store does not answer, or refuses it.
+    """
+    if isinstance(table, Path):
+        return DeltaTable.create(table, **definition)
+    with answered(table):
+        return DeltaTable.create(table.url, storage_options=dict(table.options), **definition)
+
+
+def check_commits(tables: Place) -> None:
+    """Check that an object store lets only one of two writers make a commit; of a folder nothing is checked.
+
+    Two writers commit to a table of their own at the same time, a few times: then all their commits must be there.
+
+    Raises:
+        UserError: some are lost; or the store does not answer, or refuses it.
+    """
+    if isinstance(tables, Path):
+        return
+    probe = tables / f"_commits-{secrets.token_hex(8)}"
+    together = threading.Barrier(_WRITERS)
+    with answered(probe), ThreadPoolExecutor(_WRITERS) as pool:
+        create_at(probe, schema=pa.schema([("number", pa.int64())]))
+        for _ in pool.map(partial(_commit, probe, together), range(_WRITERS)):
+            pass
+        made = delta_at(probe).version()
+        objects = DeltaFileSystemHandler(probe.url, dict(probe.options))
+        for version in range(made + 1):
+            objects.delete_file(f"_delta_log/{version:020}.json")
+    if made < _WRITERS * _COMMITS:
+        raise UserError(
+            f"The object store of {tables} lets two writers create the same object, so commits could be lost: use one "
+            "that knows If-None-Match."
+        )
+
+
+def _commit(table: ObjectPlace, together: threading.Barrier, writer: int) -> None:
+    try:
+        there = delta_at(table)
+        for number in range(_COMMITS):
+            together.wait()
+            turn = CommitProperties(app_transactions=[Transaction(f"{writer}-{number}", 1)])
+            there.create_write_transaction(
+                [], mode="append", schema=there.schema(), partition_by=[], commit_properties=turn
+            )
+    except threading.BrokenBarrierError:  # the other one has failed, and says why
+        return
+    except BaseException:
+        together.abort()
+        raise
+
+
+@contextmanager
+def answered(place: Place) -> Iterator[None]:
+    """Turn what an object store answers instead of an object into a `UserError`; of a folder, let errors pass."""
+    try:
+        yield
+    except (TableNotFoundError, FileNotFoundError):
+        raise
+    except (OSError, DeltaError) as error:
+        if isinstance(place, Path):
+            raise
+        raise UserError(sentence(place, error)) from None
+
+
+def sentence(place: ObjectPlace, error: Exception) -> str:
+    """Return an error of an object store as one sentence; it has no secret, which the text of the error may have."""
+    text, bucket = str(error), urlsplit(place.url).netloc
+    at = place.options.get("aws_endpoint", "AWS")
+    if _NO_BUCKET in text:
+        return f"There is no bucket {bucket} at {at}: create it, or correct storage.tables."
+    if any(one in text for one in _NO_KEYS):
+        return "No keys for the object store were found: set storage.access_key and storage.secret_key, or AWS's own."
+    if any(one in text for one in _REFUSED):
+        return (
+            f"The object store at {at} refuses access to {place.url}: correct storage.access_key and "
+            "storage.secret_key, or grant them what conf/README.md lists."
+        )
+    if any(one in text for one in _NO_ANSWER):
+        return f"No object store answers at {at}: start it, or correct storage.endpoint."
+    cause = _LAYERS.sub(" ", text)[:_ERROR_LENGTH].strip(" .")
+    return f"The object store at {at} failed for {place.url}: {cause}."

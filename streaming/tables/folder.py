@@ -1,0 +1,190 @@
+"""The folder on this machine that has a table's Parquet files: its own, or that of their copies.
+
+DuckDB reads files of this machine. For a table in an object store they are copied when a query first needs them. A file
+of a Delta table never changes and its name is never used again, so a copy is never stale: the log, which is read from
+the store, says which files a version has. Other ways were worse: DuckDB's own client of S3 is an extension that it
+downloads, and a query by Arrow's client reads the same columns again each time.
+
+Processes share the copies. A copy's time of modification is when it was last needed. Those that were not needed for
+longest are removed when all of them exceed `storage.cache_gb`, and those that were not needed for a day.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from deltalake._internal import DeltaFileSystemHandler  # the public class around it can't write with this pyarrow
+
+from streaming.base.errors import UserError
+from streaming.base.files import temporary_name
+from streaming.base.place import ObjectPlace, Place
+from streaming.tables.delta import answered
+
+_PARALLEL = 16
+_CHUNK_BYTES = 8 << 20
+_USED_SECONDS = 60.0
+"""A copy that was needed within this time is not removed: a query may be about to open it."""
+_UNUSED_SECONDS = 86_400.0
+_LOOK_SECONDS = 600.0
+"""The interval in which copies are looked through, unless many bytes are fetched."""
+_MANY_BYTES = 256 << 20
+
+
+class TableFile(Protocol):
+    """A file as Delta's log has it (`streaming.tables.files.File`)."""
+
+    @property
+    def path(self) -> str:
+        """As in the log: relative to the table, and URL-encoded."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+
+class TableFolder:
+    """The folder of a table whose files are on this machine."""
+
+    is_copy = False
+    """Whether files are there only after `fetch`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fetch(self, files: Iterable[TableFile]) -> None:
+        """Copy the files that are not here yet.
+
+        Raises:
+            FileNotFoundError: a file no longer exists.
+            UserError: the object store does not answer, refuses it, or the copies would exceed their limit.
+        """
+        del files
+
+    def publish(self, relative: Path) -> None:
+        """Store a file that was written into this folder, so that a commit can add it."""
+        del relative
+
+    def read(self, relative: str) -> bytes:
+        """Return the content of a small file of the table, such as one of its log; it is read each time.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return (self.path / relative).read_bytes()
+
+
+class CopiedFolder(TableFolder):
+    """The folder for copies of a table's files."""
+
+    is_copy = True
+
+    def __init__(self, table: ObjectPlace) -> None:
+        super().__init__(table.cache)
+        self._table = table
+        with answered(table):
+            self._objects = DeltaFileSystemHandler(table.url, dict(table.options))
+
+    def fetch(self, files: Iterable[TableFile]) -> None:
+        """Copy the files that are not here yet, several at once; see `TableFolder.fetch`."""
+        missing = [file for file in files if not _needed_now(self.path / unquote(file.path))]
+        if not missing:
+            return
+        _COPIES.make_room(self._table, sum(file.size for file in missing))
+        with ThreadPoolExecutor(min(_PARALLEL, len(missing))) as pool, answered(self._table):
+            for _ in pool.map(self._copy, missing):
+                pass
+
+    def publish(self, relative: Path) -> None:
+        """Store the file under its name in the object store."""
+        with answered(self._table):
+            target: Any = self._objects.open_output_stream(relative.as_posix())
+            with (self.path / relative).open("rb") as source:
+                while chunk := source.read(_CHUNK_BYTES):
+                    target.write(chunk)
+            target.close()
+
+    def read(self, relative: str) -> bytes:
+        """Return the content of an object; see `TableFolder.read`."""
+        with answered(self._table):
+            source = self._objects.open_input_file(relative)
+            return source.read(source.size())
+
+    def _copy(self, file: TableFile) -> None:
+        path = self.path / unquote(file.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_name(path).with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        source = self._objects.open_input_file(unquote(file.path))
+        try:
+            with temporary.open("wb") as target:
+                while chunk := source.read(_CHUNK_BYTES):
+                    target.write(chunk)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+class _Copies:
+    """The copies of all tables of a root."""
+
+    def __init__(self) -> None:
+        self._look_at = 0.0
+        self._looking = threading.Lock()
+
+    def make_room(self, table: ObjectPlace, count: int) -> None:
+        """Remove copies that are no longer needed, before more bytes are fetched.
+
+        Raises:
+            UserError: there is no room for them.
+        """
+        with self._looking:
+            if count < _MANY_BYTES and time.monotonic() < self._look_at:
+                return
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            found, now = sorted(_files_in(table.root / "cache")), time.time()
+            left = table.cache_bytes - count - sum(size for _, size, _ in found)
+            for used, size, path in found:
+                if now - used > _UNUSED_SECONDS or (left < 0 and now - used > _USED_SECONDS):
+                    path.unlink(missing_ok=True)
+                    left += size
+            if left < 0:
+                raise UserError(
+                    f"Reading {table.url} needs {-left / 1e9:.1f} GB more for copies of its files than "
+                    "storage.cache_gb allows: raise it, or drop old rows with `rebalance-watch maintain --older-than`."
+                )
+
+
+_COPIES = _Copies()
+
+
+def folder_at(table: Place) -> TableFolder:
+    """Return the folder of a table's files on this machine.
+
+    Raises:
+        UserError: the settings of the object store can't be used.
+    """
+    return TableFolder(table.resolve()) if isinstance(table, Path) else CopiedFolder(table)
+
+
+def _needed_now(path: Path) -> bool:
+    """Record that a copy is needed; return whether there is one."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _files_in(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Yield the last use, the bytes and the path of each copy."""
+    for path in folder.rglob("*"):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        if path.is_file():
+            yield found.st_mtime, found.st_size, path

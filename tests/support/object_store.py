@@ -1,0 +1,140 @@
+"""A real server of the S3 protocol on loopback (s3proxy), whose objects are files.
+
+Amazon's store decides at once which of two requests creates an object, and lists what there is at one instant. This
+server first looks and then writes, and lists a folder while it changes. So a front before it lets in one request at a
+time; of 160 commits by four writers without it, ten were lost. It is a process of its own, because some calls of
+delta-rs hold Python's lock while they wait for an answer.
+"""
+
+import sys
+import threading
+from contextlib import suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from streaming.base import jars
+from streaming.base.java import java_executable
+from streaming.base.settings import load_settings
+from streaming.lab.processes import end, spawn, wait_until
+from streaming.lab.servers import LOOPBACK, free_port, port_is_free
+
+ACCESS_KEY = "the-access-key"
+FORGETFUL = "forgetful"
+"""A bucket of a store that does not know If-None-Match: it replaces what is there."""
+SECRET_KEY = "the-secret-key-that-nobody-may-print"
+_START_SECONDS_MAX = 60
+_HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
+
+
+class ObjectStore:
+    """The server with one bucket; it ends with the block."""
+
+    def __init__(self, folder: Path, *, serial: bool = True) -> None:
+        """Start it.
+
+        Args:
+            folder: where the objects are files.
+            serial: whether one request at a time is let in; needed if several write to one table.
+        """
+        self.bucket = "bucket"
+        for name in (self.bucket, FORGETFUL):
+            (folder / "objects" / name).mkdir(parents=True)
+        port = free_port()
+        properties = {
+            "s3proxy.endpoint": f"http://{LOOPBACK}:{port}",
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.identity": ACCESS_KEY,
+            "s3proxy.credential": SECRET_KEY,
+            "s3proxy.ignore-unknown-headers": "true",  # checksums of requests
+            "jclouds.provider": "filesystem-nio2",
+            "jclouds.filesystem.basedir": str(folder / "objects"),
+        }
+        file = folder / "s3proxy.conf"
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        found = jars.ensure("s3proxy", load_settings().runtime.jars)
+        path = ":".join(map(str, found))
+        command = [str(java_executable()), "-Xmx256m", "-cp", path, "org.gaul.s3proxy.Main"]
+        log = folder / "s3proxy.log"
+        self._process = spawn([*command, "--properties", str(file)], log)
+        wait_until(lambda: not port_is_free(port) or None, self._process, log, _START_SECONDS_MAX)
+        front, log = free_port(), folder / "front.log"
+        self._front = spawn(
+            [sys.executable, "-m", "tests.support.object_store", str(front), str(port), folder / "objects"], log
+        )
+        self.endpoint = f"http://{LOOPBACK}:{front if serial else port}"
+        wait_until(lambda: not port_is_free(front) or None, self._front, log, _START_SECONDS_MAX)
+
+    def settings(self, **more: object) -> dict[str, object]:
+        """Return the section [storage] for tables in the bucket."""
+        return {
+            "tables": f"s3://{self.bucket}/tables", "endpoint": self.endpoint, "access_key": ACCESS_KEY,
+            "secret_key": SECRET_KEY,
+        } | more  # fmt: skip
+
+    def environment(self, **more: object) -> dict[str, object]:
+        """Return the same for `Command`."""
+        return {f"STORAGE__{name.upper()}": value for name, value in self.settings(**more).items()}
+
+    def __enter__(self) -> "ObjectStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self._front)
+        end(self._process)
+
+
+class _Front(ThreadingHTTPServer):
+    """Passes requests on, one at a time."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, onward: int, objects: Path) -> None:
+        super().__init__((LOOPBACK, port), _Request)
+        self.port = onward
+        self.objects = objects
+        self.one_at_a_time = threading.Lock()
+
+
+class _Request(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Front
+
+    disable_nagle_algorithm = True
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.server.one_at_a_time:
+            if self.command == "PUT" and self.path.startswith(f"/{FORGETFUL}/"):
+                (self.server.objects / self.path[1:]).unlink(missing_ok=True)
+            onward = HTTPConnection(LOOPBACK, self.server.port, timeout=60)
+            onward.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in {"expect", "connection"}:
+                    onward.putheader(name, value)
+            onward.endheaders(body or None)
+            answer = onward.getresponse()
+            content = answer.read()
+            onward.close()
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in _HOP:
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
+        if length is not None and answer.status not in {204, 304}:
+            self.send_header("Content-Length", length)
+        with suppress(ConnectionError):  # the client was killed
+            self.end_headers()
+            self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        self._pass_on()
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  http.server's names
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+if __name__ == "__main__":
+    _Front(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])).serve_forever()
