@@ -39,8 +39,9 @@ from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import is_locked
-from streaming.base.place import Place
+from streaming.base.place import ObjectPlace, Place
 from streaming.tables.delta import check_commits, create_at, delta_at, is_delta_at
+from streaming.tables.folder import folder_at
 
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 """With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
@@ -51,7 +52,9 @@ delta-rs's default of 100 a table of 370 files takes four times as long to open,
 
 
 @contextmanager
-def claimed(checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None = None) -> Iterator[str]:
+def claimed(
+    checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None = None, queries: Place | None = None
+) -> Iterator[str]:
     """Claim checkpoints and tables for one run, creating them if there are none; yield their generation.
 
     Args:
@@ -59,15 +62,17 @@ def claimed(checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None 
         tables: the folder of the tables.
         basis: what the state of this run is made with.
         lease: the lease that this run holds; None: take one for the time of the block.
+        queries: where the queries' own checkpoints are; None: in the folder of the checkpoints.
 
     Raises:
         UserError: another run holds them, or they do not belong together or to this basis.
     """
     with nullcontext(lease) if lease else Lease.acquire(checkpoints):
         complete_swap(checkpoints, tables)
-        found = verify(checkpoints, tables)
+        queries = queries or checkpoints
+        found = verify(checkpoints, tables, queries)
         if found is not None:
-            _check_basis(found.basis, checkpoints, basis)
+            _check_basis(found.basis, queries, basis)
         check_commits(tables)
         found = found or Manifest(secrets.token_hex(8), basis)
         there = _tables_in(tables)
@@ -76,27 +81,34 @@ def claimed(checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None 
                 _add_columns(there[table], table)
             else:
                 _create(tables / table, table, found.generation)
-        write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, tables=tuple(TABLES)))
+        manifest = msgspec.structs.replace(found, basis=basis, tables=tuple(TABLES))
+        if isinstance(queries, ObjectPlace):
+            folder_at(queries).write(MANIFEST, msgspec.json.encode(manifest))
+        write_manifest(checkpoints, manifest)
         yield found.generation
 
 
-def verify(checkpoints: Path, tables: Place) -> Manifest | None:
+def verify(checkpoints: Path, tables: Place, queries: Place | None = None) -> Manifest | None:
     """Return the checkpoints' manifest; None if there are neither checkpoints nor tables. Changes nothing.
+
+    If the queries' checkpoints are elsewhere, the manifest beside them counts: this machine's is only a copy of it.
 
     Raises:
         UserError: checkpoints and tables do not belong together.
     """
-    found, there = read_manifest(checkpoints), _tables_in(tables)
+    queries = queries or checkpoints
+    there = _tables_in(tables)
+    found = _manifest_at(queries) if isinstance(queries, ObjectPlace) else read_manifest(checkpoints)
     if found is not None and found.swap is not None:
         return found  # the next start completes it, and checks then
     if found is None:
-        _check_nothing_is_there(checkpoints, there)
+        _check_nothing_is_there(queries, there)
     else:
-        _check_tables(found, checkpoints, there)
+        _check_tables(found, queries, there)
     return found
 
 
-def check_state_version(kept: Basis, checkpoints: Path, version: int) -> None:
+def check_state_version(kept: Basis, checkpoints: Place, version: int) -> None:
     """Check that this release can continue from the version of the state beside the checkpoints.
 
     Raises:
@@ -111,7 +123,7 @@ def check_state_version(kept: Basis, checkpoints: Path, version: int) -> None:
     _check_not_newer(kept, checkpoints, version)
 
 
-def check_rebuild(kept: Basis, checkpoints: Path, version: int) -> None:
+def check_rebuild(kept: Basis, checkpoints: Place, version: int) -> None:
     """Check that this release can make the state again from the archive.
 
     Raises:
@@ -153,26 +165,33 @@ def complete_swap(checkpoints: Path, tables: Place) -> None:
     write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, seed=swap.seed, swapped=swapped, swap=None))
 
 
-def last_batch(checkpoint: Path) -> int | None:
+def _manifest_at(queries: ObjectPlace) -> Manifest | None:
+    try:
+        return msgspec.json.decode(folder_at(queries).read(MANIFEST), type=Manifest)
+    except FileNotFoundError:
+        return None
+
+
+def last_batch(checkpoint: Place) -> int | None:
     """Return the last batch that was started; None before the first."""
-    return max(_batches(checkpoint / "offsets"), default=None)
+    return max(_batches(checkpoint, "offsets"), default=None)
 
 
-def unfinished_batch(checkpoint: Path) -> int | None:
+def unfinished_batch(checkpoint: Place) -> int | None:
     """Return the batch that was started and not finished; None if there is none."""
     begun = last_batch(checkpoint)
-    return begun if begun is not None and begun not in _batches(checkpoint / "commits") else None
+    return begun if begun is not None and begun not in _batches(checkpoint, "commits") else None
 
 
-def _batches(folder: Path) -> set[int]:
-    return {int(file.name) for file in folder.glob("*") if file.name.isdecimal()}
+def _batches(checkpoint: Place, folder: str) -> set[int]:
+    return {int(name) for name in folder_at(checkpoint).names(folder) if name.isdecimal()}
 
 
 def _tables_in(tables: Place) -> dict[str, DeltaTable]:
     return {table: delta_at(tables / table) for table in TABLES if is_delta_at(tables / table)}
 
 
-def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
+def _check_nothing_is_there(checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
     begun = next((query for query in QUERY_TABLES if last_batch(checkpoints / query) is not None), None)
     if there or begun is not None:
         what = f"the table {next(iter(there))}" if there else f"the checkpoint of the {begun} query"
@@ -182,7 +201,7 @@ def _check_nothing_is_there(checkpoints: Path, there: Mapping[str, DeltaTable]) 
         )
 
 
-def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaTable]) -> None:
+def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
     """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
     mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
     for query, tables in QUERY_TABLES.items():
@@ -204,7 +223,7 @@ def _check_tables(found: Manifest, checkpoints: Path, there: Mapping[str, DeltaT
                 )
 
 
-def _check_not_newer(kept: Basis, checkpoints: Path, version: int) -> None:
+def _check_not_newer(kept: Basis, checkpoints: Place, version: int) -> None:
     if kept.state_version > version:
         raise UserError(
             f"The state in {checkpoints} was made by the newer release {kept.code_version} and has version "
@@ -214,7 +233,7 @@ def _check_not_newer(kept: Basis, checkpoints: Path, version: int) -> None:
         )
 
 
-def _check_basis(kept: Basis, checkpoints: Path, wanted: Basis) -> None:
+def _check_basis(kept: Basis, checkpoints: Place, wanted: Basis) -> None:
     check_state_version(kept, checkpoints, wanted.state_version)
     for name, setting in (
         ("source", "source"),

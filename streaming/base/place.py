@@ -1,4 +1,4 @@
-"""Where the tables are: in a folder, or below an address in an object store (`storage.tables`)."""
+"""Where tables and Spark's checkpoints are: in a folder, or below an address elsewhere (`[storage]`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -63,8 +63,32 @@ def tables_of(settings: Settings) -> Place:
     storage = settings.storage
     if not storage.tables:
         return settings.runtime.tables
-    cache_bytes = int(storage.cache_gb * 1e9)
-    return ObjectPlace(storage.tables.rstrip("/"), _options(storage), settings.runtime.root, cache_bytes)
+    return _elsewhere(settings, storage.tables)
+
+
+def queries_of(settings: Settings) -> Place:
+    """Return where Spark keeps the checkpoints of the queries, each in a folder of its name.
+
+    Raises:
+        SettingsError: the settings of the object store do not fit together, or a file can't be read.
+    """
+    checkpoints = settings.storage.checkpoints
+    if not checkpoints:
+        return settings.runtime.checkpoints
+    return _elsewhere(settings, checkpoints.replace("s3a://", "s3://", 1))  # Hadoop's name for it
+
+
+def keys_of(storage: Storage) -> tuple[str, str, str]:
+    """Return access key, secret key and session token; empty: AWS's own are used.
+
+    Raises:
+        SettingsError: they do not fit together, or a file can't be read.
+    """
+    secret_key = secret_of("storage.secret_key", storage.secret_key, storage.secret_key_file)
+    if bool(storage.access_key) != bool(secret_key):
+        raise SettingsError("Set both storage.access_key and storage.secret_key, or none of them.")
+    token = secret_of("storage.session_token", storage.session_token, storage.session_token_file)
+    return storage.access_key, secret_key, token
 
 
 def root_of(tables: Place) -> Path:
@@ -72,25 +96,29 @@ def root_of(tables: Place) -> Path:
     return tables.root if isinstance(tables, ObjectPlace) else tables.parent
 
 
-def _options(storage: Storage) -> dict[str, str]:
+def _elsewhere(settings: Settings, url: str) -> ObjectPlace:
+    storage = settings.storage
+    options = _options(storage, url) if url.startswith("s3://") else {}
+    return ObjectPlace(url.rstrip("/"), options, settings.runtime.root, int(storage.cache_gb * 1e9))
+
+
+def _options(storage: Storage, url: str) -> dict[str, str]:
     """Return the options of delta-rs's client; without keys, it finds them as AWS's own tools do."""
-    secret_key = secret_of("storage.secret_key", storage.secret_key, storage.secret_key_file)
-    if bool(storage.access_key) != bool(secret_key):
-        raise SettingsError("Set both storage.access_key and storage.secret_key, or none of them.")
+    access_key, secret_key, token = keys_of(storage)
     known = {
         "aws_endpoint": storage.endpoint,
         "aws_region": storage.region or (_REGION if storage.endpoint else ""),
-        "aws_access_key_id": storage.access_key,
+        "aws_access_key_id": access_key,
         "aws_secret_access_key": secret_key,
-        "aws_session_token": secret_of("storage.session_token", storage.session_token, storage.session_token_file),
+        "aws_session_token": token,
         "aws_allow_http": "true" if storage.endpoint.startswith("http://") else "",
     }
     if not storage.path_style:
-        known |= {"aws_virtual_hosted_style_request": "true", "aws_endpoint": _of_bucket(storage)}
+        known |= {"aws_virtual_hosted_style_request": "true", "aws_endpoint": _of_bucket(storage.endpoint, url)}
     return {name: value for name, value in known.items() if value} | dict(storage.options)
 
 
-def _of_bucket(storage: Storage) -> str:
+def _of_bucket(endpoint: str, url: str) -> str:
     """Return the endpoint with the bucket's name before its host."""
-    scheme, _, host = storage.endpoint.partition("://")
-    return f"{scheme}://{urlsplit(storage.tables).netloc}.{host}" if host else ""
+    scheme, _, host = endpoint.partition("://")
+    return f"{scheme}://{urlsplit(url).netloc}.{host}" if host else ""

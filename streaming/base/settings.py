@@ -71,6 +71,7 @@ class Storage(_Section):
     """Where tables and Spark's checkpoints are, if not below the root."""
 
     tables: str = Field(pattern=r"^(s3://[^/\s]+(/\S*)?)?$")
+    checkpoints: str = Field(pattern=r"^((s3a|hdfs)://[^/\s]+(/\S*)?)?$")
     endpoint: str = Field(pattern=r"^(https?://[^/\s]+)?$")
     region: str
     path_style: bool

@@ -19,8 +19,8 @@ from packaging.specifiers import SpecifierSet
 from checkpoints.generation import check_state_version, verify
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base import jars, java
-from streaming.base.errors import UserError
-from streaming.base.place import Place, tables_of
+from streaming.base.errors import SettingsError, UserError
+from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
@@ -60,7 +60,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
         yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
     yield _disk(settings.runtime.root)
     yield _memory(settings.job.driver_memory)
-    yield _generation(settings.runtime.checkpoints, tables_of(settings))
+    yield _generation(settings)
     if servers:
         yield _kafka(settings)
         if not settings.job.is_local:
@@ -162,11 +162,14 @@ def _memory(driver_memory: str) -> Check:
     )
 
 
-def _generation(checkpoints: Path, tables: Place) -> Check:
+def _generation(settings: Settings) -> Check:
     try:
-        manifest = verify(checkpoints, tables)
+        checkpoints = queries_of(settings)
+        manifest = verify(settings.runtime.checkpoints, tables_of(settings), checkpoints)
         if manifest is not None:
             check_state_version(manifest.basis, checkpoints, STATE_VERSION)
+    except SettingsError as error:
+        return Check(part="checkpoints", state="wrong", found="settings can't be used", mend=str(error))
     except UserError as error:
         return Check(part="checkpoints", state="wrong", found=f"can't be used ({checkpoints})", mend=str(error))
     found = f"generation {manifest.generation}" if manifest else "none yet"

@@ -34,6 +34,8 @@ def rebuild(
 
     settings, console = load_settings(), Console(stderr=True, highlight=False)
     checkpoints, tables = settings.runtime.checkpoints, tables_of(settings)
+    if settings.storage.checkpoints:
+        raise UserError("rebuild works only with checkpoints below the root: they are in storage.checkpoints.")
     if undo:
         with job.claimed_as_is(settings):
             put_back(checkpoints, tables)

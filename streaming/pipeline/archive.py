@@ -26,6 +26,7 @@ from schemas.spark import spark_schema
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
+from streaming.pipeline.hadoop import checkpoint_url
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
 from streaming.pipeline.sinks import TableSink, persisted
 from streaming.pipeline.sources import read_log
@@ -67,7 +68,7 @@ def start_archive(
 
     in_pool(spark, ARCHIVE_POOL)
     writer = read_log(spark, settings).writeStream.queryName(ARCHIVE).foreachBatch(write)
-    writer = writer.option("checkpointLocation", str(settings.runtime.checkpoints / ARCHIVE))
+    writer = writer.option("checkpointLocation", checkpoint_url(settings, ARCHIVE))
     seconds = settings.job.archive_trigger_seconds
     return (
         writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
@@ -25,10 +26,11 @@ from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import OPERATOR, Basis, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
-from streaming.base.errors import UserError
-from streaming.base.place import tables_of
+from streaming.base.errors import SettingsError, UserError
+from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive import start_archive
+from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
@@ -116,6 +118,12 @@ class Running:
         try:
             for start in self._starts:
                 self._queries.append(start())
+        except Py4JJavaError as error:  # as of a file system that refuses the checkpoint
+            _stop(self._queries)
+            lines = str(error).splitlines()
+            cause = [line for line in lines if line.startswith("Caused by: ")] or lines
+            why = cause[-1].removeprefix("Caused by: ")
+            raise UserError(f"A query could not start: {why} (details are in {self._logs}).") from error
         except BaseException:
             _stop(self._queries)
             raise
@@ -188,6 +196,11 @@ def running(
         UserError: the queries can't start.
     """
     check_source(settings)
+    if listener.on_wait is not None and uses_s3a(settings):
+        raise SettingsError(
+            "--standby can't be used with storage.checkpoints in an object store, which does not notice a second run: "
+            "omit it, or keep the checkpoints on HDFS or a shared folder."
+        )
     basis = Basis(
         source=source_identity(settings),
         partitions=settings.source.partitions,
@@ -201,7 +214,7 @@ def running(
     checkpoints = settings.runtime.checkpoints
     with (
         Lease.acquire(checkpoints, listener.on_wait) as lease,
-        claimed(checkpoints, tables_of(settings), basis, lease) as generation,
+        claimed(checkpoints, tables_of(settings), basis, lease, queries_of(settings)) as generation,
     ):
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
@@ -294,7 +307,7 @@ def start_operator(  # noqa: PLR0913  what a query is made of
 
     in_pool(spark, OPERATOR_POOL)
     writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
-    writer = writer.option("checkpointLocation", str(checkpoints / OPERATOR))
+    writer = writer.option("checkpointLocation", checkpoint_url(settings, OPERATOR))
     seconds = settings.job.trigger_seconds
     return (
         writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")

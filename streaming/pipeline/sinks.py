@@ -27,7 +27,7 @@ from schemas.arrow import arrow_schema, table_of
 from schemas.tables import PARTITIONED_BY, stored
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.append import append
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import answered, delta_at
 
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
@@ -73,7 +73,8 @@ class TableSink:
         written = there.transaction_version(application)
         if written is None or written < batch_id:
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
-            append(there, rows, transaction)
+            with answered(self.tables):
+                append(there, rows, transaction)
 
     def _application(self, table: str) -> str:
         return app_id(self.query, table, self.generation, self.swapped.get(table, ""))

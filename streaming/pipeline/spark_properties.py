@@ -12,6 +12,7 @@ from typing import NamedTuple
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
 from streaming.pipeline import environment
+from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
 from streaming.pipeline.kafka_options import java_options, kafka_environment
 
 _EXECUTOR_VARIABLE = "spark.executorEnv."
@@ -43,7 +44,8 @@ def spark_properties(settings: Settings, logs: Path) -> SparkProperties:
     for name in given.keys() & needed.keys() & _JOINED.keys():
         given[name] = f"{needed[name]}{_JOINED[name]}{given[name]}"
     shown = {name: value for name, value in needed.items() if name not in given}
-    return SparkProperties(shown, _executor_secrets(settings) | given)
+    keys = s3a_keys(settings) if uses_s3a(settings) else {}
+    return SparkProperties(shown, _executor_secrets(settings) | keys | given)
 
 
 def worker_python(settings: Settings) -> str:
@@ -59,6 +61,8 @@ def as_file(properties: Mapping[str, str]) -> str:
 
 def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     jar_files = jars.ensure("spark", settings.runtime.jars)
+    if uses_s3a(settings):
+        jar_files += jars.ensure("s3a", settings.runtime.jars)
     log_config = conf_file("log4j2.properties").as_uri()
     java = java_options(settings.kafka)
     return {
@@ -93,6 +97,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **(s3a_properties(settings) if uses_s3a(settings) else {}),
         **(_LOOPBACK if settings.job.is_local else _of_executors(settings, java)),
     }
 

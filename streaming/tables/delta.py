@@ -29,7 +29,7 @@ _WRITERS, _COMMITS = 2, 3
 """Of the check of a store: of six commits a store without conditions keeps three."""
 _REFUSED = ("SignatureDoesNotMatch", "InvalidAccessKeyId", "AccessDenied", "403 Forbidden", "401 Unauthorized")
 _NO_BUCKET = "NoSuchBucket"
-_NO_ANSWER = ("error sending request", "client error", "dns error", "operation timed out")
+_NO_ANSWER = ("error sending request", "client error", "dns error", "operation timed out", "Connection refused")
 _NO_KEYS = ("CredentialsNotLoaded", "no providers in chain", "InstanceMetadata", "169.254.169.254")
 _LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
 """What delta-rs puts between the errors of its layers."""
@@ -132,9 +132,9 @@ def answered(place: Place) -> Iterator[None]:
 def sentence(place: ObjectPlace, error: Exception) -> str:
     """Return an error of an object store as one sentence; it has no secret, which the text of the error may have."""
     text, bucket = str(error), urlsplit(place.url).netloc
-    at = place.options.get("aws_endpoint", "AWS")
+    at = place.options.get("aws_endpoint", "AWS") if place.url.startswith("s3:") else bucket
     if _NO_BUCKET in text:
-        return f"There is no bucket {bucket} at {at}: create it, or correct storage.tables."
+        return f"There is no bucket {bucket} at {at}: create it, or correct its name in [storage]."
     if any(one in text for one in _NO_KEYS):
         return "No keys for the object store were found: set storage.access_key and storage.secret_key, or AWS's own."
     if any(one in text for one in _REFUSED):
@@ -143,6 +143,6 @@ def sentence(place: ObjectPlace, error: Exception) -> str:
             "storage.secret_key, or grant them what conf/README.md lists."
         )
     if any(one in text for one in _NO_ANSWER):
-        return f"No object store answers at {at}: start it, or correct storage.endpoint."
+        return f"No object store answers at {at}: start it, or correct [storage]."
     cause = _LAYERS.sub(" ", text)[:_ERROR_LENGTH].strip(" .")
     return f"The object store at {at} failed for {place.url}: {cause}."

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from deltalake._internal import DeltaFileSystemHandler  # the public class around it can't write with this pyarrow
 
 from streaming.base.errors import UserError
-from streaming.base.files import temporary_name
+from streaming.base.files import replace_atomically, temporary_name
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.delta import answered
 
@@ -69,6 +69,14 @@ class TableFolder:
         """Store a file that was written into this folder, so that a commit can add it."""
         del relative
 
+    def names(self, relative: str) -> list[str]:
+        """Return the names of the files in a folder, unordered; none if there is no such folder."""
+        return [path.name for path in (self.path / relative).glob("*")]
+
+    def write(self, relative: str, content: bytes) -> None:
+        """Replace a small file, as a whole."""
+        replace_atomically(self.path / relative, content)
+
     def read(self, relative: str) -> bytes:
         """Return the content of a small file of the table, such as one of its log; it is read each time.
 
@@ -106,6 +114,19 @@ class CopiedFolder(TableFolder):
             with (self.path / relative).open("rb") as source:
                 while chunk := source.read(_CHUNK_BYTES):
                     target.write(chunk)
+            target.close()
+
+    def names(self, relative: str) -> list[str]:
+        """Return the names of the objects in a folder; see `TableFolder.names`."""
+        with answered(self._table):
+            found = self._objects.get_file_info_selector(relative, allow_not_found=True)
+        return [one.base_name for one in found]
+
+    def write(self, relative: str, content: bytes) -> None:
+        """Replace an object; see `TableFolder.write`."""
+        with answered(self._table):
+            target: Any = self._objects.open_output_stream(relative)
+            target.write(content)
             target.close()
 
     def read(self, relative: str) -> bytes:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -69,7 +70,7 @@ class ReadModel:
         self.checkpoints = root_of(tables) / "checkpoints"
         """The checkpoints of the job that writes the tables, if it runs on this machine."""
         tables = tables.resolve() if isinstance(tables, Path) else tables
-        self._views = [_open(tables, table) for table in reversed(TABLES)]
+        self._views = _opened(tables)
         self._refreshing = threading.Lock()
         self._unseen: set[TableView] = set()
         """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
@@ -265,6 +266,19 @@ def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters
         if not left:
             break
     return pa.Table.from_batches(batches, reader.schema)
+
+
+def _opened(tables: Place) -> list[TableView]:
+    """Open all tables, in the reverse of the order in which the job appends."""
+    names = tuple(reversed(TABLES))
+    if isinstance(tables, Path):
+        return [_open(tables, table) for table in names]
+    # Each takes several requests in turn. The order counts for the last one, which looks for newer commits.
+    with ThreadPoolExecutor(len(names)) as pool:
+        views = list(pool.map(partial(_open, tables), names))
+    for view in views:
+        view.look()
+    return views
 
 
 def _open(tables: Place, table: str) -> TableView:

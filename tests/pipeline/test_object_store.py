@@ -8,11 +8,9 @@ from os import environ
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 
 from rebalance_model.observe.policy import Policy
-from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import load_settings
@@ -23,6 +21,7 @@ from streaming.tables.delta import delta_at
 from tests.live.commands import Command
 from tests.support.object_store import SECRET_KEY, ObjectStore
 from tests.support.plain import as_json, derived_rows
+from tests.support.tables import rows_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
@@ -89,7 +88,7 @@ def answer(settings: dict[str, object], *arguments: str) -> object:
 
 
 def rows_of(tables: Place, table: str) -> list[dict[str, object]]:
-    return in_epoch_ms(pa.table(delta_at(tables / table).scan())).to_pylist()
+    return rows_in(delta_at(tables / table))
 
 
 def check_rows(chain: Chain) -> None:

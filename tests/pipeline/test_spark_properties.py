@@ -132,3 +132,24 @@ def test_a_bare_python_finds_in_the_archive_all_that_workers_import(archive, tmp
     )
     assert ended.returncode == 0, ended.stderr
     assert {Path(file).parents[1] for file in ended.stdout.split()[:3]} == {tmp_path / "unpacked"}
+
+
+def test_keys_of_an_object_store_are_in_redacted_properties_of_the_private_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
+    storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
+    settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})
+    found, hidden = spark_properties(settings, tmp_path)
+    assert found["spark.jars"] == "spark.jar,s3a.jar"
+    assert found["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
+    assert "hunter" not in str(found)
+    secrets = {name for name, value in hidden.items() if "hunter" in value}
+    assert secrets == {"spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.session.token"}
+    with pytest.raises(SettingsError, match=r"Set both storage\.access_key and storage\.secret_key"):
+        spark_properties(settings_of(storage=storage), tmp_path)
+
+
+def test_checkpoints_on_hdfs_need_no_client_of_s3(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
+    found, hidden = spark_properties(settings_of(storage={"checkpoints": "hdfs://node:8020/here"}), tmp_path)
+    assert found["spark.jars"] == "spark.jar"
+    assert not [name for name in (*found, *hidden) if "s3a" in name]

@@ -28,7 +28,12 @@ def append_rows(folder: Path, table: str, rows: Iterable[Mapping[str, object]]) 
 
 def read_rows(folder: Path, table: str) -> list[dict[str, object]]:
     """Return all rows of a table, unordered; times are epoch milliseconds."""
-    return in_epoch_ms(pa.table(DeltaTable(folder / table).scan())).to_pylist()
+    return rows_in(DeltaTable(folder / table))
+
+
+def rows_in(table: DeltaTable) -> list[dict[str, object]]:
+    """Return all rows of a table, wherever it is, unordered; times are epoch milliseconds."""
+    return in_epoch_ms(pa.table(table.scan())).to_pylist()
 
 
 def selected(model: ReadModel, relation: str, group: str | None = None) -> list[Row]:

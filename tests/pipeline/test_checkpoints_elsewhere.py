@@ -1,0 +1,84 @@
+"""Spark's checkpoints in an object store or on HDFS: another machine goes on where one was lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rebalance_model.observe.policy import Policy
+from schemas.tables import DERIVED
+from streaming.base.place import tables_of
+from streaming.base.settings import load_settings
+from streaming.lab.demo.play import CAPTURE
+from streaming.log.files import FilePublisher
+from streaming.log.recording import replayed_rows
+from streaming.tables.delta import delta_at
+from tests.live.commands import Command
+from tests.support.hdfs import Hdfs
+from tests.support.object_store import SECRET_KEY, ObjectStore
+from tests.support.plain import as_json, derived_rows
+from tests.support.tables import rows_in
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
+
+PARTITIONS = 2
+SECONDS = 400
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's capture."""
+    folder = tmp_path_factory.mktemp("log")
+    with FilePublisher(folder, PARTITIONS, file_bytes_max=1_000_000, roll_seconds=1e9) as log:
+        for rows in replayed_rows(CAPTURE, PARTITIONS):
+            log.write(rows)
+    return folder
+
+
+def job_in(root: Path, log: Path, store: ObjectStore, *more: str, **storage: object) -> Command:
+    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
+    given |= {"SOURCE__PATH": log, "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
+    given |= {"JOB__TRIGGER_SECONDS": 0, "JOB__ARCHIVE_TRIGGER_SECONDS": 0}
+    root.mkdir()
+    return Command(root, given | store.environment(**storage), "run", "--available-now", *more)
+
+
+def check_another_machine_goes_on(folder: Path, log: Path, store: ObjectStore, **storage: object) -> None:
+    """Kill the job, start it under an empty root, and compare the rows with those of the plain loop."""
+    with job_in(folder / "lost", log, store, **storage) as job:
+        job.start().wait_for("operator batch 1:", SECONDS)
+        job.kill()
+    with job_in(folder / "next", log, store, **storage) as job:
+        assert job.start().ended(SECONDS) == 0, job.said()
+        assert "operator batch 0:" not in job.said()
+        assert "Traceback" not in job.said()
+    assert not (folder / "next" / "checkpoints" / "operator").exists()
+    tables = tables_of(load_settings(storage=store.settings(**storage)))
+    expected = derived_rows(log, PARTITIONS, Policy())
+    assert {name: sorted(map(as_json, rows_in(delta_at(tables / name)))) for name in DERIVED} == expected
+    texts = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".parquet"]
+    assert not [file for file in texts if SECRET_KEY.encode() in file.read_bytes()]
+
+
+def test_another_machine_goes_on_from_checkpoints_in_an_object_store(store, log, tmp_path):
+    elsewhere = {"tables": f"s3://{store.bucket}/a", "checkpoints": f"s3a://{store.bucket}/checkpoints"}
+    check_another_machine_goes_on(tmp_path, log, store, **elsewhere)
+
+
+@pytest.mark.prove
+def test_another_machine_goes_on_from_checkpoints_on_hdfs(store, log, tmp_path):
+    with Hdfs(tmp_path / "hdfs") as hdfs:
+        elsewhere = {"tables": f"s3://{store.bucket}/b", "checkpoints": f"{hdfs.url}/rebalance-watch"}
+        check_another_machine_goes_on(tmp_path, log, store, **elsewhere)
+
+
+def test_a_standby_on_an_object_store_is_refused(store, log, tmp_path):
+    with job_in(tmp_path / "root", log, store, "--standby", checkpoints=f"s3a://{store.bucket}/c") as job:
+        assert job.start().ended(SECONDS) == 2, job.said()
+    assert "error: --standby can't be used with storage.checkpoints in an object store" in " ".join(job.said().split())
