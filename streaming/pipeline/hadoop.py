@@ -32,7 +32,7 @@ def s3a_properties(settings: Settings) -> dict[str, str]:
         "endpoint.region": storage.region or (_REGION if storage.endpoint else ""),
         "path.style.access": str(storage.path_style).lower() if storage.endpoint else "",
         "buffer.dir": str(settings.runtime.root / "spark"),
-        "input.stream.type": "classic",  # the default one needs another library
+        "input.stream.type": "classic",  # one request a file; the default prefetches parts of Parquet files
     }
     return {f"{_PROPERTY}{name}": value for name, value in properties.items() if value}
 

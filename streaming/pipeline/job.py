@@ -120,9 +120,10 @@ class Running:
                 self._queries.append(start())
         except Py4JJavaError as error:  # as of a file system that refuses the checkpoint
             _stop(self._queries)
-            lines = str(error).splitlines()
-            cause = [line for line in lines if line.startswith("Caused by: ")] or lines
-            why = cause[-1].removeprefix("Caused by: ")
+            cause = error.java_exception
+            while cause.getCause() is not None:
+                cause = cause.getCause()
+            why = cause.toString().splitlines()[0]
             raise UserError(f"A query could not start: {why} (details are in {self._logs}).") from error
         except BaseException:
             _stop(self._queries)
