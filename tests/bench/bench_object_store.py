@@ -31,7 +31,7 @@ def main(
     turns: Annotated[int, typer.Option(help="Number of runs of each query.")] = 10,
 ) -> None:
     """Make the tables if they do not exist, run the queries, and print the results."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=160)
     root = (folder or load_settings().runtime.root / "bench" / "month").resolve()
     local._make(root / "month", lambda made: write_month(made, Month(Size(), local.END)))
     local._make(root / "maintained", lambda made: local._copy_on(root / "month", made, maintained=True))

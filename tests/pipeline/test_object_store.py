@@ -111,11 +111,13 @@ def test_answers_are_the_same_before_and_after_maintenance(chain):
     assert str(len(rows_of(chain.tables, "telemetry"))) in json.dumps(before[2])
     assert {one["group"] for one in before[0]} >= {"orders-group", "audit-group"}
 
+    files = len(delta_at(chain.tables / "assignment_history").file_uris())
+
     done = ran(chain.settings, "maintain")
     assert done.returncode == 0, done.stderr
 
     assert [answer(chain.settings, *question) for question in questions] == before
-    assert len(delta_at(chain.tables / "assignment_history").file_uris()) == 1
+    assert len(delta_at(chain.tables / "assignment_history").file_uris()) < files
     check_rows(chain)
 
 
