@@ -2,8 +2,8 @@
 
 Amazon's store decides at once which of two requests creates an object, and lists what there is at one instant. This
 server first looks and then writes, and lists a folder while it changes. So a front before it lets in one request at a
-time; of about 150 commits by four writers without it, five to nine were lost. It is a process of its own, because some calls of
-delta-rs hold Python's lock while they wait for an answer.
+time; of about 150 commits by four writers without it, five to nine were lost. It is a process of its own, because some
+calls of delta-rs hold Python's lock while they wait for an answer.
 """
 
 import sys
