@@ -73,7 +73,7 @@ def running(home, spool):
         )
         broker = Broker(process)
         state = LabState(name_server_port=name_server, brokers={hooked.NAME: port})
-        cluster = Cluster(Home(home / "lab"), state, load_settings().runtime.jars)
+        cluster = Cluster(Home(home / "lab"), state, load_settings().runtime.jars, {})
         try:
             assert broker.say() == {"ready": True}
             yield SimpleNamespace(broker=broker, cluster=cluster, address=(servers.LOOPBACK, port))

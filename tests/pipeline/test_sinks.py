@@ -57,7 +57,7 @@ def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
     rows = table_of("assignment_history", [change(1)])
     before = DeltaTable(sink.tables / "assignment_history")
     sink.append_arrow(rows, "assignment_history", batch_id=0)
-    monkeypatch.setattr(sinks, "DeltaTable", lambda _: before)  # the other run looked before the first one's commit
+    monkeypatch.setattr(sinks, "delta_at", lambda _: before)  # the other run looked before the first one's commit
     with pytest.raises(CommitFailedError, match=job._OTHER_RUN[-1]):
         sink.append_arrow(rows, "assignment_history", batch_id=0)
     assert len(rows_in(sink, "assignment_history")) == 1
