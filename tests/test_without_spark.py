@@ -80,7 +80,7 @@ def test_what_needs_spark_says_what_to_install(run, arguments):
     ended = run(*arguments)
     assert ended.returncode == 2
     assert re.fullmatch(
-        r"error: This command needs (pyspark|pandas|protobuf|jpype), which is not installed: "
+        r"error: This command needs (py4j|pyspark|pandas|protobuf|jpype), which is not installed: "
         r"install rebalance-watch\[job\] instead of rebalance-watch\.\n",
         ended.stderr,
     )

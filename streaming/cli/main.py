@@ -74,7 +74,7 @@ app.command("who-owned")(who_owned.who_owned)
 
 
 _EXIT_CODES = {SettingsError: 2, UnhealthyError: 3}
-_OF_THE_JOB = frozenset({"pyspark", "pandas", "protobuf", "great_expectations", "jpype"})
+_OF_THE_JOB = frozenset({"py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"})
 """The packages of the extra `job` that a command imports or reads first."""
 
 
