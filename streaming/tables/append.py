@@ -14,4 +14,7 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
     null in these rows.
     """
     there = table if isinstance(table, DeltaTable) else delta_at(table)
-    write_deltalake(there, rows, mode="append", schema_mode="merge", commit_properties=commit_properties)
+    has_more = not {field.name for field in there.schema().fields} <= set(rows.schema.names)
+    write_deltalake(
+        there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties
+    )
