@@ -59,7 +59,10 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     if followed == "OTHER":
         _note_slave(step, event)
         return
-    view, hook = view_of(step, event, "RESTART" if followed == "FAILOVER" else news)
+    if followed == "FAILOVER":
+        news = "RESTART"
+        _follow(step.state.views[event.broker], source_of(event))
+    view, hook = view_of(step, event, news)
     _fold(step, view, hook, event)
     if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
@@ -81,6 +84,13 @@ def _follows(step: GroupStep, event: HookEvent) -> Literal["FOLLOWED", "FAILOVER
     if hook is not None and step.now - hook.covered_since <= ROUTES_RENEWED:
         return "OTHER"
     return "FAILOVER"
+
+
+def _follow(view: BrokerView, source: str) -> None:
+    """Follow the hook of another replica from now on."""
+    view.hook_source = source
+    if view.hook is not None:
+        view.hook.source = source
 
 
 def _note_slave(step: GroupStep, event: HookEvent) -> None:
@@ -168,11 +178,10 @@ def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tup
     view = state.views.get(event.broker)
     if view is None:
         view = state.views[event.broker] = BrokerView(ConsumerGroupInfo(), asked=0)
-    hook, view.hook_source = view.hook, source_of(event)
-    if hook is not None:
-        hook.source = view.hook_source
-    else:
+    hook = view.hook
+    if hook is None:
         from_boot = event.seq == 1
+        view.hook_source = source_of(event)
         hook = view.hook = HookView(view.hook_source, event.time if from_boot else event.time + HEARD_FROM_ALL)
         for info in view.info.channel_info_table.values():
             info.last_update_timestamp = event.time  # listed by a poll: its age is unknown
