@@ -1,4 +1,4 @@
-"""Several collectors divide the groups by a real Kafka: no client is asked twice in a round, whoever comes or goes.
+"""Several collectors divide the groups by a real Kafka: no client is asked twice, also when one joins, leaves or dies.
 
 Counted where the requests arrive, by a server that stands for a cluster; and with a real cluster, whose telemetry is
 then folded as the job does.

@@ -13,11 +13,9 @@ from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
-from streaming.lab.demo.play import CAPTURE
-from streaming.log.files import FilePublisher
-from streaming.log.recording import replayed_rows
 from streaming.tables.delta import delta_at
 from tests.live.commands import Command
+from tests.support.capture import job_settings, write_capture
 from tests.support.hdfs import Hdfs
 from tests.support.object_store import SECRET_KEY, ObjectStore
 from tests.support.plain import as_json, derived_rows
@@ -39,16 +37,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's capture."""
     folder = tmp_path_factory.mktemp("log")
-    with FilePublisher(folder, PARTITIONS, file_bytes_max=1_000_000, roll_seconds=1e9) as log:
-        for rows in replayed_rows(CAPTURE, PARTITIONS):
-            log.write(rows)
+    write_capture(folder, PARTITIONS)
     return folder
 
 
 def job_in(root: Path, log: Path, store: ObjectStore, *more: str, **storage: object) -> Command:
-    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
-    given |= {"SOURCE__PATH": log, "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
-    given |= {"JOB__TRIGGER_SECONDS": 0, "JOB__ARCHIVE_TRIGGER_SECONDS": 0}
+    given = job_settings(root, PARTITIONS) | {"SOURCE__PATH": log}
     root.mkdir()
     return Command(root, given | store.environment(**storage), "run", "--available-now", *more)
 

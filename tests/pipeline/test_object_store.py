@@ -14,11 +14,9 @@ from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import load_settings
-from streaming.lab.demo.play import CAPTURE
-from streaming.log.files import FilePublisher
-from streaming.log.recording import replayed_rows
 from streaming.tables.delta import delta_at
 from tests.live.commands import Command
+from tests.support.capture import check_archived, job_settings, write_capture
 from tests.support.object_store import SECRET_KEY, ObjectStore
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import rows_in
@@ -50,9 +48,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with the demo's capture as its log."""
     root = tmp_path_factory.mktemp("root")
-    with FilePublisher(root / "log", PARTITIONS, file_bytes_max=1_000_000, roll_seconds=1e9) as log:
-        for rows in replayed_rows(CAPTURE, PARTITIONS):
-            log.write(rows)
+    write_capture(root / "log", PARTITIONS)
     return root
 
 
@@ -68,10 +64,7 @@ def chain(store: ObjectStore, root: Path) -> Chain:
 
 
 def settings_of(root: Path, store: ObjectStore, **storage: object) -> dict[str, object]:
-    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
-    given |= {"SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
-    given |= {"JOB__TRIGGER_SECONDS": 0, "JOB__ARCHIVE_TRIGGER_SECONDS": 0}
-    return given | store.environment(**storage)
+    return job_settings(root, PARTITIONS) | store.environment(**storage)
 
 
 def ran(settings: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -98,9 +91,7 @@ def check_rows(chain: Chain) -> None:
 
 def test_kills_of_the_job_lose_and_double_no_row(chain):
     check_rows(chain)
-    telemetry = rows_of(chain.tables, "telemetry")
-    places = [(row["partition"], row["offset"]) for row in telemetry]
-    assert len(places) == len(set(places)) == sum(1 for rows in replayed_rows(CAPTURE, PARTITIONS) for _ in rows)
+    check_archived(rows_of(chain.tables, "telemetry"), PARTITIONS)
     assert "Traceback" not in chain.said
     assert not (chain.root / "tables").exists()
 

@@ -10,12 +10,9 @@ import pytest
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
-from streaming.base.settings import load_settings
-from streaming.lab.demo.play import CAPTURE
 from streaming.lab.servers import LOOPBACK, free_port
-from streaming.log.files import FilePublisher
-from streaming.log.recording import replayed_rows
 from tests.live.commands import Command
+from tests.support.capture import check_archived, job_settings, write_capture
 from tests.support.plain import as_json, derived_rows
 from tests.support.standalone import ON_LOOPBACK, Standalone
 from tests.support.tables import read_rows
@@ -34,19 +31,10 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def write_capture(root, *, file_bytes):
-    """The demo's capture as a file log."""
-    with FilePublisher(root / "log", PARTITIONS, file_bytes_max=file_bytes, roll_seconds=1e9) as log:
-        for rows in replayed_rows(CAPTURE, PARTITIONS):
-            log.write(rows)
-
-
 def job_on(cluster, root, **properties):
     """A job on the cluster, over the log in the root."""
-    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars}
-    given |= {"SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
-    given |= {"JOB__MASTER": cluster.url, "JOB__TRIGGER_SECONDS": 0, "JOB__ARCHIVE_TRIGGER_SECONDS": 0}
-    return Command(root, given | {"SPARK": json.dumps(ON_LOOPBACK | properties)}, "run", "--available-now")
+    given = {"JOB__MASTER": cluster.url, "SPARK": json.dumps(ON_LOOPBACK | properties)}
+    return Command(root, job_settings(root, PARTITIONS) | given, "run", "--available-now")
 
 
 def batches(job):
@@ -65,14 +53,11 @@ def wait_for_batch(job):
 def check_rows(root):
     expected = derived_rows(root / "log", PARTITIONS, Policy())
     assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
-    telemetry = read_rows(root / "tables", "telemetry")
-    places = [(row["partition"], row["offset"]) for row in telemetry]
-    assert len(places) == len(set(places))
-    assert len(telemetry) == sum(1 for rows in replayed_rows(CAPTURE, PARTITIONS) for _ in rows)
+    check_archived(read_rows(root / "tables", "telemetry"), PARTITIONS)
 
 
 def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp_path):
-    write_capture(tmp_path, file_bytes=1_500_000)
+    write_capture(tmp_path / "log", PARTITIONS, file_bytes=1_500_000)
     with job_on(cluster, tmp_path) as job:
         job.start()
         job.wait_for("operator batch 0:", SECONDS)
@@ -89,7 +74,7 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
 @pytest.mark.parametrize("seed", [1])
 def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(cluster, tmp_path, seed):
     choice, kills = random.Random(seed), Counter()
-    write_capture(tmp_path, file_bytes=100_000)
+    write_capture(tmp_path / "log", PARTITIONS, file_bytes=100_000)
     with job_on(cluster, tmp_path) as job:
         job.start()
         job.wait_for("operator batch 0:", SECONDS)
@@ -114,10 +99,9 @@ def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(clu
 
 
 def test_a_master_that_does_not_answer_is_one_sentence(tmp_path):
-    write_capture(tmp_path, file_bytes=10**9)
-    given = {"RUNTIME__ROOT": tmp_path, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
-    given |= {"SOURCE__PARTITIONS": PARTITIONS, "JOB__MASTER": f"spark://{LOOPBACK}:{free_port()}"}
-    with Command(tmp_path, given, "run", "--available-now") as job:
+    write_capture(tmp_path / "log", PARTITIONS, file_bytes=10**9)
+    given = {"JOB__MASTER": f"spark://{LOOPBACK}:{free_port()}"}
+    with Command(tmp_path, job_settings(tmp_path, PARTITIONS) | given, "run", "--available-now") as job:
         job.start()
         assert job.ended(60) == 1, job.said()
     said = " ".join(job.said().split())
