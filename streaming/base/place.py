@@ -91,6 +91,11 @@ def keys_of(storage: Storage) -> tuple[str, str, str]:
     return storage.access_key, secret_key, token
 
 
+def region_of(storage: Storage) -> str:
+    """Return the region of the bucket; empty: AWS's own settings have it."""
+    return storage.region or (_REGION if storage.endpoint else "")
+
+
 def root_of(tables: Place) -> Path:
     """Return the runtime root to which the tables belong."""
     return tables.root if isinstance(tables, ObjectPlace) else tables.parent
@@ -107,7 +112,7 @@ def _options(storage: Storage, url: str) -> dict[str, str]:
     access_key, secret_key, token = keys_of(storage)
     known = {
         "aws_endpoint": storage.endpoint,
-        "aws_region": storage.region or (_REGION if storage.endpoint else ""),
+        "aws_region": region_of(storage),
         "aws_access_key_id": access_key,
         "aws_secret_access_key": secret_key,
         "aws_session_token": token,

@@ -4,13 +4,12 @@ Spark writes a file of a checkpoint under another name and renames it. S3A renam
 there, too; but it does not notice that another run has made the same file. So only one run may work on them at a time.
 """
 
-from streaming.base.place import keys_of
+from streaming.base.place import keys_of, region_of
 from streaming.base.settings import Settings
 
 _S3A = "s3a://"
 _PROPERTY = "spark.hadoop.fs.s3a."
 _TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
-_REGION = "us-east-1"
 
 
 def checkpoint_url(settings: Settings, query: str) -> str:
@@ -29,7 +28,7 @@ def s3a_properties(settings: Settings) -> dict[str, str]:
     storage = settings.storage
     properties = {
         "endpoint": storage.endpoint,
-        "endpoint.region": storage.region or (_REGION if storage.endpoint else ""),
+        "endpoint.region": region_of(storage),
         "path.style.access": str(storage.path_style).lower() if storage.endpoint else "",
         "buffer.dir": str(settings.runtime.root / "spark"),
         "input.stream.type": "classic",  # one request a file; the default prefetches parts of Parquet files

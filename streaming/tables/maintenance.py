@@ -195,8 +195,6 @@ class _Rewriter:
         merged = 0
         bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
         for files in _bins(files_of(self._table, self._there), bytes_max):
-            if not self._dry_run:
-                self._folder.fetch(files)
             rows = select(self._table, self._folder.path, files)
             self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
             merged += len(files)
@@ -206,6 +204,7 @@ class _Rewriter:
         """Replace files by one file with these rows."""
         if self._dry_run:
             return
+        self._folder.fetch(files)
         partition = files[0].partition
         names = PARTITIONED_BY.get(self._table, ())
         relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
