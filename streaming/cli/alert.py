@@ -65,20 +65,21 @@ def run() -> None:
     if not config.routes:
         raise UserError("No routes are configured: define routes and channels as in conf/alerts.toml, and name the "
                         "file in alerts.file.")  # fmt: skip
+    tables = tables_of(settings)
     log = start_lines(settings.log.format, "alert")
 
     def report(line: str) -> None:
         time = "" if settings.log.format == "json" else f"{written(now_ms())} "
         log.info(f"{time}{visible(line)}")
 
-    texts = Texts(config.templates, settings.web.address, asking(tables_of(settings)))
+    texts = Texts(config.templates, settings.web.address, asking(tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
     with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
-        wait_for_tables(partial(are_complete, tables_of(settings)), tables_of(settings), looked)
+        wait_for_tables(partial(are_complete, tables), tables, looked)
         alerting = Alerting(
-            tables_of(settings),
+            tables,
             settings.runtime.checkpoints,
             config=config,
             channels=channels,
@@ -94,7 +95,7 @@ def run() -> None:
 
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
-        log.info(f"following the incidents in {tables_of(settings)}; channels: {', '.join(channels)}")
+        log.info(f"following the incidents in {tables}; channels: {', '.join(channels)}")
         alerting.run()
     log.info("stopped")
 

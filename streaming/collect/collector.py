@@ -13,7 +13,7 @@ from streaming.base.errors import UserError
 from streaming.base.settings import NameServers, Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
-from streaming.collect.poll import Claims, Poller, Share, Summary
+from streaming.collect.poll import Claims, Poller, Share, Summary, everything
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
 from streaming.log.rows import partition_of
@@ -148,10 +148,10 @@ class Pace:
             return self.interval - time.time() % self.interval + _TIMER_SECONDS  # those that share begin together
         return 0.0 if begun is None else begun + self.interval - asyncio.get_running_loop().time()
 
-    def share(self) -> tuple[Share | None, int | None]:
+    def share(self) -> tuple[Share, int | None]:
         """Return which groups are polled in a round that begins now, and the number of their partitions."""
         if self.shares is None:
-            return None, None
+            return everything, None
         shares, mine = self.shares, self.shares.partitions()
 
         def share(cluster: str, group: str) -> bool:

@@ -76,6 +76,11 @@ _Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
 
 
+def everything(_cluster: str, _group: str) -> bool:
+    """Return true: the share of a collector that divides the groups with no other."""
+    return True
+
+
 class Summary(msgspec.Struct):
     """The numbers of one round, and what was refused."""
 
@@ -98,7 +103,7 @@ class Summary(msgspec.Struct):
 
 
 class Claims(dict[str, "Poller"]):
-    """By cluster, the poller that polls it: two clusters of one name could not be told apart."""
+    """By cluster, the poller that polls it: two clusters of one name could not be distinguished."""
 
 
 class _Answer(NamedTuple):
@@ -111,7 +116,7 @@ class _Answer(NamedTuple):
 class _Group:
     """The requests about one group in this round so far."""
 
-    def __init__(self, cluster: str, name: str, share: Share | None) -> None:
+    def __init__(self, cluster: str, name: str, share: Share) -> None:
         self.cluster = cluster
         self.name = name
         self._share = share
@@ -120,7 +125,7 @@ class _Group:
 
     def is_ours(self) -> bool:
         """Return whether this collector polls the group, as of now."""
-        return self._share is None or self._share(self.cluster, self.name)
+        return self._share(self.cluster, self.name)
 
 
 class _LeftError(Exception):
@@ -130,9 +135,9 @@ class _LeftError(Exception):
 class _Round:
     """One round: its deadline on the loop's clock, and its requests so far."""
 
-    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share | None) -> None:
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share) -> None:
         self.tasks = tasks
-        self._share = share
+        self.share = share
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], _Group] = {}
@@ -140,11 +145,7 @@ class _Round:
         self.clients: set[asyncio.Task[None]] = set()
 
     def group(self, cluster: str, name: str) -> _Group:
-        return self.groups.setdefault((cluster, name), _Group(cluster, name, self._share))
-
-    def is_ours(self, cluster: str, name: str) -> bool:
-        """Return whether this collector polls the group."""
-        return self._share is None or self._share(cluster, name)
+        return self.groups.setdefault((cluster, name), _Group(cluster, name, self.share))
 
 
 class Poller:
@@ -209,11 +210,11 @@ class Poller:
         if refusals and len(refusals) == len(answers):
             raise refusals[0]
 
-    async def round(self, share: Share | None = None) -> Summary:
+    async def round(self, share: Share = everything) -> Summary:
         """Poll all brokers; return when all have answered or the deadline has passed.
 
         Args:
-            share: the groups to poll; None: all.
+            share: the groups to poll.
         """
         async with asyncio.TaskGroup() as tasks:
             current = _Round(self._settings.deadline_ms / 1000, tasks, share)
@@ -278,7 +279,7 @@ class Poller:
     async def _ask_broker(self, current: _Round, broker: Broker) -> None:
         async with asyncio.TaskGroup() as tasks:
             for group in await self._groups_of(current, broker):
-                if current.is_ours(broker.cluster, group):
+                if current.share(broker.cluster, group):
                     tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
 
     async def _ask_status(self, current: _Round, place: _Place, master: Broker | None) -> None:
