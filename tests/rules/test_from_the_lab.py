@@ -23,7 +23,7 @@ def test_locks_left_behind_by_a_storm_are_reported_with_it():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1).locks(1, "b", 2, 3)
     for at in (10, 20, 30, 40):
         trace.locks(at, "a", 0, 1).locks(at, "b", 2, 3).heart_beat(at, "c").leaves(at + 5, "c")
-    trace.locks(46, "a", 0, 1).lists(50, "b").locks(50, "b", 0, 2, 3, granted=(2, 3)).passes(54)
+    trace.locks(46, "a", 0, 1).lists(50, "b").locks(50, "b", 0, 2, 3, granted=(2, 3)).passes(56)
     opened = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
     assert [(e.code, e.parent) for e in opened] == [
         ("REBALANCE_STORM", None),

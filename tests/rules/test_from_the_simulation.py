@@ -39,7 +39,7 @@ def test_a_refusal_of_long_ago_makes_no_orphan_of_a_lock_that_has_run_out():
 
 def test_a_refusal_right_after_the_kill_shows_an_orphaned_lock():
     """The counterpart of the near miss above."""
-    trace = two().lists(2, "b").locks(2, "b", 0, 2, 3, granted=(2, 3)).passes(5.001)
+    trace = two().lists(2, "b").locks(2, "b", 0, 2, 3, granted=(2, 3)).passes(7)
     assert opened(trace, "LOCK_ORPHANED") == ["LOCK_ORPHANED"]
     trace.passes(1 + KEPT).passes(2 + KEPT)
     assert [how for _, how, what in trace.incidents() if what == "LOCK_ORPHANED"][-1] == "RESOLVED"

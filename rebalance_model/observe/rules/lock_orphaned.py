@@ -1,13 +1,16 @@
 """LOCK_ORPHANED: the queue's next owner requests its lock and is refused in favor of a client that is gone.
 
 A client that is killed unlocks nothing: the broker keeps its lock for 60 s after the last renewal, and only the clients
-that it refuses learn of that. With the broker's hook: once the next owner has been refused for 3 s. By polls it is
-inferred: the former owner is gone, its lock has not expired, and the expected owner has had time for a full rebalance
-and does not have the queue. Clear when the lock is granted or has expired, or no client requests it any more.
+that it refuses learn of that. With the broker's hook: once a client has been refused for 5 s in favor of one that is
+gone. By polls it is inferred: the former owner is gone, its lock has not expired, and the expected owner has had time
+for a full rebalance and does not have the queue. Clear when the lock is granted or has expired, or no client requests
+it any more.
 
-It does not hold from the first refusal (as first designed), for two reasons. A client whose connection broke is not
-listed until its next call, up to 3 s later (PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and still has its lock. And clients
-that are shut down together take each other's queues while they leave; a refused one is gone itself within two seconds.
+It is not reported at the first refusal (as first designed), for two reasons. A client whose connection broke is not
+listed until its next call, and still has its lock; if it only pulls, that call comes 3 s later
+(PULL_TIME_DELAY_MILLS_WHEN_EXCEPTION), and it has to connect first. And clients that are shut down together take each
+other's queues while they leave; a refused one is gone itself within two seconds. The time counts from when both are
+true: at a start a client is refused for seconds in favor of one that has not rebalanced yet, and is a member.
 """
 
 from rebalance_model.entities import MessageQueue
@@ -17,7 +20,7 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, Q
 from rebalance_model.observe.state import BrokerView, HookView, QueueState
 from rebalance_model.observe.step import GroupStep
 
-BACK_WITHIN = 3_000
+BACK_WITHIN = 5_000
 """A client that has lost its connections reconnects within this time; milliseconds."""
 
 
@@ -64,11 +67,8 @@ def _by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerV
     if now > free_at:
         return CLEAR  # the next client that requests the lock gets it
     step.schedule_check(free_at + 1)
-    if now - min(refused_since) <= BACK_WITHIN:
-        step.schedule_check(min(refused_since) + BACK_WITHIN + 1)
-        return None
-    severity = _severity(step, queue, now - min(refused_since))
-    return Holds(severity, client_id=entry.client_id)
+    orphaned_since = max(min(refused_since), entry.last_update_timestamp)
+    return Holds(_severity(step, queue, now - orphaned_since), client_id=entry.client_id)
 
 
 def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
@@ -82,7 +82,7 @@ def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     expected_since = max(gone_at, step.state.expected_at)
     if expected is None or expected.asked_at_answer - expected_since <= step.policy.rebalance_wait_interval:
         return None
-    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner)
+    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner, held=now - gone_at)
 
 
 def _severity(step: GroupStep, queue: QueueState, orphaned_ms: int) -> Severity:
@@ -111,6 +111,7 @@ RULE = QueueRule(
         "refusals": "count",
     },
     sub_causes=("", "INFERRED"),
+    open_after=lambda _: BACK_WITHIN,
     absorbed_by=("REBALANCE_STORM",),
     advice={
         "": Advice(
