@@ -81,7 +81,7 @@ def test_a_client_that_only_pulls_reconnects_just_after_3_s():
 
 
 def test_refusals_before_the_holder_left_do_not_count():
-    """The lab's start under load: b is refused in favor of a, which has not rebalanced and then loses its connection."""
+    """The lab's start under load: b is refused in favor of a, which has yet to rebalance and loses its connection."""
     trace = ordered()
     for second in range(10):
         trace.locks(10 + second, "b", 0, granted=())
