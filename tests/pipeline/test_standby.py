@@ -104,6 +104,8 @@ def take_over(log, first, second, how, pause):
     time.sleep(pause)
     began = time.monotonic()
     first.signal(how)
+    if how == signal.SIGTERM:  # its last batch may take all that is there
+        assert first.ended(SECONDS) == 0, first.said_now()
     log.grow()
     second.wait_for("standby: taking over", SECONDS)
     taken = time.monotonic() - began
