@@ -2,9 +2,11 @@
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import time as time_of_day
 
 from streaming.base.errors import UserError
+from streaming.base.zone import zone_of
 
 DAY_MS = 86_400_000
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
@@ -13,7 +15,14 @@ _NUMBER = re.compile(r"\d{1,15}", re.ASCII)
 _PART = re.compile(r"(\d{1,12})(ms|[smhdw])", re.ASCII)
 _SPAN = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _AGO = re.compile(rf"(\d{{1,12}}|an?) ({'|'.join(_UNIT_NAMES)})s? ago", re.ASCII | re.IGNORECASE)
-_DAY = re.compile(r"(yesterday|today) (\d{1,2}:\d\d(?::\d\d)?)", re.ASCII | re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?:(?P<day>yesterday|today) |(?P<month>\d{1,2})-(?P<date>\d{1,2})[ T])?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,6}))?)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""A time of day, perhaps with its day, as it is printed: ``15:58``, ``11-21 15:58:00``, ``yesterday 9:00``."""
+_ZONE = re.compile(r"(?P<time>.*\d) ?UTC(?P<offset>[+-]\d{1,2}(?::\d\d)?)?", re.ASCII)
+"""A time with its zone, as it is printed: ``15:58:00 UTC+8``."""
 _SECONDS_FROM, _MILLISECONDS_FROM, _END = 100_000_000, 100_000_000_000, 253_402_300_800_000
 """Numbers of the years 1973 to 5138 in seconds are seconds; larger ones, up to the year 9999, are milliseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,23 +44,28 @@ def duration_ms(text: str) -> int:
     return sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
 
 
-def instant_ms(text: str, now: int) -> int:
+def instant_ms(text: str, now: int, zone: tzinfo | None = UTC) -> int:
     """Parse a point in time; epoch milliseconds.
 
-    Forms: ISO 8601 (UTC without a zone), epoch seconds or milliseconds, a duration ago (``2h``, ``2h ago``,
-    ``10 minutes ago``), ``yesterday 14:00``, ``today 14:00`` (UTC), and ``now``.
+    Forms: ISO 8601, epoch seconds or milliseconds, a duration ago (``2h``, ``2h ago``, ``10 minutes ago``), ``now``,
+    and times of a clock: ``15:58``, ``11-21 15:58:00`` (the last time that a clock showed it), ``yesterday 9:00``.
 
     Args:
         text: the text to parse.
         now: epoch milliseconds.
+        zone: the zone of a time that names none; None is the machine's own.
 
     Raises:
         UserError: the text is not a time.
     """
-    time_ms = _instant_ms(text.strip(), now)
+    try:
+        time_ms = _instant_ms(text.strip(), now, zone)
+    except (ValueError, OverflowError):  # no such day or hour; a year that no clock has
+        time_ms = None
     if time_ms is None or not 0 <= time_ms < _END:
         raise UserError(
-            f"Invalid time {text!r}. Use 2026-11-21T15:00 (UTC), epoch milliseconds, or a time ago such as 2h."
+            f"Invalid time {text!r}. Use 15:58, 2026-11-21 15:58:00, 2026-11-21T15:58Z (UTC), epoch milliseconds, or a "
+            "time ago such as 2h."
         )
     return time_ms
 
@@ -67,7 +81,7 @@ def iso(value: datetime) -> str:
     return value.isoformat(timespec=digits).replace("+00:00", "Z")
 
 
-def _instant_ms(text: str, now: int) -> int | None:
+def _instant_ms(text: str, now: int, zone: tzinfo | None) -> int | None:
     if text.lower() == "now":
         return now
     if _NUMBER.fullmatch(text) and (number := int(text)) >= _SECONDS_FROM:
@@ -78,12 +92,43 @@ def _instant_ms(text: str, now: int) -> int | None:
     if ago := _AGO.fullmatch(text):
         times = int(ago[1]) if ago[1].isdigit() else 1
         return now - times * _UNITS_MS[_UNIT_NAMES[ago[2].lower()]]
-    if day := _DAY.fullmatch(text):
-        date = datetime.fromtimestamp(now / 1000, UTC).date() - timedelta(days=day[1].lower() == "yesterday")
-        text = f"{date}T{day[2]:0>5}" if day[2].count(":") == 1 else f"{date}T{day[2]:0>8}"
+    if said := _ZONE.fullmatch(text):
+        text, zone = said["time"], zone_of(said["offset"] or "UTC")
+    if clock := _CLOCK.fullmatch(text):
+        return _last_shown(clock, now, zone)
+    return _epoch_ms(datetime.fromisoformat(text), zone)
+
+
+def _last_shown(clock: re.Match[str], now: int, zone: tzinfo | None) -> int | None:
+    """Return the last time that a clock of the zone showed this."""
+    today = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone).date()
+    micros = int((clock["fraction"] or "").ljust(6, "0"))
+    hour, minute, second = (int(clock[part] or 0) for part in ("hour", "minute", "second"))
+    shown_time = time_of_day(hour, minute, second, micros)
+
+    def on(day: date) -> int:
+        return _epoch_ms(datetime.combine(day, shown_time), zone)
+
+    if clock["day"]:
+        return on(today - timedelta(days=clock["day"].lower() == "yesterday"))
+    if clock["month"] is None:
+        shown = on(today)
+        return shown if shown <= now else on(today - timedelta(days=1))
+    month, day = int(clock["month"]), int(clock["date"])
+    years = (year for year in range(today.year, today.year - 9, -1) if _exists(year, month, day))
+    return next((shown for year in years if (shown := on(date(year, month, day))) <= now), None)
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    """Return whether the year has the day: 29 February may be up to eight years ago."""
     try:
-        parsed = datetime.fromisoformat(text)
+        date(year, month, day)
     except ValueError:
-        return None
-    parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        return False
+    return True
+
+
+def _epoch_ms(parsed: datetime, zone: tzinfo | None) -> int:
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=zone) if zone is not None else parsed.astimezone()
     return (parsed - _EPOCH) // timedelta(milliseconds=1)

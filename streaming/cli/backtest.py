@@ -2,7 +2,6 @@
 
 import csv
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +13,9 @@ from rich.table import Table
 from streaming.base.errors import UserError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
-from streaming.base.times import duration_ms, instant_ms, now_ms
+from streaming.base.times import duration_ms
+from streaming.base.zone import clock
+from streaming.cli.options import instant
 
 if TYPE_CHECKING:
     from streaming.pipeline.backtest import IncidentPeriod, Result
@@ -24,7 +25,7 @@ _SAYS = {"OPENED": "additional", "NOT_OPENED": "missing", "MOVED": "changed"}
 
 def backtest(  # noqa: PLR0913  a command line
     *,
-    since: Annotated[str, typer.Option(help="Start: 2026-11-21T15:00 (UTC), epoch, 2h, '10 minutes ago'.")],
+    since: Annotated[str, typer.Option(help="Start, such as 2h (ago), 15:58 or 2026-11-21.")],
     until: Annotated[str | None, typer.Option(help="End; default: the end of the archive.")] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file to test instead of conf/policy.toml.")] = None,
     group: Annotated[str, typer.Option(help="Consumer groups: a name or glob.")] = "*",
@@ -39,11 +40,11 @@ def backtest(  # noqa: PLR0913  a command line
     from streaming.pipeline.backtest import backtest as run
     from streaming.tables import ReadModel
 
-    thresholds, now = load_policy(policy), now_ms()
+    thresholds = load_policy(policy)
     console = Console(stderr=True, highlight=False)
     with ReadModel(tables_of(load_settings())) as model:
-        begin = instant_ms(since, now)
-        end = instant_ms(until, now) if until is not None else last_time(model)
+        begin = instant(since)
+        end = instant(until) if until is not None else last_time(model)
         if end is None or end < begin:
             raise UserError("No telemetry between --since and --until: choose a period within the archive.")
         with console.status("processing the archived telemetry"):
@@ -96,4 +97,4 @@ def _life(life: "IncidentPeriod | None") -> str:
 
 
 def _clock(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return clock(time_ms).strftime("%Y-%m-%d %H:%M:%S")

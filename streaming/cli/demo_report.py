@@ -10,6 +10,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
+from streaming.base.zone import zone_at
 from streaming.cli.grid import Column, Grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
@@ -35,7 +36,7 @@ def print_faults(fault_log: Path, console: Console) -> None:
     for record in records:
         fault = f"{record.kind} cured" if record.cure else record.kind
         table.add(labels.moment(record.time, records[-1].time), fault, record.expect)
-    title = "Faults injected during the recording (times are UTC)"
+    title = f"Faults injected during the recording (times are {zone_at(records[-1].time)})"
     print_table(Lines(*section(title, table)), console)
 
 

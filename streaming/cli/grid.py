@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from streaming.base.zone import zone_at
 from streaming.queries.columns import Column as Described
 from streaming.queries.columns import Context
 from streaming.queries.health import HEALTH, SEVERITY
@@ -71,6 +72,12 @@ class Column:
         return ("", "-") if self.spare else ("",)
 
 
+def _title(column: Described[R], context: Context) -> str:
+    """Return the title of a column; times that are not UTC are printed under their zone."""
+    title, zone = column.title.lower(), zone_at(context.now)
+    return title if column.kind != "time" or zone == "UTC" else f"{title} ({zone})"
+
+
 @dataclass
 class Grid:
     """Rows under titles, folded if the terminal is too narrow. An empty column is omitted."""
@@ -89,7 +96,7 @@ class Grid:
     ) -> "Grid":
         """Return a table of rows in described columns, except those named in ``without``."""
         shown = [column for column in described if column.name not in without]
-        grid = cls([Column(column.title.lower(), column.is_number, column.spare) for column in shown])
+        grid = cls([Column(_title(column, context), column.is_number, column.spare) for column in shown])
         for row in rows:
             values = [column.value(row, context) for column in shown]
             grid.add(*(Cell(str(value), _STYLES[value.tone]) for value in values))

@@ -13,6 +13,7 @@ from streaming.base.errors import SettingsError, UnhealthyError, UserError
 from streaming.base.health import PROBE_SOCKET
 from streaming.base.lines import print_error
 from streaming.base.settings import CONFIG_VARIABLE
+from streaming.base.zone import LOCAL, in_zone, zone_of
 from streaming.cli import (
     alert,
     allocate,
@@ -86,12 +87,16 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
 
 
 @app.callback()
-def _options(
+def _options(  # noqa: PLR0913  a command line
+    context: typer.Context,
     *,
     settings: Annotated[
         Path | None, typer.Option("--config", help="Settings file that overrides conf/default.toml.")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Runtime root; default: runtime.root.")] = None,
+    tz: Annotated[
+        str, typer.Option(envvar="REBALANCE_WATCH_TZ", help="Zone of times: local, UTC, Asia/Shanghai, +08:00.")
+    ] = LOCAL,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -99,6 +104,7 @@ def _options(
     probe_socket: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     del version
+    context.with_resource(in_zone(zone_of(tz)))
     if supervised:
         stop_with_supervisor()
     if probe_socket is not None:

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, overload
 
 import typer
 
+from streaming.base import zone
 from streaming.base.times import instant_ms, now_ms
 
 Format = Literal["table", "json", "csv"]
@@ -18,9 +19,9 @@ ClusterOption = Annotated[
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="Show state at this time: 2026-11-21T15:00 (UTC), epoch, 2h, 'yesterday 9:00'."),
+    typer.Option("--at", help="Show state at this time: 15:58, '11-21 15:58:00', 2026-11-21T15:58Z (UTC), 2h (ago)."),
 ]
-SinceOption = Annotated[str | None, typer.Option("--since", help="Start time, such as 2h (ago) or 2026-11-21T15:00.")]
+SinceOption = Annotated[str | None, typer.Option("--since", help="Start time, such as 2h (ago), 15:58 or 2026-11-21.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="End time; default: now.")]
 CheckOption = Annotated[bool, typer.Option("--check", help="Exit with code 3 if anything shown is not OK.")]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Include the group's retry topic.")]
@@ -39,13 +40,17 @@ class Output:
     every: float = 2.0
 
 
+@overload
+def instant(text: str) -> int: ...
+@overload
+def instant(text: str | None) -> int | None: ...
 def instant(text: str | None) -> int | None:
-    """Convert an optional time to epoch milliseconds; None is now.
+    """Convert an optional time, in the zone of the command, to epoch milliseconds; None is now.
 
     Raises:
         UserError: the text is no valid time.
     """
-    return None if text is None else instant_ms(text, now_ms())
+    return None if text is None else instant_ms(text, now_ms(), zone.current())
 
 
 def named(argument: str | None, option: str | None, what: str = "group") -> str:

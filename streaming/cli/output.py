@@ -22,7 +22,7 @@ from streaming.base.times import now_ms
 from streaming.cli.grid import Cell, visible
 from streaming.cli.options import Format, Output
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
-from streaming.queries.labels import moment
+from streaming.queries.labels import moment_in_zone
 from streaming.queries.results import QueryResult, as_json
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def _say_if_silent(model: "ReadModel") -> None:
 
     found = known_ends(model)
     if found is not None and found.silent:
-        since = moment(found.last, now_ms())
-        sys.stderr.write(f"No telemetry since {since} UTC. Showing the last known state.\n")
+        since = moment_in_zone(found.last, now_ms())
+        sys.stderr.write(f"No telemetry since {since}. Showing the last known state.\n")
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _watch(
         with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
                 now = now_ms()
-                head = Text(f"{moment(now, now)} UTC, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
+                head = Text(f"{moment_in_zone(now, now)}, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
                 live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
                 _rest(model, output.every, check)
 

@@ -26,13 +26,17 @@ from streaming.queries.results import Interval
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
-_QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<broker>.+):(?P<queue_id>\d{1,9})", re.ASCII)
+_QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<name>.+):(?P<queue_id>\d{1,9})", re.ASCII)
+"""A queue as TOPIC@BROKER:QUEUE, as BROKER:QUEUE or as TOPIC:QUEUE."""
 
 
 def who_owned(  # noqa: PLR0913  a command line
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP] [TOPIC] BROKER:QUEUE", help="Queue; TOPIC@BROKER:QUEUE is also accepted."),
+        typer.Argument(
+            metavar="[GROUP] [TOPIC] BROKER:QUEUE",
+            help="Queue; TOPIC@BROKER:QUEUE is also accepted, and TOPIC:QUEUE if one broker has the topic.",
+        ),
     ] = None,
     *,
     group: GroupOption = None,
@@ -44,7 +48,7 @@ def who_owned(  # noqa: PLR0913  a command line
     """Show the owner of a queue at a time, the start and end of the ownership, and the evidence."""
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
-    from streaming.queries.ownership import last_owner
+    from streaming.queries.ownership import find_queue, last_owner
     from streaming.queries.ownership import who_owned as ask_owner
 
     given = list(names or ())
@@ -53,28 +57,30 @@ def who_owned(  # noqa: PLR0913  a command line
         raise typer.BadParameter(
             "Specify the queue last, as BROKER:QUEUE: rebalance-watch who-owned orders Orders broker-a:0"
         )
-    wanted_topic = queue["topic"] or topic or (given.pop() if given else None)
+    wanted_topic = queue["topic"] or topic or (given.pop() if len(given) > (group is None) else None)
     wanted_group = group or (given.pop() if given else None)
-    if wanted_group is None or wanted_topic is None or given:
+    if wanted_group is None or given:
         raise typer.BadParameter("Specify group, topic and queue: rebalance-watch who-owned orders Orders broker-a:0")
-    broker, queue_id = queue["broker"], int(queue["queue_id"])
+    name, queue_id = queue["name"], int(queue["queue_id"])
+    mq = MessageQueue(wanted_topic or name, name, queue_id)
     time = instant(at)
 
     before: Interval | None = None
     without_owner = ""
 
     def ask(model: "ReadModel") -> Interval | None:
-        nonlocal before, without_owner
-        found = ask_owner(model, wanted_group, wanted_topic, broker, queue_id, cluster=cluster, at=time)
+        nonlocal before, without_owner, mq
+        of = find_group(model, wanted_group, cluster, time)
+        if wanted_topic is None:
+            mq = find_queue(model, of, name, queue_id)
+        found = ask_owner(model, wanted_group, mq.topic, mq.broker, queue_id, cluster=cluster, at=time)
         if found is None:
-            of = find_group(model, wanted_group, cluster, time)
             without_owner = last_group_state(model, of).without_owner
-            before = last_owner(model, of, MessageQueue(wanted_topic, broker, queue_id))
+            before = last_owner(model, of, mq)
         return found
 
     def draw(found: Interval | None, now: int) -> RenderableType:
-        name = labels.queue_name(wanted_topic, broker, queue_id)
-        head = f"{name} of {wanted_group}, {'now' if time is None else f'{labels.moment(time, now)} UTC'}: "
+        head = f"{mq} of {wanted_group}, {'now' if time is None else labels.moment_in_zone(time, now)}: "
         owner = (
             (without_owner, "yellow" if without_owner == "unassigned" else "")
             if found is None

@@ -1,8 +1,7 @@
 """Labels and formats for the codes, times and numbers of the tables."""
 
-from datetime import UTC, datetime
-
 from rebalance_model.allocation import strategy_of_class
+from streaming.base.zone import clock, zone_at
 
 NOT_KNOWN = "-"
 """The text of an unknown value: never 0, never empty."""
@@ -53,13 +52,18 @@ def queue_name(topic: str, broker: str, queue_id: int) -> str:
 
 
 def moment(time_ms: int | None, now: int) -> str:
-    """Format an instant, UTC, with its date if that is not today."""
+    """Format an instant in the zone of the command, with its date if that is not today."""
     if time_ms is None:
         return NOT_KNOWN
-    time, today = datetime.fromtimestamp(time_ms / 1000, UTC), datetime.fromtimestamp(now / 1000, UTC)
+    time, today = clock(time_ms), clock(now)
     if time.date() == today.date():
         return time.strftime("%H:%M:%S")
     return time.strftime("%m-%d %H:%M:%S" if time.year == today.year else "%Y-%m-%d %H:%M:%S")
+
+
+def moment_in_zone(time_ms: int, now: int) -> str:
+    """Format an instant as `moment` does, with the zone's offset."""
+    return f"{moment(time_ms, now)} {zone_at(time_ms)}"
 
 
 _SCALES = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))

@@ -141,14 +141,35 @@ def refuse_broadcasting(message_model: str, of: GroupAt) -> None:
         raise UserError(f"{of.group} is broadcasting: every client reads every queue, so queues have no owner.")
 
 
-def _check_known(model: ReadModel, of: GroupAt, topic: str, queue: MessageQueue | None = None) -> None:
-    known = {
+def find_queue(model: ReadModel, of: GroupAt, topic: str, queue_id: int) -> MessageQueue:
+    """Return the queue of a topic by its number, where only one broker has one of that number.
+
+    Raises:
+        NotFoundError: the topic or the queue is unknown.
+        UserError: several brokers have a queue of that number.
+    """
+    found = [mq for mq in _known_queues(model, of) if (mq.topic, mq.queue_id) == (topic, queue_id)]
+    if not found:
+        _check_known(model, of, topic)
+        raise NotFoundError(f"Unknown queue {queue_id} of {topic} in {of.group}.")
+    if len(found) > 1:
+        names = ", ".join(sorted(map(str, found)))
+        raise UserError(f"Several brokers have a queue {queue_id} of {topic}: specify one of {names}.")
+    return found[0]
+
+
+def _known_queues(model: ReadModel, of: GroupAt) -> set[MessageQueue]:
+    return {
         MessageQueue(row["topic"], row["broker"], row["queue_id"])
         for row in model.rows(
             f"SELECT DISTINCT t.topic, t.broker, t.queue_id FROM queue_state t WHERE {_OF_GROUP}",  # noqa: S608  ours
             {"cluster": of.cluster, "group": of.group},
         )
     }
+
+
+def _check_known(model: ReadModel, of: GroupAt, topic: str, queue: MessageQueue | None = None) -> None:
+    known = _known_queues(model, of)
     topics = {mq.topic for mq in known}
     if topic not in topics:
         names = ", ".join(sorted(topics)) or "none"

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from streaming.base.errors import UserError
 from streaming.base.times import duration_ms, instant_ms, written
+from streaming.base.zone import in_zone, zone_at, zone_of
+from streaming.queries.labels import moment
 
 NOW = 1_795_284_000_000
 """2026-11-21T18:00:00Z."""
@@ -60,10 +62,40 @@ def test_a_span_is_that_long_ago(number, unit):
         ("yesterday 14:00", "2026-11-20T14:00:00.000Z"),
         ("Today 9:05", "2026-11-21T09:05:00.000Z"),
         ("today 09:05:07", "2026-11-21T09:05:07.000Z"),
+        ("15:58", "2026-11-21T15:58:00.000Z"),
+        ("18:00:00.001", "2026-11-20T18:00:00.001Z"),  # later than now: yesterday
+        ("11-20 15:58:00", "2026-11-20T15:58:00.000Z"),
+        ("11-22 15:58", "2025-11-22T15:58:00.000Z"),
+        ("2-29 12:00", "2024-02-29T12:00:00.000Z"),
+        ("2026-11-20 15:58:00 UTC", "2026-11-20T15:58:00.000Z"),
+        ("15:58:00 UTC+8", "2026-11-21T07:58:00.000Z"),
+        ("11-21 05:58:00 UTC-3:30", "2026-11-21T09:28:00.000Z"),
     ],
 )
 def test_what_people_write(text, instant):
     assert written(instant_ms(text, NOW)) == instant
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-11-21T15:00", "2026-11-21T07:00:00.000Z"),
+        ("2026-11-21T15:00Z", "2026-11-21T15:00:00.000Z"),
+        ("yesterday 1:00", "2026-11-20T17:00:00.000Z"),  # there it is the 22nd, 2:00
+        ("1:58", "2026-11-21T17:58:00.000Z"),
+        ("2:01", "2026-11-20T18:01:00.000Z"),
+        ("15:58 UTC", "2026-11-21T15:58:00.000Z"),
+    ],
+)
+def test_a_time_without_a_zone_is_read_in_the_chosen_one(text, instant):
+    assert written(instant_ms(text, NOW, zone_of("Asia/Shanghai"))) == instant
+
+
+@given(st.integers(10**12, 4 * 10**12), st.sampled_from(["UTC", "Asia/Shanghai", "America/St_Johns", "+5:45"]))
+def test_what_is_printed_is_read_back(time_ms, name):
+    with in_zone(zone_of(name)):
+        shown = f"{moment(time_ms, time_ms + 40 * 86_400_000)} {zone_at(time_ms)}"
+    assert instant_ms(shown, time_ms + 40 * 86_400_000) == time_ms // 1000 * 1000
 
 
 @given(st.text(max_size=40))
@@ -86,11 +118,18 @@ def test_any_text_is_a_time_or_refused(text):
         "9" * 15,
         "999999999999w",
         "ago",
+        "2-30 12:00",
+        "24:00",
     ],
 )
 def test_what_is_no_time_is_refused(text):
-    with pytest.raises(UserError, match=r"Invalid time .* Use 2026-11-21T15:00"):
+    with pytest.raises(UserError, match=r"Invalid time .* Use 15:58, 2026-11-21 15:58:00"):
         instant_ms(text, NOW)
+
+
+def test_an_offset_that_no_zone_has_is_refused():
+    with pytest.raises(UserError, match=r"Unknown time zone '\+99'"):
+        instant_ms("15:58 UTC+99", NOW)
 
 
 @pytest.mark.parametrize("text", ["", "2", "2 h", "h", "2x", "-2h", "1h 30m"])

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -190,6 +192,16 @@ def test_what_a_person_sees(ask, command, shows):
     assert [text for text in shows if text not in shown] == []
 
 
+def test_times_are_read_and_printed_in_the_chosen_zone(ask):
+    asked = ("who-owned", "g", "Orders", "broker-a:0", "--at")
+    utc, there = (f"{datetime.fromtimestamp(AMID / 1000, zone):%H:%M:%S}" for zone in (UTC, ZoneInfo("Asia/Shanghai")))
+    assert f", {utc} UTC: " in ask("--tz", "UTC", *asked, utc).out
+    shown = ask("--tz", "Asia/Shanghai", *asked, there).out
+    assert f", {there} UTC+8: " in shown
+    assert "opened (UTC+8)" in ask("--tz", "+8", "incident", "list", columns=200).out
+    assert ask("--tz", "+8", "group", "list", "--format", "json") == ask("group", "list", "--format", "json")
+
+
 def test_one_rebalance_is_shown_with_every_move(ask, model):
     one = next(one for one in rebalances(model, "g") if len(one.moves) > 2)
 
@@ -240,7 +252,7 @@ def test_a_health_check_ends_with_3_unless_all_is_well(ask):
         (("group", "show", "g", "-g", "h"), "Specify one group"),
         (("group", "diff", "g"), "--from"),
         (("who-owned", "g", "Orders"), "Specify the queue last"),
-        (("who-owned", "Orders", "broker-a:0"), "Specify group, topic and queue"),
+        (("who-owned", "broker-a:0"), "Specify group, topic and queue"),
         (("who-owned", "x", "g", "Orders", "broker-a:0"), "Specify group, topic and queue"),
         (("allocate", "g", "--strategy", "FAIR"), "Unsupported strategy FAIR"),
         (("incident", "list", "--severity", "awful"), "awful"),
@@ -257,6 +269,10 @@ def test_wrong_usage_ends_with_2(ask, command, says):
     ("command", "sentence"),
     [
         (("group", "show", "gg"), "did you mean g"),
+        (("who-owned", "g", "Orders:99"), "Unknown queue 99 of Orders in g."),
+        (("who-owned", "g", "broker-a:0"), "Unknown topic broker-a of g. Known topics"),
+        (("who-owned", "g", "Orders:0"), "specify one of Orders@broker-a:0, Orders@broker-b:0"),
+        (("--tz", "Mars", "who-owned", "g", "Orders:0"), "Unknown time zone 'Mars'"),
         (("group", "show", "twin"), "select one with --cluster"),
         (("group", "list", "--at", "soon"), "Invalid time 'soon'"),
         (("group", "list", "--at", "2020-01-01"), "History begins at"),

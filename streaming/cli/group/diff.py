@@ -7,7 +7,6 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from streaming.base.times import instant_ms, now_ms
 from streaming.cli.grid import Grid
 from streaming.cli.options import (
     ClusterOption,
@@ -17,6 +16,7 @@ from streaming.cli.options import (
     Output,
     RetryOption,
     TopicOption,
+    instant,
     named,
 )
 from streaming.cli.output import present
@@ -39,14 +39,14 @@ def diff(  # noqa: PLR0913  a command line
     """Show the queues of a group whose owner differs between two times."""
     from streaming.queries.ownership import diff as ask
 
-    name, now = named(group, group_option), now_ms()
-    begin, end = instant_ms(earlier, now), instant_ms(later, now) if later is not None else None
+    name = named(group, group_option)
+    begin, end = instant(earlier), instant(later)
 
     def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
         if changes:
             return Grid.of(OWNER_CHANGE.grid, changes, Context(now))
-        until = "now" if end is None else labels.moment(end, now)
-        return Text(f"No owner changed between {labels.moment(begin, now)} and {until} UTC.")
+        until = "now" if end is None else labels.moment_in_zone(end, now)
+        return Text(f"No owner changed between {labels.moment_in_zone(begin, now)} and {until}.")
 
     present(
         lambda model: ask(model, name, begin, end, cluster=cluster, topic=topic, retry=retry),

@@ -75,7 +75,7 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
     changed = [*(f", {client} joined" for client in sorted(after - before)),
                *(f", {client} left" for client in sorted(before - after))]  # fmt: skip
     lines = [
-        f"from {text('start_time')} to {labels.moment(one.end_time, now)} UTC, {text('duration')}",
+        f"from {text('start_time')} to {labels.moment_in_zone(one.end_time, now)}, {text('duration')}",
         f"causes: {'; '.join(map(labels.cause, one.causes)) or labels.NOT_KNOWN}",
         f"members: {text('members')}{''.join(changed)}",
         (

@@ -84,7 +84,7 @@ def _styled(cell: Cell) -> tuple[str, str]:
 
 def _summary(group: Group, now: int) -> Iterator[str]:
     kind = labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
-    yield f"{kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment(group.time, now)} UTC"
+    yield f"{kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
     topics = [visible(topic) for topic in group.subscriptions if not topic.startswith(RETRY_TOPIC_PREFIX)]
     yield f"topics: {', '.join(topics) or 'unknown'}"
     unowned = _SHARED.get(group.without_owner, f"{group.unowned or 0:,} unassigned")

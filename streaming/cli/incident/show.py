@@ -73,7 +73,7 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
         yield f"main cause {shown.main_cause or 'none'}, latest {shown.sub_cause or 'none'}: {shown.explanation}"
     ended = shown.resolved_at
     until = "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - shown.opened_at)}"
-    yield f"opened {labels.moment(shown.opened_at, now)} UTC, {until}; id {shown.incident_id}"
+    yield f"opened {labels.moment_in_zone(shown.opened_at, now)}, {until}; id {shown.incident_id}"
     if (queue := detail.queue) is not None:
         age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
         owner = queue.owner or "owner unknown"
