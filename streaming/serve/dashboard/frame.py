@@ -29,8 +29,8 @@ _HALF = (
 @cache
 def _head() -> str:
     files = resources.files("streaming.serve.dashboard")
-    style, script = (files.joinpath(name).read_text("utf-8") for name in ("style.css", "page.js"))
-    return f"<style>{style}</style><script>{script}</script>"
+    style, times, page = (files.joinpath(name).read_text("utf-8") for name in ("style.css", "times.js", "page.js"))
+    return f"<style>{style}</style><script>{times}</script><script>{page}</script>"
 
 
 def dress() -> None:
@@ -50,7 +50,8 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
                 with element("li"):
                     crumb = element("a", href=where) if where else element("span", aria_current="page")
                     crumb.text = name
-        element("span", "quiet nowrap").text = "Times in UTC"
+        with element("button", "zone", data_zone_switch=""):
+            ui.html("Times in UTC", sanitize=False, tag="span")
         with element("button", "theme", data_theme_switch="", aria_label="Theme"):
             ui.html(_HALF, sanitize=False, tag="span")
     ui.skip_link("Skip to the content", target=ui.context.client.content)

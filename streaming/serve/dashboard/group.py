@@ -15,7 +15,7 @@ from streaming.serve.dashboard.frame import check, choice, element, frame, panel
 from streaming.serve.dashboard.lag_chart import LagChart
 from streaming.serve.dashboard.live import Live
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, window
+from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, useful_spans, window
 from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
 from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
@@ -73,6 +73,7 @@ class GroupPage:
         with element("section", aria_label="Summary"):
             self._head = LiveMarkup("group_head")
         self._when = LiveMarkup("when", on_do=self._do)
+        self._pick_time = LiveMarkup("pick_time")
         self._said = element("div", "hidden", role="status")
         with panel("Open incidents", "open"):
             self._open = self._table("open", "incident_list")
@@ -233,9 +234,11 @@ class GroupPage:
             coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(
-            at=self._at, ends=state.ends, span=self._span, spans=SPANS, window=self._window,
+            at=self._at, ends=state.ends, span=self._span, spans=SPANS, useful=useful_spans(state.ends),
+            window=self._window,
             earlier=group_state.before(times, now), later=group_state.after(times, now),
         )  # fmt: skip
+        self._pick_time.show(at=self._at, first=state.ends.first)
         shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
         self._open.show(
             incidents=shown.rows, page=shown.page, pages=shown.pages, total=len(state.incidents), with_group=False,

@@ -78,11 +78,13 @@ def matches(queue: Queue, text: str, *, only_problems: bool) -> bool:
 
 
 def changes(history: History) -> list[int]:
-    """List the instants in a period at which anything changed, ascending."""
+    """List the instants in a period at which anything changed, ascending; of a rebalance, its start and its end."""
     since, until = history.window
     times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
     times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
-    times |= {rebalance.start_time for rebalance in history.rebalances}
+    for one in history.rebalances:
+        times = {time for time in times if time is None or not one.start_time < time < one.end_time}
+        times |= {one.start_time, one.end_time}
     return sorted(time for time in times if time is not None and since <= time <= until)
 
 

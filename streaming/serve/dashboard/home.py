@@ -37,6 +37,7 @@ class Home:
         frame("Consumer groups", [("Groups", None)])
         with element("section", aria_label="Summary"):
             self._head = LiveMarkup("home_head")
+            self._pick_time = LiveMarkup("pick_time")
         with panel("Open incidents", "incidents"):
             self._incidents = LiveMarkup("incident_list", on_do=self._turn_incidents)
         with panel("Groups by health", "groups") as line:
@@ -74,6 +75,7 @@ class Home:
             at=self._at, ends=shown.ends, incidents=shown.incidents,
             counts=Counter(group.health for group in shown.groups),
         )  # fmt: skip
+        self._pick_time.show(at=self._at, first=shown.ends.first)
         listed = page_of(shown.incidents, self._incidents_page, _INCIDENTS)
         self._incidents.show(
             incidents=listed.rows, page=listed.page, pages=listed.pages, total=len(shown.incidents), with_group=True,

@@ -4,6 +4,7 @@ import json
 
 from markupsafe import Markup
 
+from rebalance_model.observe.rules.registry import unit_of
 from streaming.queries.evidence import formatted, label
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incident_of
@@ -12,7 +13,7 @@ from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Incident, IncidentDetail, Transition
 from streaming.serve.dashboard.frame import frame
 from streaming.serve.dashboard.live import Live
-from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, count
+from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, clock, count
 from streaming.serve.links import HOME, group_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -89,7 +90,10 @@ def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int
     def text(step: Transition, name: str) -> str | Markup:
         if name not in step.evidence:
             return _NOT_REPORTED
-        said = formatted(shown.code, name, step.evidence[name], now, number=count)
+        value = step.evidence[name]
+        if isinstance(value, int) and value and unit_of(shown.code, name) == "epoch_ms":
+            return clock(value, now)
+        said = formatted(shown.code, name, value, now, number=count)
         return UNKNOWN if said == NOT_KNOWN else said
 
     names = {**first.evidence, **last.evidence}

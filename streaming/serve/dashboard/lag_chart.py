@@ -43,10 +43,11 @@ def _options(
         "animation": False,
         "grid": {"left": 8, "right": 110, "top": 14, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis", "className": "chart-tip", "confine": True},
-        "useUTC": True,
         "xAxis": {
             "type": "time", "min": span.since, "max": span.until, "axisLine": {"show": False},
-            "axisTick": {"show": False}, "axisLabel": {"hideOverlap": True},
+            "axisTick": {"show": False},
+            "axisLabel": {"hideOverlap": True, ":formatter": "(time) => rebalanceWatchTimes.clock(time)"},
+            "axisPointer": {"label": {":formatter": "({ value }) => rebalanceWatchTimes.clock(value, true)"}},
         },
         "yAxis": {
             "type": "value", "min": 0, "minInterval": 1, "splitNumber": 3,

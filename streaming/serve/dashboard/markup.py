@@ -21,13 +21,19 @@ UNKNOWN = Markup('<span class="unknown">unknown</span>')
 
 
 def clock(time_ms: int | None, near: int | None = None) -> Markup:
-    """Format an instant in UTC, without the day if it is that of ``near``."""
+    """Format an instant in UTC, without the day if it is that of ``near``; `times.js` shows it in the chosen zone."""
     if time_ms is None:
         return UNKNOWN
     when = datetime.fromtimestamp(time_ms / 1000, UTC)
     same_day = near is not None and when.date() == datetime.fromtimestamp(near / 1000, UTC).date()
     shown = when.strftime("%H:%M:%S") if same_day else f"{when.day} {when:%b %Y %H:%M:%S}"
-    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(written(time_ms), shown)
+    by = Markup(' data-near="{}"').format(written(near)) if near is not None else ""
+    return Markup('<time datetime="{0}" title="{0}"{1}>{2}</time>').format(written(time_ms), by, shown)
+
+
+def zone(time_ms: int) -> Markup:
+    """Return the name of the zone of a time that `clock` has formatted."""
+    return Markup('<span data-zone-at="{}">UTC</span>').format(written(time_ms))
 
 
 def duration(span_ms: int | None) -> str | Markup:
@@ -56,7 +62,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader("streaming.serve.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_TEMPLATES.filters |= {"clock": clock, "duration": duration, "count": count, "thin": thin}
+_TEMPLATES.filters |= {"clock": clock, "zone": zone, "iso": written, "duration": duration, "count": count, "thin": thin}
 _TEMPLATES.globals |= {
     "links": links, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,

@@ -18,6 +18,16 @@ class Window(NamedTuple):
     until: int
 
 
+def useful_spans(ends: Ends) -> frozenset[str]:
+    """Return the periods up to the first one that contains all of history: longer ones show nothing more."""
+    history, useful = ends.live - ends.first, set[str]()
+    for name in SPANS:
+        useful.add(name)
+        if duration_ms(name) >= history:
+            break
+    return frozenset(useful)
+
+
 def window(ends: Ends, span: str, at: int | None) -> Window:
     """Return the period that ends now; if the instant is before that, the one centred on it."""
     length = duration_ms(span)

@@ -5,10 +5,7 @@
 const LANE = 22, ROW = 18, AXIS = 20, FLAGS = 12, PAD = 12;
 const STEPS = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800].map((s) => s * 1000);
 
-const clock = (ms, long) => {
-  const iso = new Date(ms).toISOString();
-  return long ? `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC` : iso.slice(11, 16);
-};
+const { clock, day } = rebalanceWatchTimes;
 // As `labels.duration` formats it on the server.
 const SCALES = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
 const duration = (ms) => {
@@ -144,12 +141,12 @@ export default {
       const pen = this.surface("head", height), { from, to, group, rebalances } = this.model;
       const step = STEPS.find((s) => (s / (to - from)) * (this.width - this.gutter) > 74) ?? STEPS.at(-1);
       pen.fillStyle = this.colour("--ink-2");
-      let day = null;
+      let before = null;
       for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
-        const today = new Date(t).toISOString().slice(5, 10), shown = step < 60_000 ? clock(t, true).slice(11, 19) : clock(t);
+        const today = day(t).slice(5), shown = step < 60_000 ? clock(t, true).slice(11, 19) : clock(t);
         pen.textAlign = this.x(t) > this.width - 40 ? "right" : "center";
-        pen.fillText(day !== null && day !== today ? `${today} ${shown}` : shown, this.x(t), AXIS / 2);
-        day = today;
+        pen.fillText(before !== null && before !== today ? `${today} ${shown}` : shown, this.x(t), AXIS / 2);
+        before = today;
       }
       pen.textAlign = "left";
       pen.save();

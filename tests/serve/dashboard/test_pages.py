@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from streaming.base.times import written
+from streaming.base.times import instant_ms, written
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group
 from tests.support.tables import append
 
@@ -78,8 +78,8 @@ def test_the_slider_selects_an_instant_that_is_in_the_address(open_page, site):
     expect(row(page, "Members", CLIENTS[2]).get_by_role("cell").first).to_have_text("2")
     expect(page.get_by_role("heading", level=1).locator("..")).to_contain_text("OK")
     expect(page.get_by_text("No open incidents.")).to_be_visible()
-    page.wait_for_url(re.compile(r"[?&]at=\d+"))
-    at = int(re.search(r"at=(\d+)", page.url)[1])
+    page.wait_for_url(re.compile(r"[?&]at=\d"))
+    at = instant_ms(re.search(r"at=([^&]+)", page.url)[1], site.now)
     assert abs(at - before) < 10_000
 
     again = open_page(page.url.removeprefix(site.base))
@@ -99,7 +99,7 @@ def test_the_slider_works_by_keyboard_and_steps_from_change_to_change(open_page,
     page.get_by_role("button", name="Previous change").click()
     expect(slider).to_have_attribute("aria-valuetext", re.compile(_clock(site.now - DIED)))  # its queues moved
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
-    assert f"at={site.now - DIED}" in page.url
+    assert f"at={written(site.now - DIED)}" in page.url
     slider.focus()
     page.keyboard.press("ArrowLeft")
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
@@ -178,7 +178,7 @@ def test_an_incidents_page_shows_evidence_timeline_and_next_step(open_page, site
     expect(page.get_by_label("Event as JSON")).to_contain_text('"source_id": "poll-1@1"')
     page.get_by_role("link", name="Group at opening").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
-    assert f"at={site.now - STUCK}" in page.url
+    assert f"at={written(site.now - STUCK)}" in page.url
     expect(page.get_by_text(f"As of {_shown(site.now - STUCK)}")).to_be_visible()
 
 

@@ -1,0 +1,73 @@
+"""Times on the pages: in the browser's zone or UTC, and chosen by the user."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import expect
+
+from streaming.base.times import instant_ms, written
+from tests.serve.dashboard.tables import DIED, MINUTE, STUCK
+
+KOLKATA = ZoneInfo("Asia/Kolkata")
+
+
+@pytest.fixture
+def page_there(site, browser):
+    """Return a function that opens a page as a browser in India does, which is at UTC+5:30."""
+    context = browser.new_context(timezone_id="Asia/Kolkata", viewport={"width": 1440, "height": 900})
+
+    def opened(path):
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        page.goto(site.base + path)
+        page.get_by_role("heading", level=1).wait_for()
+        return page
+
+    yield opened
+    context.close()
+
+
+def shown(time_ms, zone):
+    when = datetime.fromtimestamp(time_ms / 1000, zone)
+    return f"{when.day} {when:%b %Y %H:%M:%S}"
+
+
+def test_times_are_the_browsers_until_utc_is_chosen(page_there, site):
+    page = page_there(f"/group/orders-group?at={written(site.now - STUCK)}")
+    when, slider = page.get_by_role("group", name="Time and period"), page.get_by_role("slider")
+    expect(when).to_contain_text(f"As of {shown(site.now - STUCK, KOLKATA)} UTC+5:30")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"UTC\+5:30$"))
+    hour = datetime.fromtimestamp((site.now - STUCK) / 1000, KOLKATA)
+    expect(page.get_by_role("img", name="Lag by topic")).to_contain_text(
+        re.compile(f"{hour:%H}:|{hour - timedelta(hours=1):%H}:")
+    )
+
+    page.get_by_role("button", name="Times in UTC+5:30").click()
+
+    expect(when).to_contain_text(f"As of {shown(site.now - STUCK, UTC)} UTC ")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("UTC$"))
+    expect(page_there("/").get_by_role("button", name="Times in UTC", exact=True)).to_be_visible()  # it is remembered
+
+
+def test_a_time_of_the_browsers_zone_is_chosen_on_home_and_on_a_group(page_there, site):
+    before = (site.now - DIED - MINUTE) // 1000 * 1000
+    there = datetime.fromtimestamp(before / 1000, KOLKATA)
+    for path, said in (("/", "As of"), ("/group/orders-group", "As of")):
+        page = page_there(path)
+        picker = page.get_by_label("Time", exact=True)
+        picker.fill(f"{there:%Y-%m-%dT%H:%M:%S}")
+        picker.press("Tab")
+        page.wait_for_url(re.compile("at="))
+        assert instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), site.now) == before
+        expect(page.get_by_text(re.compile(f"{said} {shown(before, KOLKATA)}"))).to_be_visible()
+        expect(picker).to_have_value(f"{there:%Y-%m-%dT%H:%M:%S}")
+
+
+def test_periods_before_history_are_not_offered(page_there):
+    page = page_there("/group/orders-group")
+    longest = page.get_by_role("button", name="7 d", exact=True)
+    expect(longest).to_be_disabled()
+    expect(longest).to_have_attribute("title", re.compile("History begins 20"))
+    expect(page.get_by_role("button", name="15 min")).to_be_enabled()
