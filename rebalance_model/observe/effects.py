@@ -183,6 +183,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """The numbers behind the decision: JSON."""
     explanation: str
     first_step: str
+    """What to do about the sub-cause; of a resolved incident, about its main cause."""
     parent: str | None
     main_cause: str = ""
     """The sub-cause that has held longest; `sub_cause` of the last transition shows only how the incident ended."""

@@ -310,8 +310,11 @@ class IncidentDetail(QueryResult):
 
     @property
     def judged(self) -> Transition:
-        """The last transition that says why the incident is open: the resolution does not."""
-        return next((step for step in reversed(self.life) if step.transition != "RESOLVED"), self.life[-1])
+        """The last transition that says why the incident is open; once it is resolved, why it mainly was."""
+        ended = self.incident.resolved_at is not None
+        steps = [step for step in reversed(self.life) if step.transition != "RESOLVED"]
+        mainly = [step for step in steps if ended and step.sub_cause == self.incident.main_cause]
+        return (mainly or steps or self.life)[0]
 
 
 class Overview(QueryResult):

@@ -31,3 +31,19 @@ def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
 
     with ReadModel(tmp_path) as model:
         assert incident(model, "one").cause_event is None
+
+
+@pytest.mark.parametrize(("ended", "judged"), [(False, 300), (True, 200)])
+def test_the_evidence_shown_is_the_latest_or_once_resolved_of_the_main_cause(tmp_path, ended, judged):
+    """An owner that did not respond; the last seconds, and who owns the queue then, do not explain the incident."""
+    story = Story()
+    main = {"main_cause": "OWNER_UNRESPONSIVE", "main_explanation": "why"}
+    story.incident(100, "one", "OPENED", "warning", sub_cause="OWNER_UNRESPONSIVE", **main)
+    story.incident(200, "one", "ESCALATED", sub_cause="OWNER_UNRESPONSIVE", **main)
+    story.incident(300, "one", "RECLASSIFIED", sub_cause="UNDETERMINED", **main)
+    if ended:
+        story.incident(400, "one", "RESOLVED", sub_cause="UNDETERMINED", **main)
+    append(make_tables(tmp_path), story.rows)
+
+    with ReadModel(tmp_path) as model:
+        assert incident(model, "one").judged.evidence == {"at": judged}

@@ -68,8 +68,11 @@ def test_a_frozen_owner_until_its_queue_has_a_new_owner():
         (407.101, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
         (426, "RESOLVED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
     ]
-    [stuck, *_] = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    rows = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
+    stuck, unassigned, resolved = rows
     assert stuck.severity == "warning"  # no client pulls: whether anything waits is unknown
+    assert resolved.main_cause == "OWNER_UNRESPONSIVE"
+    assert resolved.first_step == stuck.first_step != unassigned.first_step
     assert evidence(trace, "ORDERED_QUEUE_STUCK")[0]["lag_at_least"] is None
 
 

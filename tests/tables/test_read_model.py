@@ -68,12 +68,15 @@ class Story:
             converged=converged, queues_moved_min=1, reconsumed_min=7, reconsumed_max=9 if converged else None,
         )  # fmt: skip
 
-    def incident(self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500) -> None:
+    def incident(  # noqa: PLR0913  fields of one row
+        self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500,
+        sub_cause: str = "LISTENER_HUNG", **fields: str,
+    ) -> None:  # fmt: skip
         self.add(
-            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause="LISTENER_HUNG",
+            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause=sub_cause,
             severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
             broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
-            parent=None,
+            parent=None, **fields,
         )  # fmt: skip
 
     def group(self, time: int, health: str) -> None:

@@ -188,8 +188,9 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
 def _emit(
     step: StepT, rule: Rule[StepT, Subject], incident: Incident, transition: Transition, evidence: Evidence
 ) -> None:
-    advice = rule.advise(incident.sub_cause)
-    main, queue = incident.main_cause, incident.queue
+    advice, queue = rule.advise(incident.sub_cause), incident.queue
+    main = incident.main_cause
+    main_advice = rule.advise(main.sub_cause)
     step.touch(incident)
     step.emit(
         IncidentTransition(
@@ -207,11 +208,11 @@ def _emit(
             client_id=incident.client_id,
             evidence=_ENCODER.encode(evidence).decode(),
             explanation=advice.what,
-            first_step=advice.first_step,
+            first_step=(main_advice if transition == "RESOLVED" else advice).first_step,
             parent=incident.parent,
             main_cause=main.sub_cause,
             main_client_id=main.client_id,
-            main_explanation=rule.advise(main.sub_cause).what,
+            main_explanation=main_advice.what,
             alert_after=step.alert_after(incident) if transition in {"OPENED", "ESCALATED"} else None,
         )
     )

@@ -85,6 +85,8 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
 
 def _event(detail: IncidentDetail) -> Text:
     cause = detail.life[0].cause
+    if not cause:
+        return Text("none: a time limit had passed")
     if detail.cause_event is None:
         return Text(f"{cause} (not in the archive)")
     event = json.dumps(detail.cause_event, ensure_ascii=False)

@@ -222,7 +222,9 @@ class GroupPage:
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
                    columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
         self._fill(self._rebalances, "rebalances", past.rebalances, **names)
-        self._fill(self._past, "incidents", past.incidents, **names)
+        # They are those at the period's end, which is later than the instant that is shown.
+        self._fill(self._past, "incidents", past.incidents,
+                   **names | {"now": min(past.window.until, shown.ends.live)})  # fmt: skip
 
     def _show_head(self, now: int) -> None:
         state = self._state

@@ -19,6 +19,7 @@ class MemberLoad(Member):
 
     expected: int | None = Field(description="Number of queues that the strategy assigns to it; null if unknown.")
     lag: int | None = Field(description="Sum of the known, fresh lags of its queues.")
+    lag_is_at_least: bool = Field(description="Whether one of these is a lower bound, or others are not known.")
     troubled: int = Field(title="Not OK", description="Number of its queues that are not OK.")
 
 
@@ -27,11 +28,15 @@ def _expected(member: MemberLoad, _: Context) -> Value:
     return Value(labels.number(member.expected), "attention" if differs else "")
 
 
+def _lag(member: MemberLoad, _: Context) -> Value:
+    return Value(labels.total(member.lag, 0, at_least=member.lag_is_at_least))
+
+
 MEMBER_COLUMNS = (
     MEMBER["client_id"],
     MEMBER["queues"],
     Column(MemberLoad, "expected", "count", _expected),
-    Column(MemberLoad, "lag", "count"),
+    Column(MemberLoad, "lag", "count", _lag),
     Column(MemberLoad, "troubled", "count", lambda m, _: counted(m.troubled)),
 )
 
@@ -52,6 +57,7 @@ def members(group: Group, queues: Iterable[Queue]) -> list[MemberLoad]:
             client_id=client, is_member=client in group.members, queues=len(own[client]),
             expected=expected[client] if predicted else None,
             lag=_sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
+            lag_is_at_least=any(q.lag is None or q.lag_is_stale or q.lag_is_at_least for q in own[client]),
             troubled=sum(queue.status != "OK" for queue in own[client]),
         )
         for client in sorted({*group.members, *own})

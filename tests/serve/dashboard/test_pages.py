@@ -141,6 +141,9 @@ def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
     past.wait_for_timeout(1_500)  # longer than a page takes to look
     expect(row(past, "Queues", "Live@broker-a:0")).to_contain_text("live-1")
     expect(past.get_by_text("No open incidents.")).to_be_visible()
+    later = row(past, "Incidents in this period", "ORDERED_QUEUE_STUCK")
+    expect(later).to_contain_text("open")
+    expect(later).not_to_contain_text(re.compile(r"-\d"))  # it opened after the instant that is shown
 
     incident = open_page("/incident/livestuck")
     group.incident(site.now + 5_000, "livestuck", "RESOLVED", site.now)

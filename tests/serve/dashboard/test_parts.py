@@ -180,11 +180,22 @@ def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
     assert minutes == [(0, 30, -1), (30, 40, 0), (40, 60, -1)]
 
 
+def lags(group, queues):
+    [column] = [column for column in group_state.MEMBER_COLUMNS if column.name == "lag"]
+    return [str(column.value(member, Context(NOW))) for member in group_state.members(group, queues)]
+
+
 def test_differences_changes_and_members_at_an_instant(model):
     now, then = (state(model, "orders-group", None, at) for at in (None, NOW - DIED - 1))
 
     assert [m.client_id for m in group_state.members(now.group, now.queues)] == [CLIENTS[0], CLIENTS[1]]
     assert [m.queues for m in group_state.members(then.group, then.queues)] == [2, 2, 2]
+    fresh = {"lag": 3, "lag_is_stale": False, "lag_is_at_least": False}
+    first, *others = (queue.model_copy(update=fresh) for queue in then.queues)
+    assert lags(then.group, [first, *others]) == ["6", "6", "6"]
+    for unlike, shown in (({"lag_is_at_least": True}, "≥6"), ({"lag_is_stale": True}, "≥3"), ({"lag": None}, "≥3")):
+        of_owner = lags(then.group, [first.model_copy(update=unlike), *others])
+        assert sorted(of_owner) == sorted([shown, "6", "6"])
     times = group_state.changes(history(model, "orders-group", None, Window(NOW - HOUR, NOW)))
     assert group_state.before(times, NOW - DIED) == NOW - DIED - 2_300  # the rebalance's begin
     assert group_state.after(times, NOW - DIED - 2_300) == NOW - DIED
