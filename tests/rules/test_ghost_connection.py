@@ -53,6 +53,19 @@ def test_a_ghosts_client_that_does_not_answer_hides_nothing():
     assert trace.incidents("QUEUE_UNASSIGNED")[0] == (40, "OPENED", "QUEUE_UNASSIGNED GHOST_CONNECTION")
 
 
+def test_locks_and_pulls_of_a_ghosts_client_that_does_not_answer_are_unknown():
+    """It renews and pulls on its living channel, as after a real broker's restart."""
+    trace = Trace()
+    for at in range(0, 140, 10):
+        trace.listed_twice = "x" if at else None
+        trace.poll(at, {"x": SILENT_BY_DEAD_CHANNEL if at else holding(0, 1), "y": holding(2, 3)})
+    assert trace.incidents("LOCK_EXPIRED", "PULL_EXPIRED") == []
+    for at in range(140, 180, 10):  # the broker has dropped the dead channel: now it is asked on the living one
+        trace.listed_twice = None
+        trace.poll(at, {"x": SILENT_BY_DEAD_CHANNEL, "y": holding(2, 3)})
+    assert {name for _, _, name in trace.incidents("LOCK_EXPIRED")} == {"LOCK_EXPIRED"}
+
+
 def test_the_hook_shows_which_channel_is_dead_and_when_it_may_be_dropped():
     trace = HookTrace().boots(0)
     trace.heart_beat(1, "x", "y").locks(2, "x", 0, 1).locks(2, "y", 2, 3)

@@ -6,12 +6,14 @@ By polls: while a client keeps answering, its ages are those of its last answer;
 an unresponsive client (two consecutive requests unanswered, though its broker answers) nothing is known since its last
 answer: it may have renewed and pulled until the first unanswered request, so its ages are counted from then, by the
 collector's clock. (Ages counted from the last answer are too high: in the demo's capture, a client that renewed its
-locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Its pulls count all
-the same if the hook reports them: a broker may query a client on a dead channel while the client works on another one.
+locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Of a client that
+is listed on several channels nothing is known, however long it is unresponsive: the broker may query it on a dead
+channel while it works on another one. What the hook reports of its locks and pulls counts all the same.
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.state import ClientView, GroupState, ProcessQueueView
 from rebalance_model.observe.step import Ages, GroupStep
 
@@ -35,6 +37,8 @@ def _ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
     queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else a former process queue
     exact = _hook_age(step, mq, known.owner)
     lock, pull, consume = _polled(client, queue, step.now)
+    if client.silent and is_listed_twice(state, known.owner or ""):
+        lock = pull = consume = None
     if pull is None or client.silent:
         hook_pull_age = hook_pull(step, mq)
         pull = hook_pull_age if hook_pull_age is not None else pull

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.group.channels import UNNAMED
 from rebalance_model.observe.group.expectation import list_view
-from rebalance_model.observe.state import BrokerView
+from rebalance_model.observe.state import BrokerView, GroupState
 from rebalance_model.observe.step import GroupStep
 
 SCAN_PERIOD = 10_000
@@ -35,6 +35,11 @@ class Ghost(NamedTuple):
     """The earliest time at which the broker's scan may drop the (last) dead channel; None: unknown."""
     dropped_by: int
     """The time by which the scan has dropped it."""
+
+
+def is_listed_twice(state: GroupState, client_id: str) -> bool:
+    """Return whether a broker lists the client on several channels: it may query the client on a dead one, in vain."""
+    return any(view.info.client_ids().count(client_id) > 1 for view in state.views.values())
 
 
 def find(step: GroupStep) -> list[Ghost]:

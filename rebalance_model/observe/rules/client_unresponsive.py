@@ -7,6 +7,7 @@ request.
 """
 
 from rebalance_model.observe.group.expectation import division
+from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import UNANSWERED_POLLS
 from rebalance_model.observe.step import GroupStep
@@ -17,7 +18,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     client = step.state.clients.get(client_id)
     if client is None or not client.unanswered or division(step.state) == "PROXIED":
         return CLEAR
-    if not client.silent or any(view.info.client_ids().count(client_id) > 1 for view in step.state.views.values()):
+    if not client.silent or is_listed_twice(step.state, client_id):
         return None
     return Holds("warning", client_id=client_id)
 
