@@ -183,7 +183,23 @@ def _cached(queue: Queue, _: Context) -> Value:
 
 
 def _lock(queue: Queue, _: Context) -> Value:
-    return Value("not locked", "attention") if queue.locked is False else Value(labels.duration(queue.lock_age_ms))
+    if queue.locked is False:
+        return Value("not locked", "attention")
+    return _reported(labels.duration(queue.lock_age_ms), is_stale=queue.lock_is_stale)
+
+
+def _reported(text: str, *, is_stale: bool) -> Value:
+    """Show an age, and whether what it counts from may be out of date."""
+    marked = is_stale and text != labels.NOT_KNOWN
+    return Value(text, "stale" if marked else "", "stale" if marked else "")
+
+
+def _pulled(queue: Queue, _: Context) -> Value:
+    return _reported(labels.ago(queue.pull_age_ms), is_stale=queue.pull_is_stale)
+
+
+def _consumed(queue: Queue, _: Context) -> Value:
+    return _reported(labels.ago(queue.consume_age_ms), is_stale=queue.consume_is_stale)
 
 
 QUEUE = Table(
@@ -195,8 +211,8 @@ QUEUE = Table(
     Column(Queue, "lag_age_ms", "duration"),
     Column(Queue, "waiting_ms", "duration", _waiting, spare=True),
     Column(Queue, "lock_age_ms", "duration", _lock, spare=True),
-    Column(Queue, "pull_age_ms", "duration", lambda q, _: labels.ago(q.pull_age_ms), spare=True),
-    Column(Queue, "consume_age_ms", "duration", lambda q, _: labels.ago(q.consume_age_ms), spare=True),
+    Column(Queue, "pull_age_ms", "duration", _pulled, spare=True),
+    Column(Queue, "consume_age_ms", "duration", _consumed, spare=True),
     Column(Queue, "cached_count", "count", _cached, spare=True),
     Column(Queue, "status", show=lambda q, _: Value(f"{q.status} {q.status_reason}".rstrip(), q.status), wide=True),
     Column(Queue, "time", "time"),

@@ -83,6 +83,7 @@ last AS (
             CASE WHEN coalesce(max(h.rank) FILTER (h.is_exact) < max(h.rank) FILTER (h.is_bound), true)
                 THEN max_by(h.lag, h.rank) FILTER (h.is_bound) END
         ) AS lag,
+        count(*) FILTER (h.is_exact AND h.is_fresh) = 0 AS is_bound,
         coalesce(
             max_by(h.waiting_ms, h.rank) FILTER (h.is_span AND h.is_fresh),
             max_by(h.waiting_ms, h.rank) FILTER (h.is_wait AND h.is_fresh)
@@ -91,12 +92,15 @@ last AS (
     GROUP BY h.slice, h.topic, h.broker, h.queue_id
 ),
 known AS (
-    SELECT l.slice, l.topic, CAST(sum(l.lag) AS BIGINT) AS lag, count(l.lag) AS queues, max(l.waiting_ms) AS waiting_ms
+    SELECT
+        l.slice, l.topic, CAST(sum(l.lag) AS BIGINT) AS lag, count(l.lag) AS queues, max(l.waiting_ms) AS waiting_ms,
+        count(l.lag) FILTER (l.is_bound) > 0 AS lag_is_at_least
     FROM last l
     GROUP BY l.slice, l.topic
 )
 SELECT
-    $since + e.slice * $step AS time, e.topic, k.lag, e.queues - coalesce(k.queues, 0) AS lag_unknown, k.waiting_ms
+    $since + e.slice * $step AS time, e.topic, k.lag, coalesce(k.lag_is_at_least, false) AS lag_is_at_least,
+    e.queues - coalesce(k.queues, 0) AS lag_unknown, k.waiting_ms
 FROM existing e
 LEFT JOIN known k ON k.slice = e.slice AND k.topic = e.topic
 ORDER BY e.slice, e.topic

@@ -19,11 +19,37 @@ def _age(stamp: str) -> str:
     return f"CASE WHEN {stamp} IS NOT NULL THEN greatest(0, $now - epoch_ms({stamp})) END"
 
 
-_LOCK_AT = "CASE WHEN p.lock_at IS NULL THEN greatest(t.lock_at, c.lock_at) ELSE greatest(t.lock_at, p.lock_at) END"
-"""A hook reports when the broker granted the lock; a client's timestamp is never later."""
+_ROW_AGE = "$now - epoch_ms(t.time)"
+_STALE_MS = 120_000
+"""A timestamp is stale if no row has shown it for two of the series' own intervals."""
+_LOOK_BACK_MS = 900_000
+"""As that of `progress_at`: a timestamp that no later row has shown is unknown, not that old."""
+_SILENT_MS = 30_000
+"""A hook reports the locks of a queue every 20 s, within 10 s; if it reports none for longer, it may have stopped."""
+
+
+def _of_row(stamp: str) -> str:
+    """Return SQL for a timestamp of the queue's state, which may be newer than the series."""
+    return f"CASE WHEN {_ROW_AGE} <= {_LOOK_BACK_MS} THEN t.{stamp} END"
+
+
+def _is_stale(stamp: str, *sources: str) -> str:
+    """Return SQL for whether neither the queue's state nor these sources have shown a timestamp recently."""
+    of_row = f"(t.{stamp} IS NULL OR {_ROW_AGE} > {_STALE_MS})"
+    return " AND ".join([of_row, *(f"coalesce({source}, true)" for source in sources)])
+
+
+_BY_HOOK, _BY_CLIENT = "p.hook_is_stale", "c.client_is_stale"
+_LOCK_AT = f"""greatest(
+        {_of_row("lock_at")}, p.lock_at,
+        CASE WHEN p.lock_at IS NULL OR p.hook_age_ms > {_SILENT_MS} THEN c.lock_at END
+    )"""
+"""A hook reports when the broker granted the lock; a client's timestamp is the latest possible one."""
 LOCK_AGE = f"CASE WHEN t.locked THEN {_age(_LOCK_AT)} END"
 """SQL for the time since the lock of a queue was renewed, by its row ``t`` of `queues_at`, ``p`` of `progress_at` and
 ``c`` of `client_progress_at` at ``$now``; milliseconds."""
+LOCK_IS_STALE = _is_stale("lock_at", _BY_HOOK, _BY_CLIENT)
+"""SQL for whether nothing has reported the queue for so long that its lock's age may be wrong."""
 
 _QUEUES = f"""
 SELECT
@@ -31,9 +57,13 @@ SELECT
     CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END AS owner, o.since, t.expected_owner,
     t.locked,
     {LOCK_AGE} AS lock_age_ms,
-    {_age("greatest(t.pull_at, p.pull_at, c.pull_at)")} AS pull_age_ms,
-    {_age("greatest(t.consume_at, c.consume_at)")} AS consume_age_ms,
+    {LOCK_IS_STALE} AS lock_is_stale,
+    {_age(f"greatest({_of_row('pull_at')}, p.pull_at, c.pull_at)")} AS pull_age_ms,
+    {_is_stale("pull_at", _BY_HOOK, _BY_CLIENT)} AS pull_is_stale,
+    {_age(f"greatest({_of_row('consume_at')}, c.consume_at)")} AS consume_age_ms,
+    {_is_stale("consume_at", _BY_CLIENT)} AS consume_is_stale,
     {_age("p.commit_at")} AS commit_age_ms,
+    coalesce(p.hook_is_stale, false) AS commit_is_stale,
     p.commit_offset, p.broker_offset,
     p.lag, coalesce(p.lag_is_at_least, false) AS lag_is_at_least, p.lag_time, p.lag_age_ms,
     coalesce(p.lag_is_stale, false) AS lag_is_stale, p.in_flight, p.ready,

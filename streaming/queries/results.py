@@ -94,16 +94,27 @@ class Queue(QueryResult):
     expected_owner: str | None = Field(title="Expected")
     locked: bool | None
     lock_age_ms: int | None = Field(
-        title="Lock age", description="Milliseconds since the owner renewed its lock, at the requested time."
+        title="Lock age",
+        description="Milliseconds since the owner renewed its lock, at the requested time, by what was reported until"
+        " then: a hook reports every 10 s, a client in each round.",
     )
-    pull_age_ms: int | None = Field(title="Last pull", description="Milliseconds since the owner's last pull.")
+    lock_is_stale: bool = Field(
+        description="Whether neither a hook nor the owner has reported the queue for 2 minutes."
+    )
+    pull_age_ms: int | None = Field(
+        title="Last pull", description="Milliseconds since the owner's last reported pull, as for the lock."
+    )
+    pull_is_stale: bool
     consume_age_ms: int | None = Field(
         title="Last consumed",
-        description="Milliseconds since a message was passed to the owner's listener, or it returned.",
+        description="Milliseconds since a message was passed to the owner's listener, or it returned; only reported by"
+        " the owner.",
     )
+    consume_is_stale: bool
     commit_age_ms: int | None = Field(
         description="Milliseconds since the committed offset changed; only reported by a broker hook."
     )
+    commit_is_stale: bool
     commit_offset: int | None
     broker_offset: int | None
     lag: int | None = Field(
@@ -332,6 +343,7 @@ class LagPoint(QueryResult):
     time: int
     topic: str
     lag: int | None = Field(description="Sum over the queues whose lag is known and not stale.")
+    lag_is_at_least: bool = Field(description="Whether the lag of one of these is a lower bound, by a broker hook.")
     lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
     waiting_ms: int | None = Field(description="Longest known, fresh waiting time of the queues, in milliseconds.")
 

@@ -62,10 +62,12 @@ class World:
     def queue(self, group: str, queue_id: int, owner: str | None = "A", status: str = "OK", **fields: object) -> None:
         time, topic = fields.pop("time", NOON), fields.pop("topic", "Orders")
         lag, lock_age = fields.pop("lag", 2), fields.pop("lock_age_ms", 1_000)
+        at_least = fields.pop("lag_is_at_least", False)
         self.effects.append(
             QueueProgress(
                 cluster="c", group=group, broker="b", time=time, asked_at=time - 5, interval_ms=10_000, source="POLL",
                 kind="CONSUME_STATS", topic=(topic,), queue_id=(queue_id,), lag=(lag,), waiting_ms=(500,),
+                lag_is_at_least=(at_least,),
             )
         )  # fmt: skip
         self._add(

@@ -68,7 +68,7 @@ class Story:
             converged=converged, queues_moved_min=1, reconsumed_min=7, reconsumed_max=9 if converged else None,
         )  # fmt: skip
 
-    def incident(  # noqa: PLR0913  fields of one row
+    def incident(
         self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500,
         sub_cause: str = "LISTENER_HUNG", **fields: str,
     ) -> None:  # fmt: skip

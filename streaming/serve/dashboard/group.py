@@ -79,7 +79,7 @@ class GroupPage:
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
         with panel("Lag", "lag"):
-            self._lag = LagChart("Lag by topic", lambda point: point.lag)
+            self._lag = LagChart("Lag by topic", lambda point: point.lag, lambda point: point.lag_is_at_least)
         with panel("Waiting time of the next message (seconds)", "waiting"):
             self._waiting = LagChart("Waiting time by topic (seconds)", _waiting_s)
         with panel("Rebalances", "rebalances"):

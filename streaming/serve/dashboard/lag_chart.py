@@ -1,44 +1,65 @@
 """Charts of the lag and waiting time of a group's topics."""
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from nicegui import ui
 
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard.moment import Window
 
+Lines: TypeAlias = dict[str, list[list[float | None]]]
 _DASHES = ("solid", "dashed", "dotted")
 
 
 class LagChart:
     """A chart with one line per topic, interrupted where the value is unknown or stale."""
 
-    def __init__(self, label: str, value: Callable[[LagPoint], float | None]) -> None:
+    def __init__(
+        self,
+        label: str,
+        value: Callable[[LagPoint], float | None],
+        is_bound: Callable[[LagPoint], bool] = lambda _: False,
+    ) -> None:
         """Create an empty chart.
 
         Args:
             label: the accessible name of the chart.
             value: returns the value of a point.
+            is_bound: returns whether it is a lower bound, which the name of the line then says.
         """
-        self._value = value
+        self._value, self._is_bound = value, is_bound
         self._chart = ui.echart({"series": []}, renderer="svg").classes("lag-chart")
         self._chart.props(f'role=img aria-label="{label}"')
 
     def show(self, points: Iterable[LagPoint], span: Window, at: int | None) -> None:
         """Show a period and the instant in it."""
-        options = _options(list(points), span, at, self._value)
+        options = _options(lines_of(points, self._value, self._is_bound), span, at)
         if options != self._chart.options:
             self._chart.options.clear()
             self._chart.options.update(options)
             self._chart.update()
 
 
-def _options(
-    points: list[LagPoint], span: Window, at: int | None, value: Callable[[LagPoint], float | None]
-) -> dict[str, object]:
-    lines: dict[str, list[list[float | None]]] = {}
+def lines_of(
+    points: Iterable[LagPoint], value: Callable[[LagPoint], float | None], is_bound: Callable[[LagPoint], bool]
+) -> Lines:
+    """Return the line of each topic by its name, which says whether values are lower bounds."""
+    lines: Lines = {}
+    bounds: dict[str, list[bool]] = {}
     for point in points:
-        lines.setdefault(point.topic, []).append([point.time, value(point)])
+        shown = value(point)
+        lines.setdefault(point.topic, []).append([point.time, shown])
+        if shown is not None:
+            bounds.setdefault(point.topic, []).append(is_bound(point))
+    return {_named(topic, bounds.get(topic, [])): line for topic, line in lines.items()}
+
+
+def _named(topic: str, bounds: list[bool]) -> str:
+    return topic if not any(bounds) else f"{topic} (≥)" if all(bounds) else f"{topic} (in part ≥)"
+
+
+def _options(lines: Lines, span: Window, at: int | None) -> dict[str, object]:
     return {
         "animation": False,
         "grid": {"left": 8, "right": 110, "top": 14, "bottom": 4, "containLabel": True},

@@ -90,6 +90,12 @@ def _lag(snapshot: Snapshot) -> Iterator[Metric]:
         ((values, row["lag_unknown"]) for values, row in named),
     )
     yield family(
+        "rocketmq_consumer_lag_at_least_queues",
+        "Queues whose lag is only a lower bound, by a broker's hook; the lag of their topic is one, too.",
+        labels,
+        ((values, row["lag_at_least"]) for values, row in named),
+    )
+    yield family(
         "rocketmq_consumer_waiting_seconds",
         "Waiting time of the next message in the slowest queue; an upper bound if the broker is not polled for it. No "
         "series if unknown or stale.",

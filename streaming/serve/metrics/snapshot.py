@@ -12,7 +12,7 @@ from streaming.base.times import DAY_MS, now_ms
 from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
-from streaming.queries.ownership import LOCK_AGE
+from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE
 from streaming.queries.present import is_silent
 from streaming.queries.results import Coverage, Incident
 from streaming.queries.snapshot_interval import snapshot_interval_ms
@@ -34,8 +34,9 @@ _QUEUES = f"""
 SELECT
     t.cluster, t.group, t.topic, t.broker, t.queue_id, t.owner, t.status,
     CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
+    coalesce(p.lag_is_at_least AND NOT p.lag_is_stale, false) AS lag_is_at_least,
     CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
-    {LOCK_AGE} AS lock_age_ms
+    CASE WHEN NOT ({LOCK_IS_STALE}) THEN {LOCK_AGE} END AS lock_age_ms
 FROM current_queues t
 LEFT JOIN progress_at(from_ms($now)) p
     ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
@@ -51,6 +52,7 @@ SELECT
     max(q.waiting_ms) AS waiting_ms,
     count(*) FILTER (q.owner IS NULL) AS unowned,
     count(*) FILTER (q.lag IS NULL) AS lag_unknown,
+    count(*) FILTER (q.lag_is_at_least) AS lag_at_least,
     list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners
 FROM queues q
 GROUP BY ALL

@@ -19,7 +19,9 @@ SELECT
     epoch_ms(instant) - epoch_ms(CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END) AS waiting_age_ms,
     epoch_ms(instant) - epoch_ms(CASE WHEN q.is_span THEN q.span_time ELSE q.waiting_time END)
         > 2 * CASE WHEN q.is_span THEN q.span_interval_ms ELSE q.waiting_interval_ms END AS waiting_is_stale,
-    q.commit_at, q.lock_at, q.pull_at
+    q.commit_at, q.lock_at, q.pull_at,
+    epoch_ms(instant) - epoch_ms(q.hook_time) AS hook_age_ms,
+    epoch_ms(instant) - epoch_ms(q.hook_time) > 2 * q.hook_interval_ms AS hook_is_stale
 FROM (
     SELECT
         s.*,
@@ -52,6 +54,8 @@ FROM (
             max_by(o.waiting_ms, o.rank) FILTER (WHERE o.is_span) AS span_ms,
             max(o.time) FILTER (WHERE o.is_span) AS span_time,
             max_by(o.interval_ms, o.rank) FILTER (WHERE o.is_span) AS span_interval_ms,
+            max(o.time) FILTER (WHERE o.source = 'HOOK') AS hook_time,
+            max_by(o.interval_ms, o.rank) FILTER (WHERE o.source = 'HOOK') AS hook_interval_ms,
             max(o.commit_at) AS commit_at,
             max(o.lock_at) AS lock_at,
             max(o.pull_at) AS pull_at

@@ -120,6 +120,21 @@ def test_lag_sums_only_the_queues_whose_lag_is_known(scraped):
     assert of(scraped, unknown, consumer_group="quiet", **topic) == 1
 
 
+def test_a_sum_with_lower_bounds_says_of_how_many_queues(tmp_path, scraper):
+    world = World()
+    world.group("g")
+    world.queue("g", 0, lag=3)
+    world.queue("g", 1, lag=4, lag_is_at_least=True)
+    world.write(tmp_path / "tables")
+
+    found = scraper(tmp_path).scrape()
+
+    topic = {"consumer_group": "g", "topic": "Orders", "is_retry": "false"}
+    assert of(found, "rocketmq_consumer_lag_messages", **topic) == 7
+    assert of(found, "rocketmq_consumer_lag_at_least_queues", **topic) == 1
+    assert of(found, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
+
+
 def test_only_unhealthy_queues_have_series(scraped):
     status = "rocketmq_consumer_queue_status"
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b"}
