@@ -8,7 +8,9 @@ import msgspec
 from rebalance_model.entities import Natural
 
 Override: TypeAlias = dict[str, int | str]
-"""``pattern``, a glob of group names (``pay-*``), and the thresholds that apply to those groups only."""
+"""``pattern``, a glob of group names (``pay-*``), optionally ``cluster``, a glob of cluster names, and the thresholds
+that apply only to those groups of those clusters."""
+_SELECTS = ("pattern", "cluster")
 _ABOVE_0 = (
     "client_lock_max_live_time",
     "pull_max_idle_time",
@@ -128,12 +130,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A group without member, incident or event for this long is forgotten."""
 
     group: tuple[Override, ...] = ()
-    """Thresholds for single groups; the first matching pattern counts."""
+    """Thresholds for single groups; the first override counts whose pattern, and cluster if it has one, match."""
 
-    def of_group(self, group: str) -> "Policy":
-        """Return the thresholds that apply to the group."""
+    def of_group(self, cluster: str, group: str) -> "Policy":
+        """Return the thresholds that apply to a group of a cluster."""
         for override in self.group:
-            if fnmatchcase(group, str(override["pattern"])):
+            is_there = fnmatchcase(cluster, str(override.get("cluster", "*")))
+            if is_there and fnmatchcase(group, str(override["pattern"])):
                 return self._under(override)
         return self
 
@@ -164,7 +167,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not isinstance(pattern, str) or not pattern:
             msg = "every [[group]] needs a pattern of group names"
             raise ValueError(msg)
-        changes = {name: value for name, value in override.items() if name != "pattern"}
+        cluster = override.get("cluster", "*")
+        if not isinstance(cluster, str) or not cluster:
+            msg = f"[[group]] {pattern}: cluster must be a pattern of cluster names; omit it for all clusters"
+            raise ValueError(msg)
+        changes = {name: value for name, value in override.items() if name not in _SELECTS}
         try:
             return msgspec.convert(msgspec.structs.asdict(self) | {"group": ()} | changes, Policy)
         except msgspec.ValidationError as error:

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalance_model.observe.policy import Policy
 from tests.core.test_shard import LOG
@@ -63,11 +64,24 @@ def test_the_first_pattern_that_fits_counts_and_the_rest_is_the_policys():
             {"pattern": "pay-*", "stuck_after": 20_000, "snapshot_interval": 60_000},
         ],
     )
-    assert policy.of_group("orders") is policy
-    slow, fast = policy.of_group("pay-slow-1"), policy.of_group("pay-1")
+    assert policy.of_group("c", "orders") is policy
+    slow, fast = policy.of_group("c", "pay-slow-1"), policy.of_group("c", "pay-1")
     assert (slow.stuck_after, slow.snapshot_interval, slow.poll_interval) == (300_000, 300_000, 5_000)
     assert (fast.stuck_after, fast.snapshot_interval, fast.poll_interval) == (20_000, 60_000, 5_000)
-    assert fast.of_group("pay-slow-1") is fast
+    assert fast.of_group("c", "pay-slow-1") is fast
+
+
+def test_an_override_for_a_cluster_leaves_equal_groups_elsewhere_alone():
+    policy = read(group=[{"pattern": "pay", "cluster": "to*", "stuck_after": 1}, {"pattern": "*", "stuck_after": 2}])
+    assert [policy.of_group(*one).stuck_after for one in (("tokyo", "pay"), ("paris", "pay"), ("tokyo", "x"))] == [
+        1, 2, 2
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cluster", ["", 7])
+def test_a_cluster_that_is_no_pattern_is_refused(cluster):
+    with pytest.raises(msgspec.ValidationError, match="pay: cluster must be a pattern of cluster names"):
+        read(group=[{"pattern": "pay", "cluster": cluster}])
 
 
 def test_a_shard_judges_each_group_by_its_own():
@@ -78,3 +92,12 @@ def test_a_shard_judges_each_group_by_its_own():
 
     assert opened(Policy()) == {"g", "h"}
     assert opened(Policy(group=({"pattern": "h", "stuck_after": 3_000_000},))) == {"g"}
+
+
+def test_a_shard_judges_equal_groups_by_their_cluster():
+    """The telemetry of cluster c is there again as that of d, from sources of its own."""
+    also = [replace(event, cluster="d", source_id=f"d-{event.source_id}") for event in LOG]
+    both = [event for pair in zip(LOG, also, strict=True) for event in pair]
+    policy = Policy(group=({"pattern": "*", "cluster": "d", "stuck_after": 3_000_000},))
+    opened = {(e.cluster, e.group) for e in folded(both, policy) if getattr(e, "code", "") == "ORDERED_QUEUE_STUCK"}
+    assert opened == {("c", "g"), ("c", "h")}

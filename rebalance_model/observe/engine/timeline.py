@@ -362,9 +362,9 @@ class Timeline:
         return group
 
     def _policy_of(self, group: GroupState) -> Policy:
-        found = self._policies.get(group.group)
+        found = self._policies.get(group.key)
         if found is None:
-            found = self._policies[group.group] = self._policy.of_group(group.group)
+            found = self._policies[group.key] = self._policy.of_group(group.cluster, group.group)
         return found
 
     def _schedule(self, group: GroupState) -> None:

@@ -150,7 +150,7 @@ def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> i
     if known is not None and at > known.answered:
         gaps = (*gaps, at - known.answered)[-2:]
     state.spacings[name] = Spacing(at, gaps)
-    return min(gaps) if gaps else policy.of_group(event.group).poll_interval
+    return min(gaps) if gaps else policy.of_group(event.cluster, event.group).poll_interval
 
 
 def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
