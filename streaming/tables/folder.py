@@ -85,6 +85,10 @@ class TableFolder:
         """
         return (self.path / relative).read_bytes()
 
+    def has(self, relative: str) -> bool:
+        """Return whether there is such a file."""
+        return (self.path / relative).exists()
+
 
 class CopiedFolder(TableFolder):
     """The folder for copies of a table's files."""
@@ -134,6 +138,15 @@ class CopiedFolder(TableFolder):
         with answered(self._table):
             source = self._objects.open_input_file(relative)
             return source.read(source.size())
+
+    def has(self, relative: str) -> bool:
+        """Return whether there is an object: one small request."""
+        with answered(self._table):
+            try:
+                self._objects.open_input_file(relative)
+            except FileNotFoundError:
+                return False
+        return True
 
     def _copy(self, file: TableFile) -> None:
         path = self.path / unquote(file.path)

@@ -21,6 +21,8 @@ SMALL_ROWS = 20_000
 KEPT_ROWS = 500_000
 """The maximum number of a table's rows in memory: about 150 MB. When there are more, the newer half is kept."""
 SCHEMA = "kept"
+_LISTED_SECONDS = 60.0
+"""The log is listed again after this time, because `maintain` removes commits of the day before."""
 _FETCHED_SECONDS = 30.0
 """Fetched files are looked for again after this time; they are not removed within a minute."""
 
@@ -38,6 +40,8 @@ class TableView:
         self.name = name
         self._place = tables / name
         self._delta = delta_at(self._place)
+        self._listed = time.monotonic()
+        """When the log was listed last."""
         self._folder = folder_at(self._place)
         self._files = files_of(name, self._delta)
         self.version = self._delta.version()
@@ -55,12 +59,22 @@ class TableView:
 
     def look(self) -> bool:
         """Return whether there is a newer version, for `show`; if that fails, the next call finds it again."""
+        if self._folder.is_copy and not self._may_be_newer():
+            return False
         with answered(self._place):
             self._delta.update_incremental()
         if self._delta.version() == self.version:
             return False
         self._files = files_of(self.name, self._delta)
         self.version = self._delta.version()
+        return True
+
+    def _may_be_newer(self) -> bool:
+        """Return whether the next commit is there, which takes one small request; Delta itself lists the log."""
+        now = time.monotonic()
+        if now - self._listed < _LISTED_SECONDS and not self._folder.has(f"_delta_log/{self.version + 1:020}.json"):
+            return False
+        self._listed = now
         return True
 
     @property
