@@ -61,10 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The lab that most live tests share; a file's servers or jobs; the browser; the JVM with real classes."""
+    """The lab that most live tests share; a file's servers or jobs; the object store; the browser; the JVM."""
     if item.get_closest_marker("live"):
         shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
         return "lab" if shares_lab else f"live {item.path.stem}"
+    if "object_store" in getattr(item, "fixturenames", ()):
+        return "spark object store"
     if item.get_closest_marker("spark"):
         return "spark demo" if "demo_run" in getattr(item, "fixturenames", ()) else f"spark {item.path.stem}"
     if "browser" in getattr(item, "fixturenames", ()):
@@ -105,6 +107,15 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(load_settings().runtime.jars), "COLUMNS": "200"}
     environment.pop("PYSPARK_SUBMIT_ARGS", None)
     return DemoRun(subprocess.run(command, capture_output=True, text=True, env=environment, check=False), root / "demo")
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """A real server of the S3 protocol, for all tests that need one; each writes below an address of its own."""
+    from tests.support.object_store import ObjectStore  # noqa: PLC0415  the others need none of it
+
+    with ObjectStore(tmp_path_factory.mktemp("object_store")) as store:
+        yield store
 
 
 @pytest.fixture(scope="session")

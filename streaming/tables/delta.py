@@ -27,10 +27,30 @@ from streaming.base.place import ObjectPlace, Place
 
 _WRITERS, _COMMITS = 2, 3
 """Of the check of a store: of six commits a store without conditions keeps three."""
-_REFUSED = ("SignatureDoesNotMatch", "InvalidAccessKeyId", "AccessDenied", "403 Forbidden", "401 Unauthorized")
-_NO_BUCKET = "NoSuchBucket"
-_NO_ANSWER = ("error sending request", "client error", "dns error", "operation timed out", "Connection refused")
-_NO_KEYS = ("CredentialsNotLoaded", "no providers in chain", "InstanceMetadata", "169.254.169.254")
+_SENTENCES = (
+    (("NoSuchBucket",), "There is no bucket {bucket} at {at}: create it, or correct its name in [storage]."),
+    (
+        ("CredentialsNotLoaded", "no providers in chain", "InstanceMetadata", "169.254.169.254"),
+        "No keys for the object store were found: set storage.access_key and storage.secret_key, or AWS's own.",
+    ),
+    (
+        ("SecondLevelDomainForbidden",),  # as OSS says it
+        "The object store at {at} wants the bucket in the host's name: set storage.path_style = false.",
+    ),
+    (
+        ("NotImplemented", "501 Not Implemented"),
+        "The object store at {at} refuses conditional writes: tables need one that knows If-None-Match.",
+    ),
+    (
+        ("SignatureDoesNotMatch", "InvalidAccessKeyId", "AccessDenied", "403 Forbidden", "401 Unauthorized"),
+        "The object store at {at} refuses access to {url}: correct its keys, or grant the rights of conf/README.md.",
+    ),
+    (
+        ("error sending request", "client error", "dns error", "operation timed out", "Connection refused"),
+        "No object store answers at {at}: start it, or correct [storage].",
+    ),
+)
+"""What an error of an object store means, by any of the texts in it; the first one that fits."""
 _LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
 """What delta-rs puts between the errors of its layers."""
 _ERROR_LENGTH = 300
@@ -133,16 +153,8 @@ def sentence(place: ObjectPlace, error: Exception) -> str:
     """Return an error of an object store as one sentence; it has no secret, which the text of the error may have."""
     text, bucket = str(error), urlsplit(place.url).netloc
     at = place.options.get("aws_endpoint", "AWS") if place.url.startswith("s3:") else bucket
-    if _NO_BUCKET in text:
-        return f"There is no bucket {bucket} at {at}: create it, or correct its name in [storage]."
-    if any(one in text for one in _NO_KEYS):
-        return "No keys for the object store were found: set storage.access_key and storage.secret_key, or AWS's own."
-    if any(one in text for one in _REFUSED):
-        return (
-            f"The object store at {at} refuses access to {place.url}: correct storage.access_key and "
-            "storage.secret_key, or grant them what conf/README.md lists."
-        )
-    if any(one in text for one in _NO_ANSWER):
-        return f"No object store answers at {at}: start it, or correct [storage]."
+    for texts, means in _SENTENCES:
+        if any(one in text for one in texts):
+            return means.format(at=at, bucket=bucket, url=place.url)
     cause = _LAYERS.sub(" ", text)[:_ERROR_LENGTH].strip(" .")
     return f"The object store at {at} failed for {place.url}: {cause}."

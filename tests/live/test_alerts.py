@@ -17,7 +17,7 @@ from streaming.serve.alerting.follow import Follower
 from streaming.serve.alerting.ledger import Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
-from tests.support.alerting import append_transitions, transition
+from tests.support.alerting import append_transitions, transition, wanted
 from tests.support.findings import effects
 from tests.support.tables import make_tables
 
@@ -73,22 +73,6 @@ def tables(tmp_path):
     return tmp_path / "root" / "tables"
 
 
-def wanted(transitions):
-    """Return incident and kind of every required message, from transitions in the observer's order."""
-    told = set()
-    for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
-        if one.transition in {"OPENED", "ESCALATED"} and one.parent is None:
-            opened = (one.incident_id, "OPENED") in told
-            told.add((one.incident_id, "ESCALATED" if opened else "OPENED"))
-        elif one.transition == "RESOLVED" and (one.incident_id, "OPENED") in told:
-            told.add((one.incident_id, "RESOLVED"))
-    return told
-
-
-def told(webhook):
-    return {(alert.incident_id, alert.kind) for alert in webhook.alerts()}
-
-
 def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     command, tables, webhook, manager, eventually
 ):
@@ -97,7 +81,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
     begun = {one.incident_id for one in found if one.transition == "OPENED"}
     append_transitions(tables, *(one for one in found if one.transition != "RESOLVED"))
-    eventually(lambda: told(webhook) >= {one for one in wanted(found) if one[1] != "RESOLVED"}, 20)
+    eventually(lambda: webhook.told() >= {one for one in wanted(found) if one[1] != "RESOLVED"}, 20)
     open_there = {incident for incident, kind in wanted(found) if kind == "OPENED"}
     assert open_there <= begun
     eventually(lambda: set(manager.active()) == open_there, 20)
@@ -107,7 +91,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
     assert set(manager.active()) == open_there
     append_transitions(tables, *(one for one in found if one.transition == "RESOLVED"))
-    eventually(lambda: told(webhook) == wanted(found), 20)
+    eventually(lambda: webhook.told() == wanted(found), 20)
     eventually(lambda: not manager.active(), 20)
     heard = eventually(lambda: all_ended(webhook), 20)
     assert {incident for incident, *_ in heard} == open_there
@@ -180,7 +164,7 @@ class Story:
 def check_told(webhook, story, ledger):
     """Check that every message was sent, in order, and that a repeated message has the same key."""
     alerts = webhook.alerts()
-    assert told(webhook) == wanted(story.transitions)
+    assert webhook.told() == wanted(story.transitions)
     for (incident, kind), same in groupby(
         sorted(alerts, key=lambda one: (one.incident_id, one.kind)), lambda one: (one.incident_id, one.kind)
     ):
@@ -223,7 +207,7 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
             manager.start()
     webhook.faults, webhook.slow_seconds = 0.0, 0.0
     story.end()
-    eventually(lambda: told(webhook) == wanted(story.transitions), 60)
+    eventually(lambda: webhook.told() == wanted(story.transitions), 60)
     eventually(lambda: not manager.active(), 30)
     time.sleep(2)  # the last answer is kept with the next round
     assert command.interrupt() == 0, command.said()

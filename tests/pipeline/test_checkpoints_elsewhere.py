@@ -4,15 +4,16 @@ Those in an object store have no such test yet: the server of `tests.support.obj
 an empty folder, as Amazon's store does, so Spark does not find a folder that it has just made.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
+from streaming.base.errors import SettingsError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
+from streaming.pipeline.job import Listener, running
 from streaming.tables.delta import delta_at
 from tests.live.commands import Command
 from tests.support.capture import job_settings, write_capture
@@ -21,16 +22,9 @@ from tests.support.object_store import SECRET_KEY, ObjectStore
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import rows_in
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
-
 PARTITIONS = 2
 SECONDS = 400
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
-        yield store
+ON_S3A = {"checkpoints": "s3a://nowhere/c", "endpoint": "http://127.0.0.1:1"}
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +35,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def job_in(root: Path, log: Path, store: ObjectStore, *more: str, **storage: object) -> Command:
+def job_in(root: Path, log: Path, store: ObjectStore, **storage: object) -> Command:
     given = job_settings(root, PARTITIONS) | {"SOURCE__PATH": log}
     root.mkdir()
-    return Command(root, given | store.environment(**storage), "run", "--available-now", *more)
+    return Command(root, given | store.environment(**storage), "run", "--available-now")
 
 
 def check_another_machine_goes_on(folder: Path, log: Path, store: ObjectStore, **storage: object) -> None:
@@ -65,13 +59,19 @@ def check_another_machine_goes_on(folder: Path, log: Path, store: ObjectStore, *
 
 
 @pytest.mark.prove
-def test_another_machine_goes_on_from_checkpoints_on_hdfs(store, log, tmp_path):
+@pytest.mark.timeout(2400)
+def test_another_machine_goes_on_from_checkpoints_on_hdfs(object_store, log, tmp_path):
     with Hdfs(tmp_path / "hdfs") as hdfs:
-        elsewhere = {"tables": f"s3://{store.bucket}/b", "checkpoints": f"{hdfs.url}/rebalance-watch"}
-        check_another_machine_goes_on(tmp_path, log, store, **elsewhere)
+        elsewhere = {"tables": f"s3://{object_store.bucket}/b", "checkpoints": f"{hdfs.url}/rebalance-watch"}
+        check_another_machine_goes_on(tmp_path, log, object_store, **elsewhere)
 
 
-def test_a_standby_on_an_object_store_is_refused(store, log, tmp_path):
-    with job_in(tmp_path / "root", log, store, "--standby", checkpoints=f"s3a://{store.bucket}/c") as job:
-        assert job.start().ended(SECONDS) == 2, job.said()
-    assert "error: --standby can't be used with storage.checkpoints in an object store" in " ".join(job.said().split())
+def test_a_standby_on_an_object_store_is_refused_before_spark_starts(settings_in, tmp_path):
+    settings = settings_in(tmp_path).model_copy(update={"storage": load_settings(storage=ON_S3A).storage})
+    settings.log_path.mkdir()
+    waits = Listener(on_wait=print)
+    with (
+        pytest.raises(SettingsError, match=r"--standby can't be used with storage\.checkpoints in an object store"),
+        running(settings, Policy(), available_now=True, listener=waits),
+    ):
+        raise AssertionError

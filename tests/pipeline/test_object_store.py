@@ -1,34 +1,55 @@
-"""Tables in an object store, from the job to a question: kills lose and double nothing, every command works on them."""
+"""Tables in an object store, from the job to whoever reads them: every command works on them there.
+
+One job fills the tables that all tests of the short form read. The long forms kill it and rebuild its tables.
+"""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from os import environ
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import httpx
 import pytest
+from playwright.sync_api import expect
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import load_settings
 from streaming.tables.delta import delta_at
+from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command
+from tests.support.alerting import wanted
 from tests.support.capture import check_archived, job_settings, write_capture
+from tests.support.chromium import chromium
 from tests.support.object_store import SECRET_KEY, ObjectStore
 from tests.support.plain import as_json, derived_rows
+from tests.support.served import served
 from tests.support.tables import rows_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 PARTITIONS = 2
 SECONDS = 400
+FILES_PER_BATCH = 8
+ALERTS = """
+poll = "1s"
+group_wait = "0s"
+dead_man = {{job = "0s", sources = "0s", forget = "1h"}}
+limit = {{messages = 10000, span = "1s", alerts = 1000}}
+routes = [{{channels = ["ours"]}}]
+
+[channels.ours]
+kind = "webhook"
+url = "{url}/ours"
+"""
 
 
 class Chain(NamedTuple):
-    """A root whose tables are in the store, after the job was killed and has then processed the whole log."""
+    """A root whose tables are in the store, after the job has processed the whole log."""
 
     root: Path
     settings: dict[str, object]
@@ -36,35 +57,53 @@ class Chain(NamedTuple):
     tables: Place
     said: str
     """By the job."""
+    alerts: set[tuple[str, str]]
+    """Incident and kind of each alert that a webhook has received."""
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with ObjectStore(tmp_path_factory.mktemp("store")) as store:
-        yield store
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's capture."""
+    folder = tmp_path_factory.mktemp("log")
+    write_capture(folder, PARTITIONS)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root with the demo's capture as its log."""
+def rows(log: Path) -> dict[str, list[str]]:
+    """The derived rows that the job must write, as sorted JSON."""
+    return derived_rows(log, PARTITIONS, Policy())
+
+
+@pytest.fixture(scope="module")
+def chain(object_store: ObjectStore, log: Path, rows: dict[str, list[str]], tmp_path_factory) -> Chain:
+    """The job, and beside it from the start the alerts."""
     root = tmp_path_factory.mktemp("root")
-    write_capture(root / "log", PARTITIONS)
-    return root
+    given = settings_of(root, log, object_store)
+    with Webhook() as webhook:
+        (root / "alerts.toml").write_text(ALERTS.format(url=webhook.url))
+        given["ALERTS__FILE"] = root / "alerts.toml"
+        with Command(root, given, "alert", "run") as alerts, Command(root, given, "run", "--available-now") as job:
+            alerts.start().wait_for("waiting for the tables", SECONDS)
+            assert job.start().ended(SECONDS) == 0, job.said()
+            webhook.wait_for(len(alerts_of(rows)), 60)
+            assert alerts.interrupt() == 0, alerts.said()
+            assert "Traceback" not in alerts.said()
+        return Chain(root, given, place_of(object_store), job.said(), webhook.told())
 
 
-@pytest.fixture(scope="module")
-def chain(store: ObjectStore, root: Path) -> Chain:
-    given = settings_of(root, store)
-    with Command(root, given, "run", "--available-now") as job:
-        job.start().wait_for("operator batch 1:", SECONDS)
-        job.kill()
-        assert job.start().ended(SECONDS) == 0, job.said()
-    settings = load_settings(runtime={"root": root}, storage=store.settings())
-    return Chain(root, given, tables_of(settings), job.said())
+def settings_of(root: Path, log: Path, store: ObjectStore, **storage: object) -> dict[str, object]:
+    source = {"SOURCE__PATH": log, "SOURCE__FILES_PER_BATCH": FILES_PER_BATCH}
+    return job_settings(root, PARTITIONS) | source | store.environment(**storage)
 
 
-def settings_of(root: Path, store: ObjectStore, **storage: object) -> dict[str, object]:
-    return job_settings(root, PARTITIONS) | store.environment(**storage)
+def place_of(store: ObjectStore, **storage: object) -> Place:
+    return tables_of(load_settings(storage=store.settings(**storage)))
+
+
+def alerts_of(rows: dict[str, list[str]]) -> set[tuple[str, str]]:
+    """Return incident and kind of every required alert."""
+    return wanted(SimpleNamespace(**json.loads(row)) for row in rows["anomalies"])
 
 
 def ran(settings: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,28 +119,43 @@ def answer(settings: dict[str, object], *arguments: str) -> object:
     return json.loads(done.stdout)
 
 
-def rows_of(tables: Place, table: str) -> list[dict[str, object]]:
-    return rows_in(delta_at(tables / table))
+def derived_in(tables: Place) -> dict[str, list[str]]:
+    return {table: sorted(map(as_json, rows_in(delta_at(tables / table)))) for table in DERIVED}
 
 
-def check_rows(chain: Chain) -> None:
-    expected = derived_rows(chain.root / "log", PARTITIONS, Policy())
-    assert {table: sorted(map(as_json, rows_of(chain.tables, table))) for table in DERIVED} == expected
-
-
-def test_kills_of_the_job_lose_and_double_no_row(chain):
-    check_rows(chain)
-    check_archived(rows_of(chain.tables, "telemetry"), PARTITIONS)
+def test_the_job_writes_each_row_once(chain, rows):
+    assert derived_in(chain.tables) == rows
+    check_archived(rows_in(delta_at(chain.tables / "telemetry")), PARTITIONS)
     assert "Traceback" not in chain.said
     assert not (chain.root / "tables").exists()
 
 
-def test_answers_are_the_same_before_and_after_maintenance(chain):
-    questions = ("group", "list"), ("incident", "list", "--all"), ("sql", "SELECT count(*) AS rows FROM telemetry")
-    before = [answer(chain.settings, *question) for question in questions]
-    assert str(len(rows_of(chain.tables, "telemetry"))) in json.dumps(before[2])
-    assert {one["group"] for one in before[0]} >= {"orders-group", "audit-group"}
+def test_each_incident_is_an_alert(chain, rows):
+    assert chain.alerts == alerts_of(rows)
 
+
+def test_pages_and_rest_show_the_groups(chain):
+    groups = {(json.loads(row)["group"], json.loads(row)["cluster"]) for row in derived_in(chain.tables)["group_state"]}
+    names = sorted(group for group, _ in groups)
+    store = {name: str(value) for name, value in chain.settings.items() if name.startswith("STORAGE__")}
+    with served("dashboard", chain.root, **store) as address, chromium() as browser:
+        listed = httpx.get(f"{address}/api/v1/groups", timeout=SECONDS).raise_for_status().json()
+        assert sorted(group["group"] for group in listed) == names
+        queues = httpx.get(f"{address}/api/v1/groups/{names[0]}/queues", timeout=SECONDS).raise_for_status().json()
+        page = browser.new_page()
+        page.set_default_timeout(SECONDS * 1000)
+        page.goto(address)
+        home = page.get_by_role("region", name="Groups by health")
+        expect(home.get_by_role("rowheader").get_by_role("link")).to_have_count(len(names), timeout=SECONDS * 1000)
+        home.get_by_role("link", name=names[0], exact=True).click()
+        shown = page.get_by_role("region", name="Queues").get_by_role("row")
+        expect(shown.filter(has_text=queues[0]["topic"]).first).to_be_visible(timeout=SECONDS * 1000)
+    assert "Traceback" not in (chain.root / "dashboard.log").read_text()
+
+
+def test_answers_are_the_same_before_and_after_maintenance(chain, rows):
+    questions = ("incident", "list", "--all"), ("sql", "SELECT count(*) AS rows FROM telemetry")
+    before = [answer(chain.settings, *question) for question in questions]
     files = len(delta_at(chain.tables / "assignment_history").file_uris())
 
     done = ran(chain.settings, "maintain")
@@ -109,17 +163,17 @@ def test_answers_are_the_same_before_and_after_maintenance(chain):
 
     assert [answer(chain.settings, *question) for question in questions] == before
     assert len(delta_at(chain.tables / "assignment_history").file_uris()) < files
-    check_rows(chain)
+    assert derived_in(chain.tables) == rows
 
 
-def test_a_rebuild_is_swapped_in_and_undone(chain):
-    before = {table: sorted(map(as_json, rows_of(chain.tables, table))) for table in DERIVED}
+@pytest.mark.prove
+def test_a_rebuild_is_swapped_in_and_undone(chain, rows):
     done = ran(chain.settings, "rebuild")
     assert done.returncode == 0, done.stderr
     assert answer(chain.settings, "incident", "list", "--all")
     done = ran(chain.settings, "rebuild", "--undo")
     assert done.returncode == 0, done.stderr
-    assert {table: sorted(map(as_json, rows_of(chain.tables, table))) for table in DERIVED} == before
+    assert derived_in(chain.tables) == rows
 
 
 def test_the_secret_key_is_in_no_output_and_no_file(chain):
@@ -128,24 +182,26 @@ def test_the_secret_key_is_in_no_output_and_no_file(chain):
     assert not [file for file in texts if SECRET_KEY.encode() in file.read_bytes()]
 
 
-@pytest.mark.parametrize(
-    ("storage", "says"),
-    [
-        ({"secret_key": "another"}, "refuses access to s3://bucket/tables/"),
-        ({"tables": "s3://nowhere/tables"}, "There is no bucket nowhere at"),
-        ({"endpoint": "http://127.0.0.1:1"}, "No object store answers at http://127.0.0.1:1"),
-        ({"secret_key": ""}, "Set both storage.access_key and storage.secret_key"),
-        ({"tables": "s3://forgetful/tables"}, "lets two writers create the same object"),
-    ],
-)
-def test_a_wrong_setting_is_one_sentence(store, root, tmp_path, storage, says):
-    asks = [("group", "list")] if "forgetful" not in str(storage) else []
-    for arguments in (*asks, ("run", "--available-now")):
-        given = settings_of(tmp_path, store, **storage) | {"SOURCE__PATH": root / "log"}
-        done = ran(given, *arguments)
-        said = " ".join(done.stderr.split())
-        assert done.returncode in (1, 2), said
-        assert says in said
-        assert said.startswith("error: ")
-        assert SECRET_KEY not in said
-        assert "Traceback" not in said
+@pytest.mark.prove
+def test_kills_of_the_job_lose_and_double_no_row(object_store, log, rows, tmp_path):
+    elsewhere = {"tables": f"s3://{object_store.bucket}/killed"}
+    given = settings_of(tmp_path, log, object_store, **elsewhere) | {"SOURCE__FILES_PER_BATCH": 2}
+    with Command(tmp_path, given, "run", "--available-now") as job:
+        job.start().wait_for("operator batch 1:", SECONDS)
+        job.kill()
+        assert job.start().ended(SECONDS) == 0, job.said()
+        assert "Traceback" not in job.said()
+    tables = place_of(object_store, **elsewhere)
+    assert derived_in(tables) == rows
+    check_archived(rows_in(delta_at(tables / "telemetry")), PARTITIONS)
+
+
+@pytest.mark.parametrize("arguments", [("group", "list"), ("run", "--available-now")])
+def test_a_wrong_key_ends_a_command_with_one_sentence(object_store, log, tmp_path, arguments):
+    done = ran(settings_of(tmp_path, log, object_store, secret_key="another"), *arguments)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1, said
+    assert said.startswith("error: ")
+    assert "refuses access to s3://bucket/tables/" in said
+    assert "Traceback" not in said
+    assert "another" not in said

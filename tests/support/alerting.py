@@ -41,6 +41,18 @@ def config(**given: object) -> AlertsConfig:
     return AlertsConfig.model_validate(values)
 
 
+def wanted(transitions):
+    """Return incident and kind of every required message, from transitions in the observer's order."""
+    told = set()
+    for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
+        if one.transition in {"OPENED", "ESCALATED"} and one.parent is None:
+            opened = (one.incident_id, "OPENED") in told
+            told.add((one.incident_id, "ESCALATED" if opened else "OPENED"))
+        elif one.transition == "RESOLVED" and (one.incident_id, "OPENED") in told:
+            told.add((one.incident_id, "RESOLVED"))
+    return told
+
+
 def append_transitions(tables: Path, *transitions: IncidentTransition) -> None:
     """Append transitions to the table of incidents, in one commit, as the job does."""
     append(tables, transitions)

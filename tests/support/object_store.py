@@ -6,6 +6,7 @@ time; of about 150 commits by four writers without it, five to nine were lost. I
 calls of delta-rs hold Python's lock while they wait for an answer.
 """
 
+import re
 import sys
 import threading
 from contextlib import suppress
@@ -22,6 +23,9 @@ from streaming.lab.servers import LOOPBACK, free_port, port_is_free
 ACCESS_KEY = "the-access-key"
 FORGETFUL = "forgetful"
 """A bucket of a store that does not know If-None-Match: it replaces what is there."""
+OSS = "oss"
+"""A bucket that answers as Alibaba Cloud OSS does: it refuses its name in the path, and If-None-Match."""
+_HOST = "localhost"
 SECRET_KEY = "the-secret-key-that-nobody-may-print"
 _START_SECONDS_MAX = 60
 _HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
@@ -38,11 +42,12 @@ class ObjectStore:
             serial: whether one request at a time is let in; needed if several write to one table.
         """
         self.bucket = "bucket"
-        for name in (self.bucket, FORGETFUL):
+        for name in (self.bucket, FORGETFUL, OSS):
             (folder / "objects" / name).mkdir(parents=True)
         port = free_port()
         properties = {
             "s3proxy.endpoint": f"http://{LOOPBACK}:{port}",
+            "s3proxy.virtual-host": _HOST,
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": ACCESS_KEY,
             "s3proxy.credential": SECRET_KEY,
@@ -62,7 +67,7 @@ class ObjectStore:
         self._front = spawn(
             [sys.executable, "-m", "tests.support.object_store", str(front), str(port), folder / "objects"], log
         )
-        self.endpoint = f"http://{LOOPBACK}:{front if serial else port}"
+        self.endpoint = f"http://{_HOST}:{front if serial else port}"
         wait_until(lambda: not port_is_free(front) or None, self._front, log, _START_SECONDS_MAX)
 
     def settings(self, **more: object) -> dict[str, object]:
@@ -71,6 +76,10 @@ class ObjectStore:
             "tables": f"s3://{self.bucket}/tables", "endpoint": self.endpoint, "access_key": ACCESS_KEY,
             "secret_key": SECRET_KEY,
         } | more  # fmt: skip
+
+    def by_host(self, **more: object) -> dict[str, object]:
+        """Return the same with the bucket in the host's name, which the server resolves itself, as a proxy."""
+        return self.settings(path_style=False, options={"proxy_url": self.endpoint}, **more)
 
     def environment(self, **more: object) -> dict[str, object]:
         """Return the same for `Command`."""
@@ -104,6 +113,10 @@ class _Request(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.path = re.sub(r"^https?://[^/]+", "", self.path)  # as a proxy is asked
+        if (code := self._refused_by_oss()) is not None:
+            self._refuse(*code)
+            return
         with self.server.one_at_a_time:
             if self.command == "PUT" and self.path.startswith(f"/{FORGETFUL}/"):
                 (self.server.objects / self.path[1:]).unlink(missing_ok=True)
@@ -129,6 +142,20 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._pass_on()
+
+    def _refused_by_oss(self) -> tuple[int, str] | None:
+        if self.path.startswith((f"/{OSS}/", f"/{OSS}?")):
+            return 403, "SecondLevelDomainForbidden"
+        if self.headers["Host"].startswith(f"{OSS}.") and "If-None-Match" in self.headers:
+            return 501, "NotImplemented"
+        return None
+
+    def _refuse(self, status: int, code: str) -> None:
+        content = f"<Error><Code>{code}</Code></Error>".encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  http.server's names
 
