@@ -1,15 +1,12 @@
 """However the job is ended, its next start goes on from there: at last each row is in the tables once.
 
 One log for all: each way to end the job leaves the next one something to do. That Ctrl-C, too, ends it cleanly is shown
-by `rebuild.test_rebuild_job`, `live.test_end_to_end` and `supervise.test_up`.
+by `rebuild.test_rebuild_job`, `live.test_end_to_end` and `supervise.test_up`. The short form is `test_standby`: there a
+job is killed within a batch, and the next one loses a worker.
 """
 
 import os
-import re
 import signal
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,12 +17,12 @@ from streaming.base.settings import conf_file
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
+from tests.support.job_processes import kill_busy_worker, kill_jvm
 from tests.support.plain import as_json, derived_rows
-from tests.support.processes import command_of, descendants, parents
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
 PARTITIONS = 2
 SECONDS = 400
@@ -79,8 +76,7 @@ def another_policy_is_refused(job: Command, folder: Path) -> None:
 
 def its_jvm_is_killed(job: Command) -> None:
     job.start().wait_for("operator batch", SECONDS)
-    [jvm] = [pid for pid in descendants(job.pid) if b"".join(command_of(pid)[:1]).endswith(b"/java")]
-    os.kill(jvm, signal.SIGKILL)
+    kill_jvm(job)
     assert job.ended(SECONDS) == 1, job.said_now()
     assert "error: Spark has ended: its JVM was killed" in job.said_now()
 
@@ -91,36 +87,3 @@ def its_workers_are_killed(job: Command) -> None:
         kill_busy_worker(job)
     assert job.ended(SECONDS) == 0, job.said_now()
     assert "the whole log is processed" in job.said_now()
-
-
-def kill_busy_worker(job: Command) -> None:
-    """Kill the workers until a query loses one: one that waits for work is replaced without notice."""
-    before = lost(job)
-    while lost(job) == before:
-        wait_until(lambda: workers(job.pid) or lost(job) != before)
-        for worker in workers(job.pid):
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-        time.sleep(0.5)
-    query = lost(job)[-1]
-    ended = job.said_now().count(f"{query} batch")
-    wait_until(lambda: job.said_now().count(f"{query} batch") > ended)
-
-
-def lost(job: Command) -> list[str]:
-    """The names of the queries that were started again for a killed worker."""
-    return re.findall(r"the (\w+) query lost a Python worker", job.said_now())
-
-
-def workers(pid: int) -> list[int]:
-    """The Python workers below a process: forked by a daemon, which has the same command line."""
-    parent_of = parents()
-    daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}
-    return [one for one in daemons if parent_of.get(one) in daemons]
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

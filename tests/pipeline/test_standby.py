@@ -8,6 +8,7 @@ from collections import Counter
 
 import httpx
 import pytest
+from deltalake import DeltaTable
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
@@ -16,6 +17,7 @@ from streaming.lab.servers import LOOPBACK, free_port
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
+from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, derived_rows, rows_of
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
@@ -26,6 +28,7 @@ PARTITIONS = 2
 SECONDS = 400
 TAKEOVERS = 20
 TAKEOVER_SECONDS_MAX = 60
+DIE = "die"
 ELSEWHERE = """
 import os
 from checkpoints import lease
@@ -35,6 +38,18 @@ from streaming.cli.main import main
 main()
 """
 """The program as on a machine of its own: its lock of a file does not exclude the other one."""
+DIES_WITHIN_BATCH = f"""
+import os, signal
+from pathlib import Path
+from streaming.pipeline.sinks import TableSink
+append = TableSink.append_arrow
+def append_or_die(self, rows, table, *, batch_id):
+    if table == "queue_state" and Path(os.environ["REBALANCE_WATCH_RUNTIME__ROOT"], "{DIE}").exists():
+        os.killpg(0, signal.SIGKILL)
+    append(self, rows, table, batch_id=batch_id)
+TableSink.append_arrow = append_or_die
+{ELSEWHERE}"""
+"""The same; when a file is there, all of its processes are killed once a batch has some of its rows in the tables."""
 WITHOUT_LEASE = """
 from contextlib import contextmanager
 from checkpoints import generation, lease
@@ -128,7 +143,7 @@ def finish(root, log, job):
     sizes = {table: len(rows) for table, rows in expected.items()}
     sizes["telemetry"] = sum(len(rows_of(root / "log", partition)) for partition in range(PARTITIONS))
     deadline = time.monotonic() + SECONDS
-    while any(len(read_rows(root / "tables", table)) < size for table, size in sizes.items()):
+    while any(DeltaTable(root / "tables" / table).count() < size for table, size in sizes.items()):
         assert time.monotonic() < deadline, job.said_now()
         time.sleep(0.5)
     assert job.interrupt() == 0
@@ -155,27 +170,52 @@ def two_without_a_lease_double_nothing(root, log, parts):
             assert "Traceback" not in job.said()
 
 
+def check_it_waits(waiting, working):
+    """What the probe of a standby says."""
+    answer = waiting.readiness()
+    assert answer.status_code == 200
+    [task] = answer.json()["tasks"]
+    assert task["task"] == "standby"
+    assert f"waits while another run works ({os.uname().nodename}, process {working.pid})" in task["reason"]
+
+
+def test_a_standby_takes_over_within_a_batch_and_loses_a_worker(tmp_path):
+    """One log for all, because each start of Spark takes long; `test_job_restart` has every way to end a job."""
+    log = Log(tmp_path, rounds=60, parts=8)
+    log.grow()
+    with Job(tmp_path, "a", "--standby", program=DIES_WITHIN_BATCH) as a, Job(tmp_path, "b", "--standby") as b:
+        a.start().wait_for("operator batch 0:", SECONDS)
+        b.start().wait_for("standby: another run works on the same root", SECONDS)
+        check_it_waits(b, a)
+        (tmp_path / DIE).touch()
+        log.grow()
+        assert a.ended(SECONDS) == -signal.SIGKILL, a.said()
+        died = time.monotonic()
+        b.wait_for("standby: taking over", SECONDS)
+        assert time.monotonic() - died < TAKEOVER_SECONDS_MAX
+        assert {task["task"] for task in b.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
+        while log.parts:
+            log.grow()
+        kill_busy_worker(b)
+        assert finish(tmp_path, log, b) > 1500
+    assert "Traceback" not in a.said() + b.said()
+
+
+@pytest.mark.prove
 def test_jobs_on_one_root_take_over_from_each_other_and_double_nothing(tmp_path):
-    """One root for all, because each start of Spark takes long: two without a lease, then one that is killed, one that
-    hangs.
-    """
+    """One root for all: two without a lease, then one that is stopped while it waits, one that hangs."""
     log = Log(tmp_path, rounds=80, parts=13)
     log.grow()
     two_without_a_lease_double_nothing(tmp_path, log, parts=5)
     with Job(tmp_path, "a", "--standby") as a, Job(tmp_path, "b", "--standby") as b:
         a.start().wait_for("processing the log", SECONDS)
         b.start().wait_for("standby: another run works on the same root", SECONDS)
-        waits = b.readiness()
-        assert waits.status_code == 200
-        [task] = waits.json()["tasks"]
-        assert task["task"] == "standby"
-        assert f"waits while another run works ({os.uname().nodename}, process {a.pid})" in task["reason"]
+        check_it_waits(b, a)
         b.signal(signal.SIGTERM)
         assert b.ended() == 0
         assert b.said().endswith("stopped\n")
 
         assert take_over(log, a, b, signal.SIGKILL, pause=0)[0] < TAKEOVER_SECONDS_MAX
-        assert {task["task"] for task in b.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
         assert take_over(log, b, a, signal.SIGSTOP, pause=1)[0] < TAKEOVER_SECONDS_MAX
         assert finish(tmp_path, log, a) > 2000
 

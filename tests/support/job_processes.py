@@ -1,0 +1,55 @@
+"""The processes of a running job, to kill them: its JVM and its Python workers."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tests.live.commands import Command
+from tests.support.processes import command_of, descendants, parents
+
+SECONDS_MAX = 400
+
+
+def kill_jvm(job: Command) -> None:
+    """Kill the JVM of the job (SIGKILL)."""
+    [jvm] = [pid for pid in descendants(job.pid) if b"".join(command_of(pid)[:1]).endswith(b"/java")]
+    os.kill(jvm, signal.SIGKILL)
+
+
+def kill_busy_worker(job: Command) -> None:
+    """Kill the workers until a query loses one, and wait for the end of its next batch.
+
+    One that waits for work is replaced without notice.
+    """
+    before = _lost(job)
+    while _lost(job) == before:
+        _wait_until(lambda: _workers(job.pid) or _lost(job) != before)
+        for worker in _workers(job.pid):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(0.5)
+    query = _lost(job)[-1]
+    ended = job.said_now().count(f"{query} batch")
+    _wait_until(lambda: job.said_now().count(f"{query} batch") > ended)
+
+
+def _lost(job: Command) -> list[str]:
+    """The names of the queries that were started again for a killed worker."""
+    return re.findall(r"the (\w+) query lost a Python worker", job.said_now())
+
+
+def _workers(pid: int) -> list[int]:
+    """The Python workers below a process: forked by a daemon, which has the same command line."""
+    parent_of = parents()
+    daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}
+    return [one for one in daemons if parent_of.get(one) in daemons]
+
+
+def _wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
