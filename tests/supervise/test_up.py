@@ -67,7 +67,8 @@ def reasons(port):
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports):
+@pytest.mark.parametrize("dies", ["maintain", pytest.param("run", marks=pytest.mark.prove)])
+def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, dies):
     assert not wait_for_answer(ports["up"], "/readyz", lambda got: got.status_code == 503).json()["ready"]
     groups = wait_for_answer(ports["web"], "/api/v1/groups", lambda got: got.status_code == 200 and got.json())
     assert len(groups.json()) == 4
@@ -78,15 +79,12 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports):
     wait_for_answer(ports["up"], "/readyz")
 
     children = [pid for pid, parent in parents().items() if parent == up.pid]
-    [job] = [pid for pid in children if b"run" in (said := command_of(pid)) and b"alert" not in said]
-    os.kill(job, signal.SIGKILL)
-    up.wait_for("run       | was killed by SIGKILL; starting it again in 1 s", 60)
-    assert reasons(ports["up"])["run"] == "run does not answer: it is starting, or has ended"
-    deadline = time.monotonic() + 400
-    while up.said().count("run       | processing the log") < 2:
-        assert time.monotonic() < deadline, up.said()
-        time.sleep(0.2)
+    [process] = [pid for pid in children if dies.encode() in (said := command_of(pid)) and b"alert" not in said]
+    os.kill(process, signal.SIGKILL)
+    up.wait_for(f"{dies:<9} | was killed by SIGKILL; starting it again in 1 s", 60)
+    assert reasons(ports["up"])[dies] == f"{dies} does not answer: it is starting, or has ended"
     wait_for_answer(ports["up"], "/readyz")
+    assert up.said().count("run       | processing the log") == (2 if dies == "run" else 1)
 
     children = descendants(up.pid)
     assert up.interrupt() == 0
