@@ -47,12 +47,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; groups with servers, which mostly wait, and with Spark, which compute, take turns."""
+    """Begin with what takes long; groups with servers, which mostly wait, and with jobs, which compute, take turns."""
     seconds_max: dict[str, float] = {}
     for item in items:
         given = item.get_closest_marker("timeout")
         seconds_max[_group(item)] = max(seconds_max.get(_group(item), 0), given.args[0] if given else 0)
-    ranks, places = {"lab": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "": 4}, {}
+    ranks, places = {"lab": 0, "session": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "": 4}, {}
     for kind, rank in ranks.items():
         groups = [group for group in seconds_max if group.partition(" ")[0] == kind]
         groups.sort(key=seconds_max.__getitem__, reverse=True)  # a test that takes long has a timeout of its own
@@ -61,15 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The lab that most live tests share; a file's servers or jobs; the object store; the browser; the JVM."""
+    """The lab that most live tests share; the object store; Spark's session, because a second one starts for 20 s and is
+    slow at first; a file's servers or jobs; the browser; the JVM with real classes.
+    """
+    fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("live"):
-        shares_lab = "lab" in getattr(item, "fixturenames", ()) and not hasattr(getattr(item, "module", None), "lab")
+        shares_lab = "lab" in fixtures and not hasattr(getattr(item, "module", None), "lab")
         return "lab" if shares_lab else f"live {item.path.stem}"
-    if "object_store" in getattr(item, "fixturenames", ()):
+    if "object_store" in fixtures:
         return "spark object store"
+    if "spark" in fixtures:
+        return "session"
     if item.get_closest_marker("spark"):
-        return "spark demo" if "demo_run" in getattr(item, "fixturenames", ()) else f"spark {item.path.stem}"
-    if "browser" in getattr(item, "fixturenames", ()):
+        return "spark demo" if "demo_run" in fixtures else f"spark {item.path.stem}"
+    if "browser" in fixtures:
         return "browser"
     return "jvm" if "differential" in item.path.parts else ""
 
