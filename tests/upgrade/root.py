@@ -8,10 +8,14 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
-from streaming.base.settings import load_settings
+import pytest
+
+from streaming.base.settings import Settings, load_settings
 from streaming.log.files import files_of
 
 HERE = Path(__file__).parent
@@ -71,10 +75,23 @@ def append_rest(root: Path) -> None:
 
 def run(root: Path, *arguments: str, code: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command over a root to its end: of this release, or of that whose code is in the folder."""
-    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
-    given |= {"SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 8}
-    environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}
+    environment = os.environ | _environment(root)
     if code is not None:
         environment["PYTHONPATH"] = str(code)  # of Spark's workers, too
     command = [sys.executable, "-m", "streaming.cli.main", *arguments]
     return subprocess.run(command, cwd=code or HERE, env=environment, capture_output=True, text=True, check=False)
+
+
+@contextmanager
+def settings_of(root: Path) -> Iterator[Settings]:
+    """Let commands of this process work on a root; yields their settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _environment(root).items():
+            patch.setenv(name, value)
+        yield load_settings()
+
+
+def _environment(root: Path) -> dict[str, str]:
+    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "SOURCE__KIND": "files"}
+    given |= {"SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 8}
+    return {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}

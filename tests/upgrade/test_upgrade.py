@@ -1,12 +1,14 @@
 """Roots that former releases have made: this one continues them, or says in one sentence what to run.
 
-`0.1.0.tar.xz` and so on are what each release left of the first half of some telemetry (`tests.upgrade.make`).
+`0.1.0.tar.xz` and so on are what each release left of the first half of some telemetry (`tests.upgrade.make`). This
+release works on them in the process of the test, whose Spark has started already.
 """
 
 import json
 import subprocess
 import tarfile
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -16,16 +18,21 @@ import pytest
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from packaging.version import Version
+from typer.testing import CliRunner
 
 from checkpoints.manifest import Manifest, read_manifest, write_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.tables import DERIVED, TABLES
+from streaming.base.errors import UserError
+from streaming.base.settings import load_policy
+from streaming.cli.main import app
+from streaming.pipeline import job
 from streaming.pipeline.rebuild.rows import REBUILT
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
 from tests.upgrade.make import make
-from tests.upgrade.root import HERE, PARTITIONS, append_rest, run, unpack
+from tests.upgrade.root import HERE, PARTITIONS, append_rest, run, settings_of, unpack
 
 ROOT = HERE.parent.parent
 FIXTURES = sorted(HERE.glob("*.tar.xz"), key=lambda file: Version(file.name.removesuffix(".tar.xz")))
@@ -48,18 +55,29 @@ def pretend(root: Path, state_version: int, release: str) -> None:
     write_manifest(root / "checkpoints", msgspec.structs.replace(manifest, basis=basis))
 
 
-def ok(ended: subprocess.CompletedProcess[str]) -> str:
-    assert ended.returncode == 0, ended.stderr
+def said(root: Path, *arguments: str, code: int = 0) -> str:
+    """What a command of this release prints."""
+    with settings_of(root):
+        ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == code, ended.exc_info
     return ended.stdout
 
 
-def refusal(ended: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence with which a command has ended."""
-    assert ended.returncode == 1
-    assert "Traceback" not in ended.stderr
-    last = ended.stderr.splitlines()[-1]
-    assert last.startswith("error: "), ended.stderr
-    return last
+def run_job(root: Path) -> None:
+    with settings_of(root) as settings:
+        job.run_available_now(settings, load_policy())
+
+
+def refusal(command: Callable[[], object]) -> str:
+    """The one sentence with which a command ends."""
+    with pytest.raises(UserError) as caught:
+        command()
+    return str(caught.value)
+
+
+def ok(ended: subprocess.CompletedProcess[str]) -> str:
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def table_rows(root: Path, tables, without=()) -> dict[str, list[str]]:
@@ -78,29 +96,30 @@ def _less(row, without):
 
 
 def test_questions_are_answered_from_the_tables_of_a_former_release(root):
-    groups = json.loads(ok(run(root, "group", "list", "--format", "json")))
+    groups = json.loads(said(root, "group", "list", "--format", "json"))
     assert {row["group"] for row in groups} == {row["group"] for row in read_rows(root / "tables", "group_state")}
     opened = {row["incident_id"] for row in read_rows(root / "tables", "anomalies")}
     assert {
         row["incident_id"]
-        for row in json.loads(ok(run(root, "incident", "list", "--all", "--unfold", "--format", "json")))
+        for row in json.loads(said(root, "incident", "list", "--all", "--unfold", "--format", "json"))
     } == opened
     assert opened
     for group in groups:
-        ok(run(root, "group", "show", group["group"]))
+        said(root, "group", "show", group["group"])
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_the_job_continues_where_a_former_release_stopped(root):
+def test_the_job_continues_where_a_former_release_stopped(spark, root):
     """Even if a release after it has added columns meanwhile: that is going back by one."""
+    del spark  # the job takes the session that is there
     if manifest_of(root).basis.state_version != STATE_VERSION:
         pytest.skip("its state has another version: see the test of `rebuild`")
     for table in TABLES:
         DeltaTable(root / "tables" / table).alter.add_columns([Field("of_a_newer_release", PrimitiveType("string"))])
     before = len(read_rows(root / "tables", "assignment_history"))
     append_rest(root)
-    ok(run(root, "run", "--available-now"))
+    run_job(root)
     assert len(read_rows(root / "tables", "assignment_history")) > before
     if manifest_of(root).basis.code_version == version("rebalance-watch"):
         found = table_rows(root, DERIVED, without=["of_a_newer_release"])
@@ -109,23 +128,25 @@ def test_the_job_continues_where_a_former_release_stopped(root):
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_state_of_an_older_version_is_made_again_by_rebuild(root):
+def test_state_of_an_older_version_is_made_again_by_rebuild(spark, root):
+    del spark
     pretend(root, STATE_VERSION - 1, "0.0.1")
     sentence = "made by the older release 0.0.1"
-    assert sentence in refusal(run(root, "run", "--available-now"))
-    checks = json.loads(run(root, "doctor", "--format", "json").stdout)
+    assert sentence in refusal(lambda: run_job(root))
+    checks = json.loads(said(root, "doctor", "--format", "json", code=3))
     assert sentence in next(check["mend"] for check in checks if check["part"] == "checkpoints")
-    ok(run(root, "rebuild"))
+    said(root, "rebuild")
     append_rest(root)
-    ok(run(root, "run", "--available-now"))
+    run_job(root)
     assert table_rows(root, REBUILT, NOT_OF_A_REBUILD) == folded(root, REBUILT, NOT_OF_A_REBUILD)
 
 
-@pytest.mark.parametrize("command", [["run", "--available-now"], ["rebuild"]], ids=" ".join)
-def test_state_of_a_newer_version_is_left_to_its_release(root, command):
+def test_state_of_a_newer_version_is_left_to_its_release(root):
     pretend(root, STATE_VERSION + 1, "99.0")
     before = manifest_of(root)
-    assert "was made by the newer release 99.0" in refusal(run(root, *command))
+    with settings_of(root):
+        assert "was made by the newer release 99.0" in refusal(lambda: run_job(root))
+        assert "was made by the newer release 99.0" in str(CliRunner().invoke(app, ["rebuild"]).exception)
     assert manifest_of(root) == before
 
 
@@ -148,7 +169,7 @@ def former(tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1200)
+@pytest.mark.prove
 def test_a_release_follows_the_one_before_it_and_can_be_left_again(former, tmp_path):
     """The former one makes the root and continues it at last; in between this one does, after a `rebuild` if needed."""
     root = tmp_path / "root"
@@ -156,7 +177,7 @@ def test_a_release_follows_the_one_before_it_and_can_be_left_again(former, tmp_p
     made_by = manifest_of(root).basis
     needs_rebuild = made_by.state_version != STATE_VERSION
     if needs_rebuild:
-        assert "`rebalance-watch rebuild`" in refusal(run(root, "run", "--available-now"))
+        assert "`rebalance-watch rebuild`" in refusal(lambda: run_job(root))
         ok(run(root, "rebuild"))
     ok(run(root, "run", "--available-now"))
     assert manifest_of(root).basis.code_version == version("rebalance-watch")
