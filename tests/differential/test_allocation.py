@@ -8,13 +8,13 @@ from tests.differential.allocation_script import NAMES, case, model_answers
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_answer_equals_javas(jvm, name):
-    _compare(name, range(2_000))
+    _compare(name, range(500))
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", NAMES)
 def test_every_answer_equals_javas_in_the_long_run(jvm, name):
-    _compare(name, range(2_000, 100_000))
+    _compare(name, range(500, 100_000))
 
 
 def _compare(name: str, seeds: range) -> None:

@@ -7,19 +7,19 @@ import pytest
 from tests.differential.broker_java import JavaBroker
 from tests.differential.broker_script import KINDS, ModelBroker, Writer
 
-SCRIPTS = {"members": 100, "heartbeats": 80, "locks": 60, "offsets": 60}
+SCRIPTS = 30
 LENGTH = 40
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_step_of_a_random_script_equals_javas(jvm, tmp_path, kind):
-    _compare(kind, range(SCRIPTS[kind]), tmp_path)
+    _compare(kind, range(SCRIPTS), tmp_path)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_step_equals_javas_in_the_long_run(jvm, tmp_path, kind):
-    _compare(kind, range(1_000, 4_000), tmp_path)
+    _compare(kind, range(SCRIPTS, 3_000), tmp_path)
 
 
 def _compare(kind: str, seeds: range, folder: Path) -> None:

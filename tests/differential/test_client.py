@@ -9,7 +9,7 @@ import pytest
 from tests.differential.client_script import ModelClient, drive
 from tests.differential.client_writer import write_script
 
-SCRIPTS = 100
+SCRIPTS = [30, pytest.param(1_000, marks=pytest.mark.prove)]
 LENGTH = 60
 
 
@@ -22,10 +22,11 @@ def instance(jvm) -> Iterator[Any]:
     made.end()
 
 
-def test_each_step_of_a_random_script_equals_javas(instance):
+@pytest.mark.parametrize("scripts", SCRIPTS)
+def test_each_step_of_a_random_script_equals_javas(instance, scripts):
     from tests.differential.client_java import JavaClient  # noqa: PLC0415
 
-    for seed in range(SCRIPTS):
+    for seed in range(scripts):
         script = json.loads(json.dumps(write_script(seed, LENGTH)))
         model, real = ModelClient(script["config"]), JavaClient(script["config"], instance)
         for step, operation in enumerate(script["ops"]):

@@ -14,12 +14,12 @@ def java(jvm, tmp_path):
 
 
 def test_every_answer_equals_javas(java):
-    _compare(java, range(2_000))
+    _compare(java, range(500))
 
 
 @pytest.mark.prove
 def test_every_answer_equals_javas_in_the_long_run(java):
-    _compare(java, range(2_000, 50_000))
+    _compare(java, range(500, 50_000))
 
 
 def _compare(java: JavaProcessor, seeds: range) -> None:
