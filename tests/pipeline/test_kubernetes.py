@@ -12,7 +12,7 @@ from streaming.pipeline.environment import pack
 from tests.live.commands import Command
 from tests.support.standalone import ON_LOOPBACK
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.prove]  # in short: `test_spark_properties`
 
 SECONDS = 300
 JAAS = "REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
