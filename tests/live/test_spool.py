@@ -132,13 +132,14 @@ def finish(command, folders):
     assert command(*folders, "--once").wait(60) == 0
 
 
-def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(kafka, topic, command, tmp_path):
+@pytest.mark.parametrize("kills_wanted", [3, pytest.param(20, marks=pytest.mark.prove)])
+def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(kafka, topic, command, tmp_path, kills_wanted):
     roots = [tmp_path / "a", tmp_path / "b"]
     writers = [SpoolWriter(roots[number % 2], f"hook-broker-{number}") for number in range(4)]
     choice = random.Random(1)
     kills = 0
     with writing(writers, seed=2):
-        while kills < 6:
+        while kills < kills_wanted:
             before = (tmp_path / "said.txt").stat().st_size if kills else 0
             positions = {path: path.stat().st_mtime_ns for root in roots for path in root.rglob(".shipped")}
             process = command(*roots)
