@@ -40,6 +40,7 @@ def settings(lab, settings_in, tmp_path):
     )
 
 
+@pytest.mark.prove  # in short: `test_exactly_once`, which folds the topic's rows, too
 def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
     del spark  # the job takes the session that is there
     events = list(telemetry(12, 40))
