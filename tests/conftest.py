@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The lab that most live tests share; the object store; Spark's session, because a second one starts for 20 s and is
+    """The lab that most live tests share; the object store; Spark's session, because another one starts for 20 s and is
     slow at first; a file's servers or jobs; the browser; the JVM with real classes.
     """
     fixtures = getattr(item, "fixturenames", ())
