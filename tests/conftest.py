@@ -44,6 +44,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """What shares something that is dear to start stays in one process; later would be after pytest-xdist looked."""
     if group := _group(item):
         item.add_marker(pytest.mark.xdist_group(group))
+    if item.config.option.markexpr == "prove":  # a timeout is that of the short form
+        item.add_marker(pytest.mark.timeout(0), append=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
