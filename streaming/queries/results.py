@@ -241,6 +241,19 @@ class Rebalance(QueryResult):
     moves: tuple[Move, ...] = ()
 
 
+class RebalanceTotals(QueryResult):
+    """What the rebalances of a group in a period have cost together."""
+
+    rebalances: int
+    first: int | None = Field(description="Start of the first one; null if there are none.")
+    pause_ms: int | None = Field(description="Sum of the known pauses of all queues; null if none is known.")
+    pause_is_at_most: bool = Field(description="Whether one of them is an upper bound.")
+    pauses_unknown: int = Field(description="Number of moves whose pause is unknown.")
+    costliest: str | None = Field(description="Id of the one with the largest sum of pauses; null if none is known.")
+    costliest_pause_ms: int | None
+    by_cause: dict[str, int] = Field(description="Number of rebalances by cause, the most frequent first.")
+
+
 class Incident(QueryResult):
     """An incident after its last transition by the requested time."""
 

@@ -176,6 +176,8 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
                           "lag - (unknown for 8 queues, 5 of them stale)",
                           "telemetry: polls", "(missing telemetry) or not applicable: BROKER_LOCKS_LOST",
                           "Open incidents", "connection closed (+3)  a  ")),
+        ("group rebalances g -n 1", ("the newest 1 shown (-n for more)", "pauses of all queues together: -, ",
+                                     "by cause: ")),
         ("group show everyone", ("broadcasting", "read by every client")),
         ("group assignments everyone", ("every client",)),
         ("group assignments g", ("unassigned", "UNKNOWN no known owner")),

@@ -1,5 +1,7 @@
 """Each question beside an oracle that folds the same effects one by one, amid and after a group's troubles."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -11,7 +13,7 @@ from streaming.queries.groups import LAST_REBALANCES, group_of, groups, overview
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import diff, intervals, last_owner, queues, who_owned
-from streaming.queries.rebalances import rebalance, rebalances
+from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances
 from streaming.queries.results import as_json
 from streaming.queries.sql import sql
 from streaming.tables import ReadModel
@@ -166,6 +168,24 @@ def test_an_overview_has_members_open_incidents_and_last_rebalances(model, insta
     assert found.group == group_of(model, find_group(model, "g", at=instant))
     assert len(found.rebalances) <= LAST_REBALANCES
     assert all(one.moves == () for one in found.rebalances)
+
+
+@pytest.mark.parametrize(("since", "until"), [(0, None), (INSTANTS[1], INSTANTS[6]), (INSTANTS[-1], None), (0, 1)])
+def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
+    found = rebalances(model, "g", since=since, until=until)
+    pauses = {one.rebalance_id: [m.pause_ms for m in one.moves if m.pause_ms is not None] for one in found}
+    totals = rebalance_totals(model, find_group(model, "g"), since, until)
+    assert totals.rebalances == len(found)
+    assert totals.first == min((one.start_time for one in found), default=None)
+    assert totals.pause_ms == (sum(map(sum, pauses.values())) if any(pauses.values()) else None)
+    assert totals.pauses_unknown == sum(len(one.moves) for one in found) - sum(map(len, pauses.values()))
+    assert totals.pause_is_at_most == any(
+        m.pause_is_at_most for one in found for m in one.moves if m.pause_ms is not None
+    )
+    assert totals.costliest_pause_ms == max((sum(some) for some in pauses.values() if some), default=None)
+    assert totals.costliest is None or sum(pauses[totals.costliest]) == totals.costliest_pause_ms
+    assert totals.by_cause == Counter(one.trigger for one in found)
+    assert list(totals.by_cause.values()) == sorted(totals.by_cause.values(), reverse=True)
 
 
 def test_rebalances_are_newest_first_and_within_the_span(model):

@@ -1,7 +1,7 @@
 """`rebalance-watch group rebalances`: list the rebalances of a group with cause and cost."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group as Lines
@@ -24,8 +24,14 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present
 from streaming.queries import labels
-from streaming.queries.columns import MOVE, REBALANCE, Context
-from streaming.queries.results import Rebalance
+from streaming.queries.columns import MOVE, REBALANCE, SHORT_ID, Context
+from streaming.queries.results import Rebalance, RebalanceTotals
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
+
+_ROWS = 20
+"""The number of rebalances in a table, unless the user chooses."""
 
 
 def rebalances(  # noqa: PLR0913  a command line
@@ -35,7 +41,9 @@ def rebalances(  # noqa: PLR0913  a command line
     cluster: ClusterOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of rebalances, newest first.")] = 20,
+    last: Annotated[
+        int | None, typer.Option("--last", "-n", min=1, help="Only the newest; in a table 20 unless specified.")
+    ] = None,
     one: Annotated[
         str | None, typer.Option("--id", help="One rebalance with all its moves, by id or a prefix of it.")
     ] = None,
@@ -43,26 +51,42 @@ def rebalances(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses."""
-    from streaming.queries.rebalances import rebalance
-    from streaming.queries.rebalances import rebalances as ask
+    """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses, and their totals."""
+    from streaming.queries.group_at import find_group
+    from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances_of
 
     name, how = named(group, group_option), Output(output, watch, every)
     if one is not None:
         present(lambda model: rebalance(model, name, one, cluster), _draw_one, Rebalance, how)
         return
 
-    def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
-        if not found:
-            return Text(f"No rebalances of {name} in this period.")
-        return Grid.of(REBALANCE.grid, found, Context(now))
+    begin, end, most = instant(since) or 0, instant(until), last or (_ROWS if output == "table" else None)
+    totals: RebalanceTotals | None = None
 
-    present(
-        lambda model: ask(model, name, cluster=cluster, since=instant(since) or 0, until=instant(until), last=last),
-        draw,
-        Rebalance,
-        how,
-    )
+    def ask(model: "ReadModel") -> list[Rebalance]:
+        nonlocal totals
+        of = find_group(model, name, cluster)
+        if output == "table":
+            totals = rebalance_totals(model, of, begin, end)
+        return rebalances_of(model, of, begin, end, most)
+
+    def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
+        if not found or totals is None:
+            return Text(f"No rebalances of {name} in this period.")
+        return Lines(Grid.of(REBALANCE.grid, found, Context(now)), Text("\n".join(["", *_totals(totals, found, now)])))
+
+    present(ask, draw, Rebalance, how)
+
+
+def _totals(totals: RebalanceTotals, shown: Sequence[Rebalance], now: int) -> Iterator[str]:
+    since = labels.moment_in_zone(totals.first or now, now)
+    some = f", the newest {len(shown)} shown (-n for more)" if len(shown) < totals.rebalances else ""
+    yield f"{labels.number(totals.rebalances)} rebalances since {since}{some}"
+    unknown = f", unknown for {labels.number(totals.pauses_unknown)} moves" if totals.pauses_unknown else ""
+    yield f"pauses of all queues together: {labels.pause(totals.pause_ms, at_most=totals.pause_is_at_most)}{unknown}"
+    if totals.costliest is not None:
+        yield f"costliest: {totals.costliest[:SHORT_ID]}, {labels.duration(totals.costliest_pause_ms)}"
+    yield "by cause: " + "; ".join(f"{n} {labels.TRIGGERS.get(code, code)}" for code, n in totals.by_cause.items())
 
 
 def _draw_one(one: Rebalance, now: int) -> RenderableType:
