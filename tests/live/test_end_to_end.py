@@ -1,4 +1,7 @@
-"""The complete path, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables."""
+"""The complete path, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables.
+
+The short form is `test_secured_lab`: the same path through secured servers, and on to an alert.
+"""
 
 import os
 import signal
@@ -9,12 +12,10 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
-from streaming.base.errors import UserError
 from streaming.base.settings import conf_file
-from streaming.tables.reader import ReadModel
-from tests.support.tables import selected
+from tests.live.job_tables import check_archive, incidents, owners
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.prove]
 
 POLL_MS, STUCK_MS = 2_000, 8_000
 
@@ -48,7 +49,6 @@ def policy(tmp_path):
     return path
 
 
-@pytest.mark.timeout(600)
 def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
     lab, lab_settings, watch, eventually, environment, policy, tmp_path
 ):
@@ -74,14 +74,7 @@ def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
         assert resolved["resolved_at"] > opened["opened_at"]
         assert job.ended_by_interrupt() == 0
         assert collector.ended_by_interrupt() == 0
-    with ReadModel(tables) as model:
-        [counts] = model.rows(
-            "SELECT (SELECT count(*) FROM telemetry) AS kept, (SELECT count(*) FROM telemetry_rejected) AS refused,"
-            " (SELECT count(*) FROM quality_results) AS judged"
-        )
-    assert counts["kept"] > 0
-    assert counts["refused"] == 0
-    assert counts["judged"] > 0
+    check_archive(tables)
 
 
 def command() -> list[str]:
@@ -112,23 +105,3 @@ class Running:
         code = self._process.wait(timeout=90)
         assert "Traceback" not in self._log.read_text()
         return code
-
-
-def owners(tables, group) -> dict[tuple[str, int], str]:
-    rows = read(tables, "current_owners", group)
-    return {(row["broker"], row["queue_id"]): row["client_id"] for row in rows if row["topic"] == group.topic}
-
-
-def incidents(tables, group, queue, *, only_open=False) -> list[dict[str, object]]:
-    """Those of one queue: within so short a `stuck_after` a busy machine lets others stand, too."""
-    wanted = queue.topic, queue.broker, queue.queue_id
-    found = read(tables, "open_incidents" if only_open else "incidents", group)
-    return [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == wanted]
-
-
-def read(tables, view, group) -> list[dict[str, object]]:
-    try:
-        with ReadModel(tables) as model:
-            return selected(model, view, group.group)
-    except UserError:  # the job has not made the tables yet
-        return []

@@ -127,14 +127,8 @@ def as_environment(root, settings):
     }
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "where",
-    [
-        pytest.param("here", marks=pytest.mark.prove),  # in short: the secured lab's job (test_secured_lab)
-        "executors",
-    ],
-)
+@pytest.mark.prove  # in short: the secured lab's job (test_secured_lab)
+@pytest.mark.parametrize("where", ["here", "executors"])
 def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command, recording, tmp_path, where):
     topic = f"whole-{where}"
     for user, operations in (("creator", CREATE), ("collector", WRITE), ("job", READ)):

@@ -1,4 +1,8 @@
-"""A lab with TLS, users and rights in RocketMQ and Kafka: from a poisoned queue to an alert, and each refusal."""
+"""A lab with TLS, users and rights in RocketMQ and Kafka: from a poisoned queue to an alert, and each refusal.
+
+It is also the short form of `test_end_to_end`, the same path through open servers, and of
+`test_secured_kafka.test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen`, which has the job on a cluster, too.
+"""
 
 import json
 from datetime import timedelta
@@ -10,7 +14,7 @@ from typer.testing import CliRunner
 
 from streaming.base import jars
 from streaming.base.errors import UserError
-from streaming.base.settings import conf_file
+from streaming.base.settings import conf_file, load_settings
 from streaming.cli.main import app
 from streaming.lab import servers
 from streaming.lab.certificates import Authority
@@ -20,6 +24,7 @@ from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import Home
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command
+from tests.live.job_tables import check_archive, incidents, owners
 
 pytestmark = pytest.mark.live
 
@@ -96,7 +101,13 @@ def checked(settings, part):
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(lab, ours, watch, eventually, tmp_path, monkeypatch):
+def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(
+    lab, lab_settings, ours, watch, eventually, tmp_path, monkeypatch
+):
+    orders, tables, spark_events = lab_settings.lab.groups["orders"], tmp_path / "tables", tmp_path / "spark-events"
+    spark_events.mkdir()
+    spark = {"enabled": True, "compress": False, "dir": spark_events.as_uri()}  # all that Spark's UI shows
+    of_job = ours | {"SPARK": json.dumps({f"spark.eventLog.{name}": value for name, value in spark.items()})}
     policy = tmp_path / "policy.toml"
     text = conf_file("policy.toml").read_text().replace("poll_interval = 10_000", f"poll_interval = {POLL_MS}")
     policy.write_text(text.replace("stuck_after = 60_000", f"stuck_after = {STUCK_MS}"))
@@ -106,22 +117,31 @@ def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(lab, ours, watch, ev
         assert "created" in said(ours, "topic", "create")
         with (
             Command(tmp_path, ours, "collect", "poll", "--spool", str(lab.spool)).start() as collector,
-            Command(tmp_path, ours, "run", "--policy", str(policy)).start() as job,
+            Command(tmp_path, of_job, "run", "--policy", str(policy)).start() as job,
             Command(tmp_path, ours, "alert", "run") as alerts,
         ):
             job.wait_for("operator batch", 300)
             alerts.start().wait_for("following", 60)
+            assert eventually(lambda: owners(tables, orders) == watch.owners(GROUP, TOPIC), 90)
             poisoned = lab.fault("poison")
             try:
                 [opened] = eventually(lambda: reported(webhook, "OPENED", poisoned.queue), 90)
             finally:
                 lab.cure("poison")
             [resolved] = eventually(lambda: reported(webhook, "RESOLVED", poisoned.queue), 90)
-            assert collector.interrupt() == 0, collector.said()
+            assert (job.interrupt(), collector.interrupt()) == (0, 0), job.said() + collector.said()
         output = collector.said() + job.said() + alerts.said()
     assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", GROUP)
     assert resolved.incident_id == opened.incident_id
+    [incident] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
+    assert (incident["sub_cause"], incident["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)
+    assert incident["opened_at"] - poisoned.done < STUCK_MS + 5 * POLL_MS
+    assert incident["resolved_at"] > incident["opened_at"]
+    check_archive(tables)
     assert "refused" not in output
+    assert "Traceback" not in output
+    [event_log] = spark_events.rglob("events_*")
+    assert f"KafkaV2[Subscribe[{load_settings().source.topic}]]" in event_log.read_text()  # the plans are there
     assert secrets_in(lab, output.encode()) == []
     seen = [*files_below(tmp_path), *files_below(lab.secrets.parent / "logs"), *files_below(lab.spool)]
     assert len(seen) > 20
