@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 PARTITIONS = 2
 SECONDS = 400
-FILES_PER_BATCH = 8
 ALERTS = """
 poll = "1s"
 group_wait = "0s"
@@ -93,8 +92,7 @@ def chain(object_store: ObjectStore, log: Path, rows: dict[str, list[str]], tmp_
 
 
 def settings_of(root: Path, log: Path, store: ObjectStore, **storage: object) -> dict[str, object]:
-    source = {"SOURCE__PATH": log, "SOURCE__FILES_PER_BATCH": FILES_PER_BATCH}
-    return job_settings(root, PARTITIONS) | source | store.environment(**storage)
+    return job_settings(root, PARTITIONS) | {"SOURCE__PATH": log} | store.environment(**storage)
 
 
 def place_of(store: ObjectStore, **storage: object) -> Place:
@@ -185,8 +183,7 @@ def test_the_secret_key_is_in_no_output_and_no_file(chain):
 @pytest.mark.prove
 def test_kills_of_the_job_lose_and_double_no_row(object_store, log, rows, tmp_path):
     elsewhere = {"tables": f"s3://{object_store.bucket}/killed"}
-    given = settings_of(tmp_path, log, object_store, **elsewhere) | {"SOURCE__FILES_PER_BATCH": 2}
-    with Command(tmp_path, given, "run", "--available-now") as job:
+    with Command(tmp_path, settings_of(tmp_path, log, object_store, **elsewhere), "run", "--available-now") as job:
         job.start().wait_for("operator batch 1:", SECONDS)
         job.kill()
         assert job.start().ended(SECONDS) == 0, job.said()
