@@ -96,13 +96,15 @@ class Queue(QueryResult):
     lock_age_ms: int | None = Field(
         title="Lock age",
         description="Milliseconds since the owner renewed its lock, at the requested time, by what was reported until"
-        " then: a hook reports every 10 s, a client in each round.",
+        " then: a hook reports each renewal, a client what it knows in each round.",
     )
     lock_is_stale: bool = Field(
         description="Whether neither a hook nor the owner has reported the queue for 2 minutes."
     )
     pull_age_ms: int | None = Field(
-        title="Last pull", description="Milliseconds since the owner's last reported pull, as for the lock."
+        title="Last pull",
+        description="Milliseconds since the owner's last pull, by what was reported until then: a hook reports it every"
+        " 10 s, a client in each round.",
     )
     pull_is_stale: bool
     consume_age_ms: int | None = Field(

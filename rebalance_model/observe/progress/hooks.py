@@ -1,4 +1,8 @@
-"""Quantities from a broker's hook: its calls make one row every `HOOK_ROW_EVERY`."""
+"""Quantities from a broker's hook: its calls make one row every `HOOK_ROW_EVERY`, and at once when locks are granted.
+
+A client renews its locks every 20 s, and they expire for it after 30 s: a lock's age that lacks the renewal of the last
+10 s would look like a lock that is about to expire.
+"""
 
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PullMessage, UpdateConsumerOffset
@@ -12,6 +16,11 @@ from rebalance_model.observe.progress.state import (
 
 HOOK_ROW_EVERY = 10_000
 """The interval of rows from a hook's calls, for each broker and group, and the delay of a row after the last call;
+milliseconds."""
+LOCK_ROW_EVERY = 100
+"""The minimum interval of rows for locks of single queues: a rebalance makes a call for each queue; milliseconds."""
+REPEATED_WITHIN = 1_000
+"""A lock that is granted again so soon makes no row at once: a client that renews all its locks may call twice;
 milliseconds."""
 FORGOTTEN_AFTER = 900_000
 """A queue without a call for this long is left out of the hook's rows; milliseconds."""
@@ -40,9 +49,13 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
 def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
     """Process locks that the broker granted (LOCK_BATCH_MQ); return the row, if one is due."""
     granted = [mq for mq in event.granted if mq.broker == event.broker] if event.code == 0 else []
+    every = HOOK_ROW_EVERY
     for mq in granted:
-        _hook_queue(state, event, mq.topic, mq.queue_id).lock_at = event.time
-    return _hook_row(state, event) if granted else []
+        queue = _hook_queue(state, event, mq.topic, mq.queue_id)
+        if event.time - queue.lock_at > REPEATED_WITHIN:
+            every = LOCK_ROW_EVERY if len(granted) == 1 else 0
+        queue.lock_at = event.time
+    return _hook_row(state, event, every) if granted else []
 
 
 def pending_hook_row(state: ProgressState, cluster: str, group: str, broker: str) -> list[QueueProgress]:
@@ -79,10 +92,10 @@ def _note_newest(queue: HookQueueProgress, broker_offset: int, time: int) -> Non
         queue.broker_offset, queue.broker_offset_at = broker_offset, time
 
 
-def _hook_row(state: ProgressState, event: GroupEvent) -> list[QueueProgress]:
+def _hook_row(state: ProgressState, event: GroupEvent, every: int = HOOK_ROW_EVERY) -> list[QueueProgress]:
     """Return the changes since the broker's last row, or all values, if a row is due."""
     hook = state.hooks[event.broker]
-    if event.time - hook.written_at < HOOK_ROW_EVERY:
+    if event.time - hook.written_at < every:
         return []
     return _row_of_hook(hook, event.cluster, event.group, event.broker, event.time)
 

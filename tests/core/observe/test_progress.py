@@ -184,6 +184,22 @@ def test_a_granted_lock_is_dated_by_the_hook():
     assert (row.queue_id, row.lock_at) == ((0,), (START + 4_000,))
 
 
+def test_a_granted_lock_is_written_at_once_but_of_many_calls_not_each():
+    log = Log()
+
+    def locks(at: float, *ids: int) -> list[tuple[int, ...]]:
+        of = {"requested": tuple(map(mq, ids)), "granted": tuple(map(mq, ids))}
+        return [row.queue_id for row in log.take(LockBatchMq, at, hook=True, client_id="a", channel="x", **of)]
+
+    log.pulls(1, 1, 5)
+    assert locks(4, 0) == [(0,)], "its age would else lack the renewal for 10 s"
+    assert locks(4.05, 1) == []
+    assert log.pulls(5, 2, 5) == []
+    assert locks(24, 0) == [(1, 2), (0,)], "what waited for 10 s is a row of its own"
+    assert locks(24.05, 1, 2) == [(1, 2)], "it renews all its locks"
+    assert locks(24.07, 1, 2) == [], "and once more"
+
+
 def test_the_rows_do_not_depend_on_where_the_log_is_cut():
     def rows(*, cut: bool) -> bytes:
         log, store, found = Log(), GroupsInMemory(), []
