@@ -101,7 +101,7 @@ def run() -> None:
 
 
 @app.command()
-def test(channel: Annotated[str, typer.Argument(help="Name of the channel in [channels].")]) -> None:
+def test(channel: Annotated[str, typer.Argument(help="Name of the channel in \\[channels].")]) -> None:
     """Send a sample alert to one channel now, regardless of routes, silences and limits."""
     from streaming.serve.alerting.alert import Delivery
     from streaming.serve.alerting.channels import open_channel

@@ -14,9 +14,9 @@ def dashboard(
         int | None, typer.Option(min=0, max=65_535, help="Port to listen on; default: web.port. 0: any free port.")
     ] = None,
 ) -> None:
-    """Serve the dashboard, the REST API (/api/v1) and the metrics (/metrics) on one port.
+    r"""Serve the dashboard, the REST API (/api/v1) and the metrics (/metrics) on one port.
 
-    Access from other machines requires a token: see [web] in conf/default.toml.
+    Access from other machines requires a token: see \[web] in conf/default.toml.
     """
     from streaming.serve.web.server import dashboard_application, serve
 

@@ -47,7 +47,6 @@ app = typer.Typer(
     help="Show who owns every RocketMQ queue, why it moved, and which ordered queues are stuck.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.command()(allocate.allocate)
 app.add_typer(alert.app, name="alert")

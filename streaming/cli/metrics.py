@@ -14,9 +14,9 @@ def metrics(
         int | None, typer.Option(min=0, max=65_535, help="Port to listen on; default: metrics.port. 0: any free port.")
     ] = None,
 ) -> None:
-    """Serve only the metrics, at /metrics (the dashboard also serves them).
+    r"""Serve only the metrics, at /metrics (the dashboard also serves them).
 
-    Access from other machines requires a token: see [web] in conf/default.toml.
+    Access from other machines requires a token: see \[web] in conf/default.toml.
     """
     from streaming.serve.web.server import metrics_application, serve
 

@@ -1,10 +1,13 @@
 """The command line as a whole."""
 
+import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from streaming.cli.main import app
@@ -40,3 +43,35 @@ def test_only_a_log_in_kafka_lets_collectors_share(arguments, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "kafka" if arguments else "files")
     ended = CliRunner().invoke(app, ["collect", "poll", *arguments])
     assert "set source.kind to kafka, and omit --to" in str(ended.exception)
+
+
+def _commands(command, *path):
+    yield path, command
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _commands(one, *path, name)
+
+
+def _letters(text):
+    return "".join(char for char in text if char.isalnum() or char in "[]*.")
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in _commands(get_command(app))]
+)
+def test_help_is_printed_as_it_is_written(path, command, monkeypatch):
+    """Brackets that are taken for markup would vanish."""
+    monkeypatch.setenv("COLUMNS", "2000")
+    shown = _letters(CliRunner().invoke(app, [*path, "--help"]).output)
+    params = [getattr(one, "help", None) for one in command.params if not getattr(one, "hidden", False)]
+    for text in [command.help, *params]:
+        assert _letters((text or "").replace("\\[", "[")) in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("rebalance-watch gr", "group"), ("rebalance-watch group re", "rebalances")]
+)
+def test_the_shell_completes_commands(typed, completed):
+    asked = {"_REBALANCE_WATCH_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    command = [Path(sys.executable).parent / "rebalance-watch"]
+    ran = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == [completed]
