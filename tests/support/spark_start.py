@@ -20,19 +20,25 @@ ARCHIVE = Path(sys.prefix) / "spark.jsa"
 """Beside the jars whose classes it has."""
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For every ``java`` (JDK_JAVA_OPTIONS): no optimising compiler, no threads for garbage collection."""
+_QUIET = "-Xlog:disable"
+"""Else a JVM prints to stdout why it ignores an archive."""
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-def submit_arguments(*java_options: str) -> str:
-    """Return the value of PYSPARK_SUBMIT_ARGS: interpreted queries, and these options of Spark's JVM."""
-    options = " ".join((*java_options, "-Xlog:disable"))  # else it prints to stdout why it ignores an archive
-    conf = _INTERPRETED | {"spark.driver.defaultJavaOptions": options}
+def submit_arguments(driver: str, executor: str = _QUIET) -> str:
+    """Return the value of PYSPARK_SUBMIT_ARGS: interpreted queries, and these options of Spark's JVMs."""
+    conf = _INTERPRETED | {"spark.driver.defaultJavaOptions": driver, "spark.executor.defaultJavaOptions": executor}
     return shlex.join([*(part for item in conf.items() for part in ("--conf", "=".join(item))), "pyspark-shell"])
 
 
+def archive_options() -> str:
+    """Return the options of a JVM of Spark: it uses the archive if that is there."""
+    return f'-XX:SharedArchiveFile="{ARCHIVE}" {_QUIET}' if ARCHIVE.exists() else _QUIET
+
+
 def with_archive() -> str:
-    """Return the value of PYSPARK_SUBMIT_ARGS for tests; the archive is used if it is there."""
-    return submit_arguments(*([f'-XX:SharedArchiveFile="{ARCHIVE}"'] if ARCHIVE.exists() else []))
+    """Return the value of PYSPARK_SUBMIT_ARGS for tests."""
+    return submit_arguments(archive_options(), archive_options())
 
 
 def make_archive() -> None:
@@ -49,7 +55,7 @@ def make_archive() -> None:
     with tempfile.TemporaryDirectory(dir=ARCHIVE.parent) as folder:
         made = Path(folder) / ARCHIVE.name
         os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
-        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f'-XX:ArchiveClassesAtExit="{made}"')
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f'-XX:ArchiveClassesAtExit="{made}" {_QUIET}')
         settings = load_settings(
             runtime={"root": Path(folder), "jars": jars}, source={"kind": "files", "partitions": 2}
         )

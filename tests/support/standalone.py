@@ -11,6 +11,7 @@ import pyspark
 from streaming.base.java import java_home
 from streaming.lab.processes import end, spawn, wait_until
 from streaming.lab.servers import LOOPBACK, free_port
+from tests.support import spark_start
 from tests.support.processes import command_of, descendants
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -36,6 +37,7 @@ class Standalone:
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+            "SPARK_DAEMON_JAVA_OPTS": spark_start.archive_options().replace('"', ""),
         }
         self._wanted = workers
         self._started = 0
