@@ -25,9 +25,10 @@ _QUIET = "-Xlog:disable"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-def submit_arguments(driver: str, executor: str = _QUIET) -> str:
-    """Return the value of PYSPARK_SUBMIT_ARGS: interpreted queries, and these options of Spark's JVMs."""
-    conf = _INTERPRETED | {"spark.driver.defaultJavaOptions": driver, "spark.executor.defaultJavaOptions": executor}
+def submit_arguments(driver: str, executor: str = _QUIET, *, compiled: bool = False) -> str:
+    """Return the value of PYSPARK_SUBMIT_ARGS: interpreted or compiled queries, and these options of Spark's JVMs."""
+    java = {"spark.driver.defaultJavaOptions": driver, "spark.executor.defaultJavaOptions": executor}
+    conf = java | ({} if compiled else _INTERPRETED)
     return shlex.join([*(part for item in conf.items() for part in ("--conf", "=".join(item))), "pyspark-shell"])
 
 
@@ -36,9 +37,9 @@ def archive_options() -> str:
     return f'-XX:SharedArchiveFile="{ARCHIVE}" {_QUIET}' if ARCHIVE.exists() else _QUIET
 
 
-def with_archive() -> str:
+def with_archive(*, compiled: bool = False) -> str:
     """Return the value of PYSPARK_SUBMIT_ARGS for tests."""
-    return submit_arguments(archive_options(), archive_options())
+    return submit_arguments(archive_options(), archive_options(), compiled=compiled)
 
 
 def make_archive() -> None:
