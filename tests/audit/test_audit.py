@@ -29,7 +29,7 @@ RIGHT = {
                   "hand-over in a rebalance", "converged", "pause, several hand-overs"},
 }  # fmt: skip
 """The kinds of comparisons for each telemetry; `python -m tests.audit` prints all kinds."""
-SHORT_PAIRS = 200
+SHORT_PAIRS = 100
 """A request costs 0.1 s of processor time; `test_answers_at_thousands_of_pairs_are_right` is the long form."""
 BROKER_FAULTS = Path(__file__).with_name("broker_faults.jsonl.gz")
 """A recording of the lab of 2026-11-22: its broker restarted, killed, and frozen for 90 s (`live.fault_run brokers`).
