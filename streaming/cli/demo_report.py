@@ -12,11 +12,12 @@ from rich.text import Text
 from rebalance_model.entities import INT64_MAX
 from streaming.base.zone import zone_at
 from streaming.cli.grid import Column, Grid
+from streaming.cli.group.rebalances import rebalance_table
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels
-from streaming.queries.columns import QUEUE, REBALANCE, Context
+from streaming.queries.columns import QUEUE, Context
 from streaming.queries.evidence import evidence_items
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import groups
@@ -24,7 +25,7 @@ from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import intervals, queues_of
 from streaming.queries.present import history_ends
-from streaming.queries.rebalances import rebalances_of
+from streaming.queries.rebalances import rebalance_totals, rebalances_of
 from streaming.queries.results import Group, Incident, IncidentDetail, Interval
 from streaming.tables.reader import ReadModel
 
@@ -50,7 +51,8 @@ def print_report(model: ReadModel, console: Console) -> None:
     parts += _history([one for _, of in found for one in intervals(model, of, 0, INT64_MAX)], now)
     for _, of in found:
         if rebalances := rebalances_of(model, of):
-            parts += section(f"Rebalances of {of.group}", Grid.of(REBALANCE.grid, rebalances, Context(now)))
+            shown = rebalance_table(rebalances, rebalance_totals(model, of), now)
+            parts += section(f"Rebalances of {of.group}", shown)
     parts += _incidents(model, incidents(model), now)
     print_table(Lines(*parts), console)
 

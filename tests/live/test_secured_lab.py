@@ -134,7 +134,7 @@ def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(
     assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", GROUP)
     assert resolved.incident_id == opened.incident_id
     [incident] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
-    assert (incident["sub_cause"], incident["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)
+    assert (incident["main_cause"], incident["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)
     assert incident["opened_at"] - poisoned.done < STUCK_MS + 5 * POLL_MS
     assert incident["resolved_at"] > incident["opened_at"]
     check_archive(tables)

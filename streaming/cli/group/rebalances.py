@@ -73,9 +73,14 @@ def rebalances(  # noqa: PLR0913  a command line
     def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
         if not found or totals is None:
             return Text(f"No rebalances of {name} in this period.")
-        return Lines(Grid.of(REBALANCE.grid, found, Context(now)), Text("\n".join(["", *_totals(totals, found, now)])))
+        return rebalance_table(found, totals, now)
 
     present(ask, draw, Rebalance, how)
+
+
+def rebalance_table(found: Sequence[Rebalance], totals: RebalanceTotals, now: int) -> RenderableType:
+    """Return rebalances as a table, followed by the totals of their period."""
+    return Lines(Grid.of(REBALANCE.grid, found, Context(now)), Text("\n".join(["", *_totals(totals, found, now)])))
 
 
 def _totals(totals: RebalanceTotals, shown: Sequence[Rebalance], now: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -71,5 +72,10 @@ def test_the_job_goes_on_as_if_no_source_had_been_late(settings_in, tmp_path: Pa
     expected = compared(fold(log(lambda _: False, 0)))
     with ReadModel(settings.runtime.tables) as model:
         assert compared_tables(model) == expected
-        told = model.rows("SELECT count(*) AS rows FROM queue_progress")[0]["rows"]
-    assert told == sum(isinstance(row, QueueProgress) for row in fold(rows))
+        told = Counter(row["source"] for row in model.rows("SELECT p.source FROM queue_progress p"))
+    written = Counter(row.source for row in fold(rows) if isinstance(row, QueueProgress))
+    assert told["POLL"] == written["POLL"]
+    # when a hook's row is due depends on the one before, which in rebuilt state is not that of the table
+    assert abs(told["HOOK"] - written["HOOK"]) <= len(
+        {row.group for row in fold(rows) if isinstance(row, QueueProgress)}
+    )
