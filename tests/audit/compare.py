@@ -23,8 +23,8 @@ STALE_INTERVALS = 2
 INTERVAL_JITTER_MS = 1_000
 LOOK_BACK_MS = 900_000
 """An observation that is older than this, and than three intervals, is ignored."""
-HOOK_ROW_MS = 10_000
-"""The maximum time until a lock that a hook saw is written; mostly it is written at once."""
+HOOK_ROW_MS = 11_000
+"""The maximum time until a lock that a hook saw is written, 10 s and a tick; mostly it is written at once."""
 SHOWN_WITHIN_MS = 10_000
 """The maximum time between the first event about a queue and its appearance in the answers."""
 

@@ -282,9 +282,18 @@ def _unlock(step: GroupStep, view: BrokerView, hook: HookView, event: UnlockBatc
     _note_channel(step, view, hook, event.channel, event.client_id)
     for mq in event.queues if hook.lost_locks else ():
         lock_requests.drop_lost_lock(step, event.broker, hook, mq, event.client_id)
-    held = [mq for mq in event.queues if (entry := hook.locks.get(mq)) and entry.client_id == event.client_id]
+    held = [mq for mq in event.queues if _gives_up(step, hook, mq, event.client_id)]
     RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
     _hold(step, hook, None, held, "UNLOCKED")
+
+
+def _gives_up(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str) -> bool:
+    """Return whether an unlock releases the queue: its client has the lock, or owns it by one that a restart lost."""
+    entry = hook.locks.get(mq)
+    if entry is not None:
+        return entry.client_id == client_id
+    queue = step.state.queues.get(mq)
+    return queue is not None and queue.owner == client_id
 
 
 def _query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
