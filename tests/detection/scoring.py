@@ -53,7 +53,7 @@ _BOUNDS = {
     "ORDERED_QUEUE_STUCK": Bounds(60, hook=12, early=12),
     "QUEUE_STALLED": Bounds(90, hook=12, early=12),
     "LOCK_EXPIRED": Bounds(poll=35),
-    "LOCK_ORPHANED": Bounds(poll=45),
+    "LOCK_ORPHANED": Bounds(hook=10, poll=45),  # 5 s, and until the next owner asks
     "LOCK_CONTENDED": Bounds(),
     "BROKER_LOCKS_LOST": Bounds(),
     "PULL_EXPIRED": Bounds(poll=13),
