@@ -48,8 +48,7 @@ def who_owned(  # noqa: PLR0913  a command line
     """Show the owner of a queue at a time, the start and end of the ownership, and the evidence."""
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
-    from streaming.queries.ownership import find_queue, last_owner
-    from streaming.queries.ownership import who_owned as ask_owner
+    from streaming.queries.ownership import find_queue, last_owner, owner_of
 
     given = list(names or ())
     queue = _QUEUE.fullmatch(given.pop()) if given else None
@@ -73,7 +72,7 @@ def who_owned(  # noqa: PLR0913  a command line
         of = find_group(model, wanted_group, cluster, time)
         if wanted_topic is None:
             mq = find_queue(model, of, name, queue_id)
-        found = ask_owner(model, wanted_group, mq.topic, mq.broker, queue_id, cluster=cluster, at=time)
+        found = owner_of(model, of, mq)
         if found is None:
             without_owner = last_group_state(model, of).without_owner
             before = last_owner(model, of, mq)

@@ -26,7 +26,15 @@ def label(code: str, name: str) -> str:
     return (name.replace("_ms", "") if unit_of(code, name) == "ms" else name).replace("_", " ")
 
 
-def formatted(code: str, name: str, value: object, now: int, number: Callable[[int], str] = str) -> str:
+def formatted(  # noqa: PLR0913  a field, and how its values are shown
+    code: str,
+    name: str,
+    value: object,
+    now: int,
+    *,
+    number: Callable[[int], str] = str,
+    time: Callable[[int, int], str] = moment,
+) -> str:
     """Format the value of a field.
 
     Args:
@@ -35,6 +43,7 @@ def formatted(code: str, name: str, value: object, now: int, number: Callable[[i
         value: its value; None, an empty text and the instant 0 are unknown and give `NOT_KNOWN`.
         now: epoch milliseconds; a time on another day is shown with its date.
         number: formats a number that is neither a duration nor an instant.
+        time: formats an instant, with its date if it is not on the same day as the second one.
     """
     if value is None or value == "":
         return NOT_KNOWN
@@ -46,5 +55,5 @@ def formatted(code: str, name: str, value: object, now: int, number: Callable[[i
     if unit == "ms":
         return f"-{duration(-value)}" if value < 0 else duration(value)
     if unit == "epoch_ms":
-        return moment(value, now) if value else NOT_KNOWN
+        return time(value, now) if value else NOT_KNOWN
     return number(value)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from streaming.queries.group_at import GroupAt
 from streaming.queries.results import LagPoint
-from streaming.tables.observations import LEVELS, RAW, day, in_duckdb, rank
+from streaming.tables.observations import LEVELS, LOOK_BACK_MS, RAW, day, in_duckdb, rank
 from streaming.tables.reader import ReadModel
 
 _OF = f"""
@@ -111,9 +111,6 @@ ORDER BY e.slice, e.topic
 was made of. An exact lag holds as long as a bound, but only to discard bounds that are older.
 """
 
-_LOOK_BACK_MS = 900_000
-"""As in `progress_at`: an older observation is ignored, not stale."""
-
 
 def lag(model: ReadModel, of: GroupAt, since: int, until: int, slices: int = 120) -> list[LagPoint]:
     """Return lag and waiting time by topic at the end of each slice of a period, as last observed by then."""
@@ -125,6 +122,6 @@ def lag(model: ReadModel, of: GroupAt, since: int, until: int, slices: int = 120
         "until": until,
         "step": step,
         "slices": (until - since) // step,
-        "back": _LOOK_BACK_MS,
+        "back": LOOK_BACK_MS,
     }
     return [LagPoint(**row) for row in model.rows(_LAG, wanted)]

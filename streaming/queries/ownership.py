@@ -7,6 +7,7 @@ from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.groups import last_group_state
 from streaming.queries.present import present
 from streaming.queries.results import Interval, OwnerChange, Queue
+from streaming.tables.observations import LOOK_BACK_MS
 from streaming.tables.reader import ReadModel
 
 _OF_GROUP = "t.cluster = $cluster AND t.group = $group"
@@ -22,15 +23,13 @@ def _age(stamp: str) -> str:
 _ROW_AGE = "$now - epoch_ms(t.time)"
 _STALE_MS = 120_000
 """A timestamp is stale if no row has shown it for two of the series' own intervals."""
-_LOOK_BACK_MS = 900_000
-"""As that of `progress_at`: a timestamp that no later row has shown is unknown, not that old."""
 _SILENT_MS = 30_000
 """A hook reports the locks of a queue every 20 s, within 10 s; if it reports none for longer, it may have stopped."""
 
 
 def _of_row(stamp: str) -> str:
-    """Return SQL for a timestamp of the queue's state, which may be newer than the series."""
-    return f"CASE WHEN {_ROW_AGE} <= {_LOOK_BACK_MS} THEN t.{stamp} END"
+    """Return SQL for a timestamp of the queue's state; one that no later row has shown is unknown, not that old."""
+    return f"CASE WHEN {_ROW_AGE} <= {LOOK_BACK_MS} THEN t.{stamp} END"
 
 
 def _is_stale(stamp: str, *sources: str) -> str:
@@ -129,16 +128,21 @@ def who_owned(  # noqa: PLR0913  a queue has four names
         NotFoundError: the group has no such queue, or did not have it yet.
         UserError: the group is broadcasting; or see `find_group`.
     """
-    of = find_group(model, group, cluster, at)
+    return owner_of(model, find_group(model, group, cluster, at), MessageQueue(topic, broker, queue_id))
+
+
+def owner_of(model: ReadModel, of: GroupAt, queue: MessageQueue) -> Interval | None:
+    """Return the ownership interval of a queue; see `who_owned`."""
     refuse_broadcasting(last_group_state(model, of).message_model, of)
     query = f"""
         SELECT t.* FROM who_owned_at(from_ms($instant)) t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
     """  # noqa: S608  parts of ours
-    found = model.rows(query, {**of._asdict(), "topic": topic, "broker": broker, "queue_id": queue_id})
+    wanted = {"topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
+    found = model.rows(query, {**of._asdict(), **wanted})
     if not found:
-        _check_known(model, of, topic, MessageQueue(topic, broker, queue_id))
-        _check_existed(model, of, MessageQueue(topic, broker, queue_id))
+        _check_known(model, of, queue.topic, queue)
+        _check_existed(model, of, queue)
     return Interval(**found[0]) if found else None
 
 

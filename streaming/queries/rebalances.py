@@ -5,6 +5,11 @@ from streaming.queries.group_at import GroupAt, find_group, instant_of, only_one
 from streaming.queries.results import Move, Rebalance, RebalanceTotals
 from streaming.tables.reader import ReadModel, Row
 
+_IN_PERIOD = """
+FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group
+    AND r.start_time >= from_ms($since) AND r.start_time <= from_ms($until)
+"""
+
 
 def rebalances(  # noqa: PLR0913  filters
     model: ReadModel,
@@ -28,43 +33,35 @@ def rebalances_of(
 ) -> list[Rebalance]:
     """List the rebalances of a group; see `rebalances`."""
     rows = model.rows(
-        "SELECT * FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group"
-        " AND r.start_time >= from_ms($since) AND r.start_time <= from_ms($until)"
-        " ORDER BY r.start_time DESC, r.seq DESC LIMIT $last",
-        {
-            "cluster": of.cluster,
-            "group": of.group,
-            "since": since,
-            "until": instant_of(until),
-            "last": INT64_MAX if last is None else last,
-        },
+        f"SELECT * {_IN_PERIOD} ORDER BY r.start_time DESC, r.seq DESC LIMIT $last",
+        _period(of, since, until) | {"last": INT64_MAX if last is None else last},
     )
     return [_rebalance(row) for row in rows]
 
 
 def rebalance_totals(model: ReadModel, of: GroupAt, since: int = 0, until: int | None = None) -> RebalanceTotals:
     """Return what the rebalances of a group that began within a period have cost together."""
-    wanted = {"cluster": of.cluster, "group": of.group, "since": since, "until": instant_of(until)}
-    within = """
-        FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group
-        AND r.start_time >= from_ms($since) AND r.start_time <= from_ms($until)
-    """
     [row] = model.rows(
         f"""
         SELECT count(*) AS rebalances, min(r.start_time) AS first, sum(r.pause_ms) AS pause_ms,
             coalesce(bool_or(r.at_most), false) AS pause_is_at_most, coalesce(sum(r.unknown), 0) AS pauses_unknown,
-            arg_max(r.rebalance_id, r.pause_ms) AS costliest, max(r.pause_ms) AS costliest_pause_ms
+            arg_max(r.rebalance_id, r.pause_ms) AS costliest, max(r.pause_ms) AS costliest_pause_ms,
+            histogram(r.trigger) AS by_cause
         FROM (
-            SELECT r.rebalance_id, r.start_time, list_sum([m.pause_ms FOR m IN r.moves]) AS pause_ms,
+            SELECT r.rebalance_id, r.start_time, r.trigger, list_sum([m.pause_ms FOR m IN r.moves]) AS pause_ms,
                 list_bool_or([m.pause_is_at_most FOR m IN r.moves IF m.pause_ms IS NOT NULL]) AS at_most,
                 len([m FOR m IN r.moves IF m.pause_ms IS NULL]) AS unknown
-            {within}
+            {_IN_PERIOD}
         ) r
         """,  # noqa: S608  parts of ours
-        wanted,
+        _period(of, since, until),
     )
-    by_cause = f"SELECT r.trigger, count(*) AS n {within} GROUP BY r.trigger ORDER BY n DESC, r.trigger"
-    return RebalanceTotals(**row, by_cause={one["trigger"]: one["n"] for one in model.rows(by_cause, wanted)})
+    by_cause = sorted(row["by_cause"] or (), key=lambda one: (-one[1], one[0]))
+    return RebalanceTotals(**row | {"by_cause": dict(by_cause)})
+
+
+def _period(of: GroupAt, since: int, until: int | None) -> dict[str, object]:
+    return {"cluster": of.cluster, "group": of.group, "since": since, "until": instant_of(until)}
 
 
 def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | None = None) -> Rebalance:

@@ -47,7 +47,9 @@ _LAST_ANSWERS = """(
 state of its queues, so earlier ones add nothing, and their arrays need not be unnested."""
 
 
-_AGO, _SOON = "epoch_ms(instant) - 900000", "epoch_ms(instant) + 300000"
+LOOK_BACK_MS = 900_000
+"""An observation before this is ignored, not stale; see `Words.seen` for rows with long intervals."""
+_AGO, _SOON = f"epoch_ms(instant) - {LOOK_BACK_MS}", "epoch_ms(instant) + 300000"
 
 
 class Words(NamedTuple):

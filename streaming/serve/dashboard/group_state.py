@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from pydantic import Field
 
@@ -88,10 +89,15 @@ def changes(history: History) -> list[int]:
     since, until = history.window
     times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
     times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
-    for one in history.rebalances:
-        times = {time for time in times if time is None or not one.start_time < time < one.end_time}
-        times |= {one.start_time, one.end_time}
-    return sorted(time for time in times if time is not None and since <= time <= until)
+    rebalances = sorted((one.start_time, one.end_time) for one in history.rebalances)
+    starts, ends = [start for start, _ in rebalances], list(accumulate((end for _, end in rebalances), max))
+
+    def within(time: int) -> bool:
+        before = bisect_left(starts, time)
+        return before > 0 and time < ends[before - 1]
+
+    found = {time for time in times if time is not None and not within(time)}.union(*rebalances)
+    return sorted(time for time in found if since <= time <= until)
 
 
 def before(times: Sequence[int], at: int) -> int | None:

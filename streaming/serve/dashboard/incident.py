@@ -4,7 +4,6 @@ import json
 
 from markupsafe import Markup
 
-from rebalance_model.observe.rules.registry import unit_of
 from streaming.queries.evidence import formatted, label
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incident_of
@@ -90,10 +89,7 @@ def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int
     def text(step: Transition, name: str) -> str | Markup:
         if name not in step.evidence:
             return _NOT_REPORTED
-        value = step.evidence[name]
-        if isinstance(value, int) and value and unit_of(shown.code, name) == "epoch_ms":
-            return clock(value, now)
-        said = formatted(shown.code, name, value, now, number=count)
+        said = formatted(shown.code, name, step.evidence[name], now, number=count, time=clock)
         return UNKNOWN if said == NOT_KNOWN else said
 
     names = {**first.evidence, **last.evidence}
