@@ -106,9 +106,9 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     time: Time
     """By the clock of the alert process."""
     step: Literal["HELD", "QUEUED", "PACKED", "SENT", "FAILED", "GIVEN_UP"]
-    """HELD: no notification is sent. QUEUED: a notification goes to a channel, not before ``due_at``. PACKED: the
-    notification is part of the named delivery and stays part of it. FAILED: the next attempt is at ``due_at``. SENT and
-    GIVEN_UP are final."""
+    """HELD: no notification is sent, with a channel: to this one not before its hours begin. QUEUED: a notification
+    goes to a channel, not before ``due_at``. PACKED: the notification is part of the named delivery and stays part of
+    it. FAILED: the next attempt is at ``due_at``. SENT and GIVEN_UP are final."""
     detail: str
     """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
     channel: str | None

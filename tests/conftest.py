@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
-from tests.support import spark_start
+from tests.support import rocketmq_start, spark_start
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -33,9 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
     os.environ.pop("COLUMNS", None)  # pytest-xdist gives it to its workers
+    # Where this is set, each process that a test starts compiles all that it imports: half of its processor time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # In a worker of pytest-xdist the main module has no file; pyspark takes that for a doctest and ends the process.
     sys.modules["__main__"].__dict__.setdefault("__file__", pytest.__file__)
-    os.environ.setdefault("JDK_JAVA_OPTIONS", spark_start.JAVA_OPTIONS)
+    # What a shell runs in the background ignores SIGINT, and so does what that starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", rocketmq_start.java_options())
     if short:  # in the long form Spark compiles its queries, as in production
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", spark_start.with_archive())
 

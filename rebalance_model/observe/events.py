@@ -93,6 +93,15 @@ class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     pop_time: Natural = 0
 
 
+class ThreadStack(_Part, frozen=True, gc=False, kw_only=True):
+    """A thread of a client that consumes, from the top down to the consume service that calls the listener."""
+
+    name: str
+    state: str
+    """Java's Thread.State: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING."""
+    frames: tuple[str, ...]
+
+
 class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a broker's consume statistics (OffsetWrapper); 0 as consumer offset may mean that none is stored."""
 
@@ -183,6 +192,8 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     subscriptions: tuple[Subscription, ...] = ()
     queues: tuple[ProcessQueueInfo, ...] | None = None
     pop_queues: tuple[PopProcessQueueInfo, ...] = ()
+    stacks: tuple[ThreadStack, ...] = ()
+    """What its listener was doing; asked when it has finished no message for long."""
 
     PAYLOAD = ("orderly", "queues")
 
@@ -399,11 +410,16 @@ def key_of(event: Event) -> str:
     return f"{event.cluster}/{event.group}" if isinstance(event, GroupEvent) else ""
 
 
+_START_DIGITS = 18
+"""More digits are no time: they would not fit into the state's 64 bits."""
+
+
 @functools.lru_cache(maxsize=4096)
 def instance_of(source_id: str) -> tuple[str, int]:
     """Return a source's instance and the start time of this incarnation (0 if the id contains none)."""
     instance, _, start = source_id.rpartition("@")
-    return (instance, int(start)) if instance and start.isascii() and start.isdigit() else (source_id, 0)
+    is_time = start.isascii() and start.isdigit() and len(start) <= _START_DIGITS
+    return (instance, int(start)) if instance and is_time else (source_id, 0)
 
 
 def source_of(event: Event) -> str:

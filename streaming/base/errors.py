@@ -28,6 +28,10 @@ class NotReadyError(UserError):
     """The requested data does not exist yet, but may later: exit code 1 as any `UserError`, and 503 over HTTP."""
 
 
+ERRORS_BY_NAME = {kind.__name__: kind for kind in (UserError, SettingsError, NotFoundError, NotReadyError)}
+"""The errors that one process reports to another."""
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of a library's error, without its full stop, to be part of a sentence."""
     return str(error).partition("\n")[0].removesuffix(".")

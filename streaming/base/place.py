@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of
-from streaming.base.settings import Settings, Storage
+
+if TYPE_CHECKING:  # a process that is given its place reads no settings, which takes a tenth of a second
+    from streaming.base.settings import Settings, Storage
 
 _REGION = "us-east-1"
 """The region of a request's signature where the store has none, as most that are not Amazon's."""
@@ -54,7 +56,7 @@ Place: TypeAlias = Path | ObjectPlace
 """The folder or address of all tables, or of one."""
 
 
-def tables_of(settings: Settings) -> Place:
+def tables_of(settings: "Settings") -> Place:
     """Return where the tables are.
 
     Raises:
@@ -66,7 +68,7 @@ def tables_of(settings: Settings) -> Place:
     return _elsewhere(settings, storage.tables)
 
 
-def queries_of(settings: Settings) -> Place:
+def queries_of(settings: "Settings") -> Place:
     """Return where Spark keeps the checkpoints of the queries, each in a folder of its name.
 
     Raises:
@@ -78,7 +80,7 @@ def queries_of(settings: Settings) -> Place:
     return _elsewhere(settings, checkpoints.replace("s3a://", "s3://", 1))  # Hadoop's name for it
 
 
-def keys_of(storage: Storage) -> tuple[str, str, str]:
+def keys_of(storage: "Storage") -> tuple[str, str, str]:
     """Return access key, secret key and session token; empty: AWS's own are used.
 
     Raises:
@@ -91,7 +93,7 @@ def keys_of(storage: Storage) -> tuple[str, str, str]:
     return storage.access_key, secret_key, token
 
 
-def region_of(storage: Storage) -> str:
+def region_of(storage: "Storage") -> str:
     """Return the region of the bucket; empty: AWS's own settings have it."""
     return storage.region or (_REGION if storage.endpoint else "")
 
@@ -101,13 +103,13 @@ def root_of(tables: Place) -> Path:
     return tables.root if isinstance(tables, ObjectPlace) else tables.parent
 
 
-def _elsewhere(settings: Settings, url: str) -> ObjectPlace:
+def _elsewhere(settings: "Settings", url: str) -> ObjectPlace:
     storage = settings.storage
     options = _options(storage, url) if url.startswith("s3://") else {}
     return ObjectPlace(url.rstrip("/"), options, settings.runtime.root, int(storage.cache_gb * 1e9))
 
 
-def _options(storage: Storage, url: str) -> dict[str, str]:
+def _options(storage: "Storage", url: str) -> dict[str, str]:
     """Return the options of delta-rs's client; without keys, it finds them as AWS's own tools do."""
     access_key, secret_key, token = keys_of(storage)
     known = {

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,11 +9,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 from pydantic_settings import SettingsError as UnreadableError
 
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
+from streaming.base.invalid import ended, of_msgspec, sentence
+from streaming.base.toml import read_toml
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
 _SECRET_FILES = ("key_password_file", "secret_key_file", "security_token_file")
@@ -48,7 +55,9 @@ class Runtime(_Section):
 
     @field_validator("jars", mode="before")
     @classmethod
-    def _under_root(cls, jars: str | Path, info: ValidationInfo) -> Path:
+    def _under_root(cls, jars: object, info: ValidationInfo) -> object:
+        if not isinstance(jars, str | Path):
+            return jars  # refused as no path
         return Path(jars).expanduser().resolve() if str(jars) else info.data.get("root", Path()) / "jars"
 
     @property
@@ -194,6 +203,7 @@ class Collector(_Section):
     client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)
     consume_time_span: bool
+    stacks_after_ms: int = Field(ge=0)
     groups: tuple[str, ...]
 
     @property
@@ -355,11 +365,11 @@ class Settings(BaseSettings):
         """Give arguments priority over the environment, the user's file and the defaults, in this order."""
         del dotenv_settings, file_secret_settings
         user_file = os.environ.get(CONFIG_VARIABLE)
-        files = [Path(user_file)] if user_file else []
+        given = read_toml(Path(user_file), "settings file", f"{CONFIG_VARIABLE} or --config") if user_file else {}
         return (
             init_settings,
             env_settings,
-            *(TomlConfigSettingsSource(settings_cls, file) for file in files),
+            InitSettingsSource(settings_cls, given),
             TomlConfigSettingsSource(settings_cls, Path(str(conf_file("default.toml")))),
         )
 
@@ -380,9 +390,6 @@ def load_settings(**overrides: object) -> Settings:
     Raises:
         SettingsError: settings are invalid.
     """
-    user_file = os.environ.get(CONFIG_VARIABLE)
-    if user_file and not Path(user_file).is_file():
-        raise SettingsError(f"The settings file {user_file} does not exist: correct {CONFIG_VARIABLE} or --config.")
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
@@ -393,15 +400,15 @@ def load_settings(**overrides: object) -> Settings:
             f"Setting {section}: one of its environment variables is not valid JSON. Write lists and tables as "
             f"""'["a", "b"]'."""
         ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"The settings file {user_file} is not valid TOML: {error}.") from None
 
 
 def _sentence(error: ErrorDetails) -> str:
-    name = ".".join(str(part) for part in error["loc"])
+    said = sentence(error, Settings)
+    if error["type"] in {"extra_forbidden", "missing"}:
+        return ended(said[0].upper() + said[1:])
     is_secret = not {"kafka", "rocketmq", "spark", "storage", "web"}.isdisjoint(error["loc"])  # and never shown
-    value = "" if is_secret else f" (it is {error.get('input')!r})"
-    return f"Setting {name}: {error['msg'].removeprefix('Value error, ')}{value}."
+    value = "" if is_secret or said.endswith("?") else f" (it is {error.get('input')!r})"
+    return ended(said + value)
 
 
 def load_policy(path: Path | None = None) -> Policy:
@@ -412,10 +419,7 @@ def load_policy(path: Path | None = None) -> Policy:
     """
     file = path or conf_file("policy.toml")
     try:
-        return msgspec.toml.decode(file.read_bytes(), type=Policy)
-    except FileNotFoundError:
-        raise SettingsError(f"The policy file {file} does not exist: correct --policy.") from None
+        return msgspec.convert(read_toml(file, "policy file", "--policy"), Policy)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"The policy file {file} can't be used: {error}.") from None
-    except msgspec.DecodeError as error:
-        raise SettingsError(f"The policy file {file} is not valid TOML: {error}.") from None
+        said = of_msgspec(str(error), Policy.__struct_fields__)
+        raise SettingsError(ended(f"The policy file {file} can't be used: {said}")) from None

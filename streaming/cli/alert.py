@@ -20,6 +20,7 @@ from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import duration_ms, now_ms, written
+from streaming.cli.alert_routes import routes
 from streaming.cli.grid import Column, Grid, visible
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
@@ -34,6 +35,7 @@ silence_app = typer.Typer(
     help="Silences: suppress alerts of matching incidents for a limited time.", no_args_is_help=True
 )
 app.add_typer(silence_app, name="silence")
+app.command()(routes)
 
 _LOOK_AGE_MS_MAX = 60_000
 """An alert process that has not looked at the incidents for this time is not ready; it does so every alerts poll."""
@@ -245,7 +247,9 @@ def _channels(channels: Sequence["ChannelStatus"], now: int) -> RenderableType:
 def _incidents(incidents: Sequence["OpenIncident"], now: int) -> RenderableType:
     table = _grid("open incident", "opened", "severity", "code", "subject", "notified", "")
     for one in incidents:
-        note = "acknowledged" if one.acknowledged else "silenced" if one.silenced else ""
+        states = (("acknowledged", one.acknowledged), ("silenced", one.silenced))
+        waits = f"{', '.join(one.off_hours)}: outside its hours" if one.off_hours else ""
+        note = next((state for state, holds in states if holds), waits)
         subject, notified = f"{one.group} {one.subject}".strip(), ", ".join(one.notified) or "none"
         opened = labels.moment(one.opened_at, now)
         table.add(one.incident_id, opened, severity(one.severity), one.code, subject, notified, note)

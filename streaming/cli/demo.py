@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from streaming.base.place import tables_of
-from streaming.base.settings import load_settings
+from streaming.base.settings import Settings, load_settings
 from streaming.base.times import written
 from streaming.cli.output import screen
 from streaming.queries.columns import SHORT_ID
+from streaming.serve.links import incident_link
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
@@ -45,35 +46,37 @@ def demo() -> None:
     print_faults(FAULT_LOG, console)
     with ReadModel(tables_of(settings)) as model:
         print_report(model, console)
-        next_steps = list(_next_steps(model))
-    console.print(
-        f"\nDelta tables: [bold]{tables_of(settings)}[/]. Explore them:",
-        highlight=False,
-        soft_wrap=True,
-    )
-    for arguments in next_steps:
-        step = f"  {_program()} --root {quote(_short(settings.runtime.root))} {arguments}"
-        console.print(f"[bold]{escape(step)}[/]", highlight=False, soft_wrap=True)
-    console.print(
-        "Next: start a local test cluster with [bold]rebalance-watch lab up[/], or monitor your own with "
-        "[bold]rebalance-watch collect poll[/] and [bold]rebalance-watch run[/] (see README).",
-        highlight=False,
-        soft_wrap=True,
-    )
+        lines = list(_ending(model, settings))
+    console.print()
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
 
 
-def _next_steps(model: "ReadModel") -> Iterator[str]:
-    """Yield the arguments of commands to try: the overview first, then one stuck queue."""
+def _ending(model: "ReadModel", settings: Settings) -> Iterator[str]:
+    """Yield five lines: what was found, and what to open or run next."""
+    from streaming.queries.groups import groups
     from streaming.queries.incidents import incidents
 
-    yield "dashboard"
-    yield "incident list --all"
-    stuck = max(incidents(model, code="ORDERED_QUEUE_STUCK"), key=lambda one: one.opened_at, default=None)
-    if stuck is not None:
-        at = f"--at {written(stuck.opened_at)}"
-        yield f"incident show {stuck.incident_id[:SHORT_ID]}"
-        yield f"group assignments {stuck.group} {at}"
-        yield f"who-owned {stuck.group} {stuck.topic} {stuck.broker}:{stuck.queue_id} {at}"
+    command = f"{_program()} --root {quote(_short(settings.runtime.root))}"
+    found, moved = incidents(model), model.rows("SELECT count(*) AS rebalances FROM rebalances")
+    stuck = max(
+        (one for one in found if one.code == "ORDERED_QUEUE_STUCK"),
+        key=lambda one: (one.main_cause == "SUSPEND_LOOP", one.opened_at),
+    )
+    address = f"http://{settings.web.host}:{settings.web.port}"
+    at = f"--at {written(stuck.opened_at)}"
+    queue = f"{stuck.topic} {stuck.broker}:{stuck.queue_id}"
+    yield _line("Found", f"{len(groups(model))} groups, {moved[0]['rebalances']} rebalances, {len(found)} incidents")
+    yield _line("Open", f"[bold]{escape(command)} dashboard[/], then {address}{incident_link(stuck.incident_id)}")
+    yield _line("Why it was stuck", f"[bold]{escape(command)} incident show {stuck.incident_id[:SHORT_ID]}[/]")
+    yield _line("Who owned it", f"[bold]{escape(command)} who-owned {stuck.group} {escape(queue)} {at}[/]")
+    yield _line(
+        "Your own cluster", "[bold]rebalance-watch up[/] (see README); a test cluster: [bold]rebalance-watch lab up[/]"
+    )
+
+
+def _line(title: str, text: str) -> str:
+    return f"{title + ':':<18}{text}"
 
 
 def _program() -> str:

@@ -18,6 +18,7 @@ from streaming.cli import (
     alert,
     allocate,
     backtest,
+    client,
     collect,
     config,
     dashboard,
@@ -30,6 +31,7 @@ from streaming.cli import (
     lab,
     maintain,
     metrics,
+    queue,
     rebuild,
     replay,
     run,
@@ -51,6 +53,7 @@ app = typer.Typer(
 app.command()(allocate.allocate)
 app.add_typer(alert.app, name="alert")
 app.command()(backtest.backtest)
+app.add_typer(client.app, name="client")
 app.add_typer(collect.app, name="collect")
 app.add_typer(config.app, name="config")
 app.command()(dashboard.dashboard)
@@ -62,6 +65,7 @@ app.add_typer(incident.app, name="incident")
 app.add_typer(job.app, name="job")
 app.command()(maintain.maintain)
 app.command()(metrics.metrics)
+app.add_typer(queue.app, name="queue")
 app.command()(rebuild.rebuild)
 app.command()(replay.replay)
 app.add_typer(lab.app, name="lab")

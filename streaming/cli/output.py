@@ -17,6 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from streaming.base.errors import UserError
+from streaming.base.place import Place, root_of, tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
 from streaming.cli.grid import Cell, visible
@@ -40,6 +41,19 @@ def screen() -> Console:
     return Console(highlight=False, width=_PIPED_WIDTH if piped else None)
 
 
+def place_of_tables() -> Place:
+    """Return where the tables of the runtime root are.
+
+    Raises:
+        UserError: there are none, but the demo has some.
+    """
+    folder = tables_of(load_settings())
+    demo = root_of(folder) / "demo"
+    if isinstance(folder, Path) and not folder.is_dir() and (demo / folder.name).is_dir():
+        raise UserError(f"There are no tables in {folder}. To query those of the demo, use --root {demo}.")
+    return folder
+
+
 @contextmanager
 def tables() -> Iterator["ReadModel"]:
     """Open the read model over the tables of the runtime root.
@@ -47,14 +61,9 @@ def tables() -> Iterator["ReadModel"]:
     Raises:
         UserError: there are no tables.
     """
-    from streaming.base.place import root_of, tables_of
     from streaming.tables import ReadModel
 
-    folder = tables_of(load_settings())
-    demo = root_of(folder) / "demo"
-    if isinstance(folder, Path) and not folder.is_dir() and (demo / folder.name).is_dir():
-        raise UserError(f"There are no tables in {folder}. To query those of the demo, use --root {demo}.")
-    with _interruption() as check, ReadModel(folder) as model:
+    with _interruption() as check, ReadModel(place_of_tables()) as model:
         check()
         yield model
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import FormatOption
-from streaming.cli.output import print_json, print_table, screen, tables, write_csv
+from streaming.cli.output import place_of_tables, print_json, print_table, screen, write_csv
 from streaming.queries import labels
 from streaming.queries.results import SqlResult
 
@@ -26,10 +26,11 @@ def sql(
 
     SHOW TABLES lists tables and views; DESCRIBE lists the columns of one. Times are timestamps, UTC.
     """
-    from streaming.queries.sql import sql as ask
+    from streaming.queries.sql_process import SqlProcess
 
-    with tables() as model:
-        answer = ask(model, sys.stdin.read() if query == "-" else query, timeout_s=timeout, limit=limit)
+    text = sys.stdin.read() if query == "-" else query
+    with SqlProcess(place_of_tables()) as process:
+        answer = SqlResult.model_validate_json(process.ask(text, timeout_s=timeout, limit=limit))
     if output == "json":
         print_json(answer)
     elif output == "csv":

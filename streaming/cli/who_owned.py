@@ -1,6 +1,5 @@
 """`rebalance-watch who-owned`: show the owner of a queue at a time."""
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,23 +19,18 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import present
+from streaming.cli.queue_name import HELP, METAVAR, parse_queue
 from streaming.queries import labels
 from streaming.queries.results import Interval
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
-_QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<name>.+):(?P<queue_id>\d{1,9})", re.ASCII)
-"""A queue as TOPIC@BROKER:QUEUE, as BROKER:QUEUE or as TOPIC:QUEUE."""
-
 
 def who_owned(  # noqa: PLR0913  a command line
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[GROUP] [TOPIC] BROKER:QUEUE",
-            help="Queue; TOPIC@BROKER:QUEUE is also accepted, and TOPIC:QUEUE if one broker has the topic.",
-        ),
+        typer.Argument(metavar=METAVAR, help=HELP),
     ] = None,
     *,
     group: GroupOption = None,
@@ -50,17 +44,8 @@ def who_owned(  # noqa: PLR0913  a command line
     from streaming.queries.groups import last_group_state
     from streaming.queries.ownership import find_queue, last_owner, owner_of
 
-    given = list(names or ())
-    queue = _QUEUE.fullmatch(given.pop()) if given else None
-    if queue is None:
-        raise typer.BadParameter(
-            "Specify the queue last, as BROKER:QUEUE: rebalance-watch who-owned orders Orders broker-a:0"
-        )
-    wanted_topic = queue["topic"] or topic or (given.pop() if len(given) > (group is None) else None)
-    wanted_group = group or (given.pop() if given else None)
-    if wanted_group is None or given:
-        raise typer.BadParameter("Specify group, topic and queue: rebalance-watch who-owned orders Orders broker-a:0")
-    name, queue_id = queue["name"], int(queue["queue_id"])
+    wanted = parse_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
+    wanted_group, wanted_topic, name, queue_id = wanted
     mq = MessageQueue(wanted_topic or name, name, queue_id)
     time = instant(at)
 

@@ -7,6 +7,7 @@ import ssl
 from typing import Self
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
+from streaming.base.limits import REMARK_CHARACTERS
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.collect import remoting
 from streaming.collect.acl import signed
@@ -24,9 +25,9 @@ class RpcFailedError(Exception):
     """A request without an answer: ``code`` is RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
 
     def __init__(self, code: int, remark: str) -> None:
-        super().__init__(f"{code}: {remark}")
         self.code = code
-        self.remark = remark
+        self.remark = remark[:REMARK_CHARACTERS]
+        super().__init__(f"{code}: {self.remark}")
 
 
 class RefusedError(RpcFailedError):

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from rebalance_model.observe.decoding import VALUE_BYTES_MAX
 from rebalance_model.observe.events import Event
+from streaming.base.limits import EVENT_BYTES, REMARK_CHARACTERS
 from streaming.base.times import now_ms
 from streaming.log.rows import encode
 
@@ -57,11 +57,11 @@ class Emitter:
         }
         try:
             event = msgspec.convert(stamped, type=kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise UnsendableError(str(error)) from None
-        size = len(encode(event))
-        if size > VALUE_BYTES_MAX:
-            msg = f"the answer gives an event of {size} bytes; the log accepts {VALUE_BYTES_MAX}"
+            size = len(encode(event))
+        except (msgspec.ValidationError, UnicodeEncodeError, OverflowError, RecursionError) as error:
+            raise UnsendableError(str(error)[:REMARK_CHARACTERS]) from None
+        if size > EVENT_BYTES:
+            msg = f"the answer gives an event of {size} bytes; the log accepts {EVENT_BYTES}"
             raise UnsendableError(msg)
         self._time, self._seq[key] = stamp, seq
         self._queue.put_nowait(event)

@@ -7,19 +7,21 @@ an answer with 4,096 queues takes some tens of milliseconds.
 """
 
 import re
+import time
 from collections.abc import Iterable
 from json import JSONDecodeError, JSONDecoder
-from typing import Any
+from typing import Any, NamedTuple
+
+from streaming.base.limits import ANSWER_DEPTH, ANSWER_SECONDS, ANSWER_VALUES
 
 Json = Any
 """The result of `parse`: str, int, float, bool, None, lists and dicts of them, and `Pairs`."""
-DEPTH_MAX = 64
-"""RocketMQ's own answers nest less than ten deep."""
 
 _STANDARD = JSONDecoder(strict=False)  # fastjson leaves control characters in strings as they are
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER_KEY = re.compile(r"-?\d+")
 _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]")
+_TOO_DEEP = f"nested more than {ANSWER_DEPTH} deep"
 
 
 class Pairs(list[tuple[Json, Json]]):
@@ -27,24 +29,34 @@ class Pairs(list[tuple[Json, Json]]):
 
 
 class FastjsonError(ValueError):
-    """A body that is not JSON of this dialect."""
+    """A body that is not JSON of this dialect, or exceeds a limit."""
 
 
-def parse(body: bytes) -> Json:
-    """Read a body.
+def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
+    """Read a body, which may come from anybody: within the limits of `streaming.base.limits`, or not at all.
+
+    Args:
+        body: the text, in UTF-8.
+        depth_max: how deep it may nest.
 
     Raises:
-        FastjsonError: the body is not JSON of the dialect, or a reference has no target.
+        FastjsonError: the body is not JSON of the dialect, a reference has no target, or a limit is exceeded.
     """
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > ANSWER_VALUES:
+        msg = f"more than {ANSWER_VALUES:,} values"
+        raise FastjsonError(msg)
+    deadline = _Deadline()
     try:
         text = body.decode()
-        value, end = _value(text, _skip(text, 0), 0)
-    except (UnicodeDecodeError, JSONDecodeError, RecursionError) as error:
+        value = _Reader(text, depth_max, deadline).whole()
+    except FastjsonError:
+        raise
+    except (ValueError, RecursionError) as error:  # JSONDecodeError, UnicodeDecodeError, a number of 5,000 digits
         raise FastjsonError(str(error)) from None
-    if _skip(text, end) != len(text):
-        msg = f"more text after the value, at {end}"
-        raise FastjsonError(msg)
-    return _resolved(value, value) if '"$ref"' in text else value
+    if '"$ref"' in text:
+        value = _References(value, deadline).resolved()
+    _check_depth(value, depth_max)
+    return value
 
 
 def items(table: Json) -> Iterable[tuple[Json, Json]]:
@@ -59,95 +71,186 @@ def items(table: Json) -> Iterable[tuple[Json, Json]]:
     raise FastjsonError(msg)
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Json, int]:
-    if depth > DEPTH_MAX:
-        msg = f"nested more than {DEPTH_MAX} deep"
-        raise FastjsonError(msg)
-    opening = text[at : at + 1]
-    if opening not in ("{", "["):
-        return _STANDARD.raw_decode(text, at)
-    if opening == "[" or text[_skip(text, at + 1) :][:1] in ('"', "}"):
-        try:
-            return _STANDARD.raw_decode(text, at)
-        except JSONDecodeError:
-            pass  # a part of it is not standard
-    return _object(text, at, depth) if opening == "{" else _array(text, at, depth)
+def _check_depth(value: Json, depth_max: int) -> None:
+    """Check what the C scanner has read: it nests as deep as Python's stack allows."""
+    level = [value]
+    for _ in range(depth_max):
+        level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
+        if not level:
+            return
+    raise FastjsonError(_TOO_DEEP)
 
 
-def _object(text: str, at: int, depth: int) -> tuple[Json, int]:
-    pairs = Pairs()
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "}":
-        key, at = _key(text, at, depth)
-        value, at = _value(text, _expect(text, at, ":"), depth + 1)
-        pairs.append((key, value))
-        at = _next(text, at, "}")
-    standard = all(isinstance(key, str) for key, _ in pairs)
-    return (dict(pairs) if standard else pairs), at + 1
-
-
-def _array(text: str, at: int, depth: int) -> tuple[Json, int]:
-    values = []
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "]":
-        value, at = _value(text, at, depth + 1)
-        values.append(value)
-        at = _next(text, at, "]")
-    return values, at + 1
-
-
-def _key(text: str, at: int, depth: int) -> tuple[Json, int]:
-    number = _NUMBER_KEY.match(text, at)
-    return (int(number[0]), number.end()) if number else _value(text, at, depth + 1)
-
-
-def _next(text: str, at: int, closing: str) -> int:
-    """Return the position after a comma, or of the closing bracket."""
-    at = _skip(text, at)
-    return at if text[at : at + 1] == closing else _expect(text, at, ",")
-
-
-def _expect(text: str, at: int, sign: str) -> int:
-    at = _skip(text, at)
-    if text[at : at + 1] != sign:
-        msg = f"expected {sign!r} at {at}"
-        raise FastjsonError(msg)
-    return _skip(text, at + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
-
-
-def _resolved(value: Json, root: Json, seen: frozenset[str] = frozenset()) -> Json:
-    """Return the value with every ``$ref`` to an absolute path replaced by its target."""
+def _parts(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
     if isinstance(value, Pairs):
-        return Pairs((_resolved(key, root, seen), _resolved(one, root, seen)) for key, one in value)
-    if isinstance(value, list):
-        return [_resolved(one, root, seen) for one in value]
-    if not isinstance(value, dict):
+        return (part for pair in value for part in pair)
+    return value if isinstance(value, list) else ()
+
+
+class _Deadline:
+    """The end of the time to read one answer, as processor time of this thread: a busy machine shortens nothing."""
+
+    def __init__(self) -> None:
+        self._end = time.thread_time() + ANSWER_SECONDS
+
+    def check(self) -> None:
+        if time.thread_time() > self._end:
+            msg = f"reading it takes more than {ANSWER_SECONDS:g} s"
+            raise FastjsonError(msg)
+
+
+class _Reader:
+    """Reads one text. Each step is either short or one call of the C scanner, so the deadline is kept."""
+
+    def __init__(self, text: str, depth_max: int, deadline: _Deadline) -> None:
+        self._text = text
+        self._depth_max = depth_max
+        self._deadline = deadline
+
+    def whole(self) -> Json:
+        value, end = self._value(self._skip(0), 0)
+        if self._skip(end) != len(self._text):
+            msg = f"more text after the value, at {end}"
+            raise FastjsonError(msg)
         return value
-    path = value.get("$ref")
-    if len(value) != 1 or not isinstance(path, str):
-        return {key: _resolved(one, root, seen) for key, one in value.items()}
-    if path in seen:
-        msg = f"the reference {path} leads to itself"
-        raise FastjsonError(msg)
-    return _resolved(_at(path, root), root, seen | {path})
+
+    def _value(self, at: int, depth: int) -> tuple[Json, int]:
+        if depth > self._depth_max:
+            raise FastjsonError(_TOO_DEEP)
+        opening = self._text[at : at + 1]
+        if opening not in ("{", "["):
+            return _STANDARD.raw_decode(self._text, at)
+        if opening == "[" or self._text[self._skip(at + 1) :][:1] in ('"', "}"):
+            try:
+                return _STANDARD.raw_decode(self._text, at)
+            except JSONDecodeError:
+                pass  # a part of it is not standard
+        return self._object(at, depth) if opening == "{" else self._array(at, depth)
+
+    def _object(self, at: int, depth: int) -> tuple[Json, int]:
+        pairs = Pairs()
+        at = self._skip(at + 1)
+        while self._text[at : at + 1] != "}":
+            self._deadline.check()
+            key, at = self._key(at, depth)
+            value, at = self._value(self._expect(at, ":"), depth + 1)
+            pairs.append((key, value))
+            at = self._next(at, "}")
+        standard = all(isinstance(key, str) for key, _ in pairs)
+        return (dict(pairs) if standard else pairs), at + 1
+
+    def _array(self, at: int, depth: int) -> tuple[Json, int]:
+        values = []
+        at = self._skip(at + 1)
+        while self._text[at : at + 1] != "]":
+            self._deadline.check()
+            value, at = self._value(at, depth + 1)
+            values.append(value)
+            at = self._next(at, "]")
+        return values, at + 1
+
+    def _key(self, at: int, depth: int) -> tuple[Json, int]:
+        number = _NUMBER_KEY.match(self._text, at)
+        return (int(number[0]), number.end()) if number else self._value(at, depth + 1)
+
+    def _next(self, at: int, closing: str) -> int:
+        """Return the position after a comma, or of the closing bracket."""
+        at = self._skip(at)
+        return at if self._text[at : at + 1] == closing else self._expect(at, ",")
+
+    def _expect(self, at: int, sign: str) -> int:
+        at = self._skip(at)
+        if self._text[at : at + 1] != sign:
+            msg = f"expected {sign!r} at {at}"
+            raise FastjsonError(msg)
+        return self._skip(at + 1)
+
+    def _skip(self, at: int) -> int:
+        space = _SPACE.match(self._text, at)
+        return space.end() if space else at
 
 
-def _at(path: str, root: Json) -> Json:
-    value, at = root, 1
-    while at < len(path):
-        step = _STEP.match(path, at)
-        try:
-            if step is None or not path.startswith("$"):
-                raise KeyError(path)
-            name = re.sub(r"\\(.)", r"\1", step[1]) if step[1] is not None else None
-            value = value[int(step[2])] if name is None else dict(items(value))[name]
-        except (LookupError, TypeError, FastjsonError):
-            msg = f"the reference {path} leads nowhere"
-            raise FastjsonError(msg) from None
-        at = step.end()
-    return value
+class _Resolved(NamedTuple):
+    value: Json
+    values: int
+    """The number of values in it, references replaced."""
+
+
+class _References:
+    """Replaces every ``$ref`` to an absolute path by its target.
+
+    A target is resolved once and shared by all that refer to it, so chains of references take no more than their text;
+    the number of values counts each use, as a reader of the result meets it.
+    """
+
+    def __init__(self, root: Json, deadline: _Deadline) -> None:
+        self._root = root
+        self._deadline = deadline
+        self._values = 0
+        self._targets: dict[str, _Resolved | None] = {}
+        """By path; None while it is being resolved."""
+
+    def resolved(self) -> Json:
+        return self._resolve(self._root, 0)
+
+    def _resolve(self, value: Json, depth: int) -> Json:
+        self._count(1)
+        if depth > ANSWER_DEPTH:
+            raise FastjsonError(_TOO_DEEP)
+        if isinstance(value, Pairs):
+            return Pairs((self._resolve(key, depth + 1), self._resolve(one, depth + 1)) for key, one in value)
+        if isinstance(value, list):
+            return [self._resolve(one, depth + 1) for one in value]
+        if not isinstance(value, dict):
+            return value
+        path = value.get("$ref")
+        if len(value) == 1 and isinstance(path, str):
+            return self._target(path, depth + 1)
+        return {key: self._resolve(one, depth + 1) for key, one in value.items()}
+
+    def _target(self, path: str, depth: int) -> Json:
+        self._deadline.check()
+        if path not in self._targets:
+            self._targets[path] = None
+            before = self._values
+            value = self._resolve(self._at(path), depth)
+            self._targets[path] = _Resolved(value, self._values - before)
+            return value
+        target = self._targets[path]
+        if target is None:
+            msg = f"the reference {path} leads to itself"
+            raise FastjsonError(msg)
+        self._count(target.values)
+        return target.value
+
+    def _count(self, values: int) -> None:
+        self._values += values
+        if self._values > ANSWER_VALUES:
+            msg = f"more than {ANSWER_VALUES:,} values, references replaced"
+            raise FastjsonError(msg)
+
+    def _at(self, path: str) -> Json:
+        value, at = self._root, 1
+        while at < len(path):
+            self._deadline.check()
+            step = _STEP.match(path, at)
+            try:
+                if step is None or not path.startswith("$"):
+                    raise KeyError(path)
+                name = re.sub(r"\\(.)", r"\1", step[1]) if step[1] is not None else None
+                value = value[int(step[2])] if name is None else _member(value, name)
+            except (LookupError, TypeError, ValueError):
+                msg = f"the reference {path} leads nowhere"
+                raise FastjsonError(msg) from None
+            at = step.end()
+        return value
+
+
+def _member(value: Json, name: str) -> Json:
+    if isinstance(value, Pairs):
+        return dict(value)[name]
+    if not isinstance(value, dict):
+        raise KeyError(name)
+    return value[name]

@@ -3,7 +3,7 @@
 A round sends these requests, with limited parallelism: to the name server for the brokers; to each broker for its boot
 time (28) and its groups (201); to each broker, for each group, for the members (203), then the offsets (208), then the
 waiting times of each topic (303); to the name server for the routes of the topics in these answers; to every member for
-its own state (307).
+its own state (307), which has the stacks of its listener if that has finished no message for long (`stacks`).
 
 Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
 the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
@@ -46,6 +46,7 @@ from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedErr
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
+from streaming.collect.stacks import Listeners, Member
 
 log = structlog.get_logger()
 
@@ -123,6 +124,10 @@ class _Group:
         self.routes: dict[str, asyncio.Task[None]] = {}
         self.members: set[str] = set()
 
+    def member(self, client: str) -> Member:
+        """Return one of its clients."""
+        return self.cluster, self.name, client
+
     def is_ours(self) -> bool:
         """Return whether this collector polls the group, as of now."""
         return self._share(self.cluster, self.name)
@@ -174,10 +179,11 @@ class Poller:
         """The slaves that are asked while there is no master."""
         self._groups: defaultdict[_Place, set[str]] = defaultdict(set)
         self._silent: set[str] = set()
+        self._listeners = Listeners(settings.stacks_after_ms)
         self._routed: set[tuple[str, str, str]] = set()
         """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
         self._last_question: dict[str, asyncio.Task[None]] = {}
-        self._under_way: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+        self._under_way: dict[Member, asyncio.Task[None]] = {}
         self._tally = Summary()
 
     async def find_brokers(self) -> None:
@@ -262,8 +268,9 @@ class Poller:
         if current.clients:
             answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
             await asyncio.gather(*answered)
-        members = [client for group in current.groups.values() for client in group.members]
-        self._silent &= set(members)
+        members = [group.member(client) for group in current.groups.values() for client in group.members]
+        self._silent &= {client for _, _, client in members}
+        self._listeners.keep({*members, *self._under_way})
         summary, self._tally = self._tally, Summary()  # late answers count in the next round
         summary.groups = len(current.groups)
         summary.members = len(members)
@@ -352,7 +359,7 @@ class Poller:
 
     def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
         """Request a member's state, unless another broker listed it too or a request is pending."""
-        member = (group.cluster, group.name, client)
+        member = group.member(client)
         if client in group.members:
             return
         group.members.add(client)
@@ -368,11 +375,13 @@ class Poller:
         if before is not None:
             await asyncio.wait([before])
         gate = self._narrow_gate if client in self._silent else self._gate
+        member = group.member(client)
+        stacks = self._listeners.is_due(member, now_ms())
 
         async def ask(seconds: float) -> Payload:
             if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
                 raise _LeftError
-            return await self._rpc.running_info(broker, group.name, client, seconds)
+            return await self._rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
 
         try:
             answer = await self._ask(ask, None, gate)
@@ -382,9 +391,11 @@ class Poller:
             self._silent.add(client)
         else:
             self._silent.discard(client)
+        if answer.payload is not None:
+            self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
         self._emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
 
-    def _answered(self, member: tuple[str, str, str], task: asyncio.Task[None]) -> None:
+    def _answered(self, member: Member, task: asyncio.Task[None]) -> None:
         del self._under_way[member]
         if self._last_question.get(member[2]) is task:
             del self._last_question[member[2]]
@@ -429,8 +440,11 @@ class Poller:
         if error is None:
             self._tally.answered += 1
             return True
-        emit(error=error)
         self._tally.errors += 1
+        try:
+            emit(error=error)
+        except UnsendableError as problem:  # a name that no event can have
+            log.warning("an answer is left out", event_type=kind.__name__, reason=str(problem))
         return False
 
 

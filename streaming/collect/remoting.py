@@ -9,8 +9,9 @@ from enum import IntEnum
 
 import msgspec
 
-FRAME_BYTES_MAX = 16_777_216
-"""com.rocketmq.remoting.frameMaxLength's default: Netty refuses more."""
+from rebalance_model.observe.events import Int32
+from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
+
 VERSION = 479
 """MQVersion.V5_3_3. From 401 (4.9.4) on the name server answers routes in standard JSON."""
 
@@ -35,11 +36,11 @@ class FrameError(ValueError):
 class Command(msgspec.Struct, frozen=True, kw_only=True, rename={"fields": "extFields"}):
     """A request or a response: the header, its fields named as in JSON, and the body."""
 
-    code: int
-    opaque: int
-    flag: int = 0
+    code: Int32
+    opaque: Int32
+    flag: Int32 = 0
     language: str = "OTHER"
-    version: int = 0
+    version: Int32 = 0
     remark: str | None = None
     fields: dict[str, str] | None = None
     body: bytes = b""
@@ -64,14 +65,14 @@ def frame_length(prefix: bytes) -> int:
         FrameError: the length is impossible.
     """
     (length,) = struct.unpack(">i", prefix)
-    if not 4 <= length <= FRAME_BYTES_MAX:
-        msg = f"a frame of {length} bytes: expected 4 to {FRAME_BYTES_MAX}"
+    if not 4 <= length <= FRAME_BYTES:
+        msg = f"a frame of {length} bytes: expected 4 to {FRAME_BYTES}"
         raise FrameError(msg)
     return int(length)
 
 
 def decode(frame: bytes) -> Command:
-    """Read one frame, without its four bytes of length.
+    """Read one frame, without its four bytes of length; of the remark, the beginning.
 
     Raises:
         FrameError: its lengths or its types are invalid.
@@ -111,10 +112,10 @@ def _json_header(command: Command) -> bytes:
 def _from_json(header: bytes, body: bytes) -> Command:
     try:
         command = msgspec.json.decode(header, type=Command, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"the JSON header can't be read: {error}"
         raise FrameError(msg) from None
-    return msgspec.structs.replace(command, body=body)
+    return msgspec.structs.replace(command, remark=_beginning(command.remark), body=body)
 
 
 def _binary_header(command: Command) -> bytes:
@@ -150,10 +151,14 @@ def _from_binary(header: bytes, body: bytes) -> Command:
         version=version,
         opaque=opaque,
         flag=flag,
-        remark=remark or None,  # RocketMQSerializable: a text of length zero is null
+        remark=_beginning(remark) or None,  # RocketMQSerializable: a text of length zero is null
         fields=fields or None,
         body=body,
     )
+
+
+def _beginning(remark: str | None) -> str | None:
+    return remark and remark[:REMARK_CHARACTERS]
 
 
 class _Reader:

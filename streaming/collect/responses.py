@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streaming.collect.fastjson import Json, items, parse
+from streaming.base.limits import ANSWER_KEY_CHARACTERS, ROUTE_QUEUES
+from streaming.collect.fastjson import FastjsonError, Json, items, parse
+from streaming.collect.stacks import listener_stacks
 
 Payload = dict[str, Any]
 """Fields of an event."""
@@ -96,12 +98,12 @@ def brokers(body: bytes) -> list[Broker]:
 def _in_use(data: Json, replicas: Mapping[int, str]) -> Broker:
     first = min(replicas)
     is_master = first == 0 or bool(data.get("enableActingMaster"))  # MixAll.MASTER_ID
-    return Broker(data["cluster"], data["brokerName"], replicas[first], first, is_master)
+    return Broker(_text(data["cluster"]), _text(data["brokerName"]), _text(replicas[first]), first, is_master)
 
 
 def groups(body: bytes) -> set[str]:
     """Return the consumer groups of a broker, online or not (SubscriptionGroupWrapper, 201)."""
-    return {name for name, _ in items(parse(body)["subscriptionGroupTable"])}
+    return {_text(name) for name, _ in items(parse(body)["subscriptionGroupTable"])}
 
 
 def broker_status(body: bytes) -> Payload:
@@ -120,8 +122,15 @@ def broker_status(body: bytes) -> Payload:
 
 
 def route(body: bytes) -> Payload:
-    """Return the read queues of a topic (TopicRouteData, 105; MQClientInstance.topicRouteData2TopicSubscribeInfo)."""
+    """Return the read queues of a topic (TopicRouteData, 105; MQClientInstance.topicRouteData2TopicSubscribeInfo).
+
+    Raises:
+        FastjsonError: it has more queues than `limits.ROUTE_QUEUES`: each becomes an object here.
+    """
     readable = [data for data in parse(body)["queueDatas"] if data["perm"] & _PERM_READ]
+    if (count := sum(max(0, data["readQueueNums"]) for data in readable)) > ROUTE_QUEUES:
+        msg = f"a route of {count:,} queues, the limit is {ROUTE_QUEUES:,}"
+        raise FastjsonError(msg)
     queues = sorted((data["brokerName"], number) for data in readable for number in range(data["readQueueNums"]))
     return {"queues": [{"broker": broker, "queue_id": number} for broker, number in queues]}
 
@@ -177,6 +186,7 @@ def running_info(body: bytes) -> Payload:
         "subscriptions": _subscriptions(answer.get("subscriptionSet") or []),
         "queues": [{"mq": mq, **_process_queue(row)} for mq, row in _by_queue(answer["mqTable"])],
         "pop_queues": [{**mq, **_renamed(row, _POP_QUEUE)} for mq, row in _by_queue(answer.get("mqPopTable"))],
+        "stacks": listener_stacks(_text(answer.get("jstack") or "")),
     }
 
 
@@ -192,20 +202,34 @@ def _renamed(row: Json, names: Mapping[str, str]) -> Payload:
 
 
 def _subscriptions(subscriptions: Json) -> list[Payload]:
-    return sorted((_renamed(one, _SUBSCRIPTION) for one in subscriptions), key=lambda one: str(one["topic"]))
+    return sorted((_renamed(one, _SUBSCRIPTION) for one in subscriptions), key=lambda one: _text(one["topic"]))
 
 
 def _by_queue(table: Json) -> list[tuple[Payload, Json]]:
     """Return the rows of a table keyed by message queue: an object, or an object written as a string (fastjson 2)."""
     rows = []
     for key, row in items(table):
-        queue = parse(key.encode()) if isinstance(key, str) else key
-        rows.append((_mq(queue), row))
+        rows.append((_mq(_queue_of(key) if isinstance(key, str) else key), row))
     return sorted(rows, key=lambda one: tuple(one[0].values()))
 
 
+def _queue_of(key: str) -> Json:
+    if len(key) > ANSWER_KEY_CHARACTERS:
+        msg = f"a key of {len(key):,} characters"
+        raise FastjsonError(msg)
+    return parse(key.encode(), depth_max=1)
+
+
 def _mq(queue: Json) -> Payload:
-    return {"topic": queue["topic"], "broker": queue["brokerName"], "queue_id": queue["queueId"]}
+    return {"topic": _text(queue["topic"]), "broker": queue["brokerName"], "queue_id": queue["queueId"]}
+
+
+def _text(value: Json) -> str:
+    """Return a name; names are used before the event checks its fields."""
+    if not isinstance(value, str):
+        msg = f"a name of type {type(value).__name__}"
+        raise TypeError(msg)
+    return value
 
 
 def _simple_class_name(text: str) -> str:

@@ -88,11 +88,16 @@ class Rpc:
         request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
         return await self._ask(broker.address, request, responses.consume_time_span, seconds)
 
-    async def running_info(self, broker: Broker, group: str, client_id: str, seconds: float) -> Payload:
-        """Return the client's own state; the broker forwards the request, and waits 10 s for a frozen client."""
+    async def running_info(
+        self, broker: Broker, group: str, client_id: str, seconds: float, *, stacks: bool = False
+    ) -> Payload:
+        """Return the client's own state, on request with the stacks of its listener.
+
+        The broker forwards the request, and waits 10 s for a frozen client.
+        """
         request = Request(
             ReadCode.GET_CONSUMER_RUNNING_INFO,
-            {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"},
+            {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(stacks).lower()},
         )
         return await self._ask(broker.address, request, responses.running_info, seconds)
 
@@ -120,6 +125,6 @@ class Rpc:
         answer = await self._client.ask(address, request, seconds=seconds)
         try:
             return read(answer.body)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error!r}"
             raise RpcFailedError(UNREACHABLE, remark) from error

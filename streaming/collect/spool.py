@@ -198,7 +198,10 @@ class Spool:
     def _following(self) -> list[int]:
         """Return the numbers of the files from the position on."""
         following = self._from(self._at)
-        if following and following != list(range(self._at.file if self._at else following[0], following[-1] + 1)):
+        if not following:
+            return following
+        begin = self._at.file if self._at else following[0]
+        if len(following) != following[-1] + 1 - begin:
             return self._from(self._at)  # a listing may miss a file that is created meanwhile, but not twice
         return following
 
@@ -224,7 +227,7 @@ class Spool:
             stored = msgspec.json.decode((self.folder / _POSITION).read_bytes(), type=Position)
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._tell("the position of a spool makes no sense; all that is there is sent again", error=str(error))
             return None
         if numbers and stored.file > numbers[-1] + 1:

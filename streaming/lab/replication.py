@@ -23,6 +23,8 @@ totalReplicas=2
 # without it a master that returns waits forever: it copies the timer's checkpoint from the slave (5.4.0)
 timerWheelEnable=true
 mappedFileSizeTimerLog=4194304
+# each flush copies the whole wheel: by default a fifth of a core, once a second
+timerFlushIntervalMs=10000
 """
 
 _CONTROLLED = """\

@@ -52,6 +52,8 @@ mappedFileSizeCommitLog=33554432
 mappedFileSizeConsumeQueue=600000
 timerWheelEnable=false
 autoCreateTopicEnable=false
+# its thread spins until the first flush (5.4.0: TransactionMetricsFlushService.run): by default for 10 s
+transactionMetricFlushInterval=300
 # a full disk of the developer's is no reason to refuse messages
 diskMaxUsedSpaceRatio=99
 """

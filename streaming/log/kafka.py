@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
 from kafka.errors import (
     AuthorizationError,
@@ -14,7 +14,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streaming.base.errors import UserError
+from streaming.base.errors import NotFoundError, UserError
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import Connection
 from streaming.log.rows import Row
@@ -157,6 +157,27 @@ def partition_count(connection: Connection, topic: str, *operations: ACLOperatio
         if allowed and operation.name not in allowed:
             raise _forbidden(connection, topic, operation)
     return len(described["partitions"]) or None
+
+
+def has_rows(connection: Connection, topic: str) -> bool:
+    """Return whether a row was ever written to a topic.
+
+    Raises:
+        NotFoundError: it has no such topic.
+        UserError: Kafka can't be reached, or refuses this client.
+    """
+    check_handshake(connection)
+    try:
+        consumer = client_of(KafkaConsumer, connection, bootstrap_timeout_ms=10_000)
+        try:
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            if not partitions:
+                raise NotFoundError(f"{connection.servers} has no topic {topic}: run `rebalance-watch topic create`.")
+            return any(consumer.end_offsets(partitions).values())
+        finally:
+            consumer.close()
+    except KafkaError as error:
+        raise failure_of(connection, error) from None
 
 
 def appends_with_its_own_time(connection: Connection, topic: str) -> bool:

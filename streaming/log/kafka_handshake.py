@@ -24,6 +24,7 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from streaming.base.errors import UserError
+from streaming.base.limits import FRAME_BYTES
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.log.kafka_properties import Connection
 
@@ -178,9 +179,13 @@ def _ask(channel: socket.socket, talk: KafkaProtocol, request: Any, versions: Br
         request.API_VERSION = versions.api_version(request)
     talk.send_request(request)
     channel.sendall(talk.send_bytes())
+    deadline, received = time.monotonic() + _ANSWER_SECONDS_MAX, 0
     while data := channel.recv(65_536):
         for _, response in talk.receive_bytes(data):
             return response
+        received += len(data)
+        if received > FRAME_BYTES or time.monotonic() > deadline:  # the socket's timeout is for each read
+            raise TimeoutError
     raise ConnectionResetError
 
 

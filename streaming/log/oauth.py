@@ -1,16 +1,27 @@
 """Tokens for the SASL mechanism OAUTHBEARER, by OAuth's client credentials grant (RFC 6749, 4.4)."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import msgspec
 from kafka.errors import KafkaConnectionError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streaming.base.errors import UserError
+from streaming.base.http import Answer, Poster
+from streaming.base.limits import REPLY_BYTES
 
 _ANSWER_SECONDS_MAX = 10.0
 _REFRESH_FRACTION = 0.8
 """A token is used for this part of its lifetime, as in the Java client (sasl.login.refresh.window.factor)."""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """The answer of a token server (RFC 6749, 5.1)."""
+
+    access_token: str = ""
+    expires_in: float = 0.0
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
@@ -31,22 +42,27 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         """
         if time.monotonic() >= self._good_until:
             answer = self._ask()
-            self._token = str(answer["access_token"])
-            self._good_until = time.monotonic() + float(answer.get("expires_in", 0)) * _REFRESH_FRACTION
+            self._token = answer.access_token
+            self._good_until = time.monotonic() + answer.expires_in * _REFRESH_FRACTION
         return self._token
 
-    def _ask(self) -> dict[str, str]:
+    def _post(self) -> Answer:
+        with Poster(_ANSWER_SECONDS_MAX, REPLY_BYTES) as poster:
+            return poster.post(self._url, data=self._form, auth=self._credentials)
+
+    def _ask(self) -> "_Token":
         try:
-            answer = httpx.post(self._url, data=self._form, auth=self._credentials, timeout=_ANSWER_SECONDS_MAX)
-            found: dict[str, str] = answer.json() if answer.is_success else {}
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
+                answer = thread.submit(self._post).result()
+            found = msgspec.json.decode(answer.body, type=_Token) if answer.is_success else _Token()
+        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
             raise UserError(
                 f"The token server {self._url} can't be asked ({type(error).__name__}): start it, or correct "
                 "kafka.token_url."
             ) from KafkaConnectionError(type(error).__name__)
-        if "access_token" not in found:
+        if not found.access_token:
             raise UserError(
-                f"The token server {self._url} gave no token (HTTP {answer.status_code}): correct kafka.username, its "
+                f"The token server {self._url} gave no token (HTTP {answer.status}): correct kafka.username, its "
                 "password or kafka.token_scope."
             )
         return found

@@ -1,10 +1,10 @@
-"""Open the log that the settings name."""
+"""Open the log that the settings name, or look whether it has rows."""
 
 from typing import Literal
 
 from streaming.base.settings import Settings
-from streaming.log.files import FilePublisher
-from streaming.log.kafka import KafkaPublisher
+from streaming.log.files import FilePublisher, files_of
+from streaming.log.kafka import KafkaPublisher, has_rows
 from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import Publisher
 
@@ -21,3 +21,15 @@ def open_publisher(
     if kind == "kafka":
         return KafkaPublisher(connection_of(settings), source.topic, source.partitions, resend_after_ms=resend_after_ms)
     return FilePublisher(settings.log_path, source.partitions)
+
+
+def has_telemetry(settings: Settings) -> bool:
+    """Return whether the log has at least one row, or had one that its retention has deleted.
+
+    Raises:
+        UserError: the log can't be reached, or has no topic.
+    """
+    source = settings.source
+    if source.kind == "kafka":
+        return has_rows(connection_of(settings), source.topic)
+    return any(files_of(settings.log_path, partition) for partition in range(source.partitions))

@@ -60,7 +60,7 @@ class Ends:
         """Record the next line; a line that is not an event is ignored."""
         try:
             header = _HEADERS.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         key = header.cluster, header.source_id
         self._last[key] = header

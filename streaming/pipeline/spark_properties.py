@@ -97,6 +97,8 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # It differs between the operators of the two queries, and workers with another environment are not shared.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         **(s3a_properties(settings) if uses_s3a(settings) else {}),
         **(_LOOPBACK if settings.job.is_local else _of_executors(settings, java)),
     }

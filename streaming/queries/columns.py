@@ -11,13 +11,16 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 from streaming.queries.results import (
+    Client,
     Group,
     Incident,
+    Interval,
     Member,
     Move,
     OwnerChange,
     QueryResult,
     Queue,
+    QueueObservation,
     Rebalance,
     Transition,
 )  # fmt: skip
@@ -385,10 +388,84 @@ TRANSITION = Table(
     Column(Transition, "cause", heading="Event", spare=True),
     grid="time transition severity sub_cause cause",
 )
+
+
+def _membership(row: Any, _: Context) -> Value:
+    return Value("") if row.is_member else Value("not a member", "attention")
+
+
+def _heartbeat(client: Client, context: Context) -> str:
+    known = client.last_heartbeat
+    return labels.NOT_KNOWN if known is None else labels.ago(max(0, context.now - known))
+
+
+def _subscribed(client: Client, _: Context) -> str:
+    return labels.NOT_KNOWN if client.subscriptions is None else ", ".join(client.subscriptions)
+
+
+CLIENT = Table(
+    Column(Client, "client_id", "client"),
+    Column(Client, "cluster"),
+    Column(Client, "group"),
+    Column(Client, "is_member", show=_membership),
+    Column(Client, "queues", "count"),
+    Column(Client, "version"),
+    Column(Client, "language", spare=True),
+    Column(Client, "address", "name", spare=True),
+    Column(Client, "last_heartbeat", "duration", _heartbeat, spare=True),
+    Column(Client, "seen_at", "time", spare=True),
+    Column(Client, "started_at", "time", spare=True),
+    Column(Client, "subscriptions", show=_subscribed, spare=True, wide=True),
+    Column(Client, "open_incidents", "count", lambda c, _: counted(c.open_incidents)),
+    grid="client_id cluster group is_member queues version language address last_heartbeat seen_at subscriptions"
+    " open_incidents",
+    page="client_id group is_member queues version language address last_heartbeat seen_at subscriptions"
+    " open_incidents",
+)
+INTERVAL = Table(
+    Column(Interval, "group"),
+    Column(Interval, "client_id", "client", heading="Owner"),
+    _queue_of(Interval),
+    Column(Interval, "from_time", "time", heading="From"),
+    Column(Interval, "to_time", "time", lambda i, c: (
+        Value("now", "quiet") if i.to_time is None else _plain("time", i.to_time, c)), "To"),
+    Column(Interval, "duration_ms", "duration", lambda i, c: labels.duration(
+        (c.now if i.to_time is None else i.to_time) - i.from_time), "Duration"),
+    Column(Interval, "evidence", show=lambda i, _: labels.GAINED.get(i.evidence, i.evidence), heading="Acquired"),
+    Column(Interval, "end_evidence", show=lambda i, _: (
+        "" if i.end_evidence is None else labels.LOST.get(i.end_evidence, i.end_evidence)), heading="Lost"),
+    grid="group queue from_time to_time duration_ms evidence end_evidence",
+    page="queue group from_time to_time duration_ms evidence end_evidence",
+)  # fmt: skip
+
+
+def _observed_lag(one: QueueObservation, _: Context) -> str:
+    bound = "≥" if one.lag_is_at_least and one.lag is not None else ""
+    return f"{bound}{labels.number(one.lag)}"
+
+
+def _observed_waiting(one: QueueObservation, _: Context) -> str:
+    return f"{'≤' if one.waiting_is_at_most else ''}{labels.duration(one.waiting_ms)}"
+
+
+def _observed_by(one: QueueObservation, _: Context) -> str:
+    return "hook" if one.source == "HOOK" else f"answer of {one.client_id or 'the broker'}"
+
+
+OBSERVATION = Table(
+    Column(QueueObservation, "time", "time"),
+    Column(QueueObservation, "source", show=_observed_by),
+    Column(QueueObservation, "broker_offset", "count"),
+    Column(QueueObservation, "commit_offset", "count"),
+    Column(QueueObservation, "lag", "count", _observed_lag),
+    Column(QueueObservation, "waiting_ms", "duration", _observed_waiting, spare=True),
+    Column(QueueObservation, "lock_at", "time", spare=True),
+    grid="time source broker_offset commit_offset lag waiting_ms lock_at",
+)
 MEMBER = Table(
     Column(Member, "client_id", "client"),
     Column(Member, "queues", "count"),
-    Column(Member, "is_member", show=lambda m, _: Value("") if m.is_member else Value("not a member", "attention")),
+    Column(Member, "is_member", show=_membership),
     grid="client_id queues is_member",
 )
 OWNER_CHANGE = Table(

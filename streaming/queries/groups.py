@@ -9,7 +9,7 @@ from streaming.queries import labels
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
 from streaming.queries.incidents import incidents_of
-from streaming.queries.present import known_ends
+from streaming.queries.present import Silence, present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
 from streaming.tables.reader import ReadModel, Row
@@ -154,17 +154,18 @@ def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
 
 
 def _read(model: ReadModel, wanted: Mapping[str, object], at: int | None) -> list[tuple[Row, Group]]:
-    """Return each row with the group that it shows: its health is UNKNOWN if the group was silent by the instant."""
-    known = known_ends(model)
-    if known is None:
-        return []
-    now = known.live if at is None else at
+    """Return each row with the group that it shows: its health is UNKNOWN if telemetry had stopped by the instant."""
+    now = present(model, at)
     found = [(row, _group(row)) for row in model.rows(_GROUPS, {**wanted, "now": now})]
-    return [(row, _silent(shown) if known.is_silent(shown.time, now) else shown) for row, shown in found]
+    silent = Silence(model, now, ((shown.cluster, shown.time) for _, shown in found))
+    return [(row, _unknown(shown, silent.since(shown.cluster, shown.time))) for row, shown in found]
 
 
-def _silent(group: Group) -> Group:
-    reason = f"no telemetry since {written(group.time)}; last known health: {group.health}"
+def _unknown(group: Group, silent_since: int | None) -> Group:
+    """Return the group as it is shown if telemetry has stopped at a time; None: it goes on."""
+    if silent_since is None:
+        return group
+    reason = f"no telemetry since {written(silent_since)}; last known health: {group.health}"
     return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
 
 

@@ -4,14 +4,30 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 
+import msgspec
+
 from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.decoding import nests_deeper
+from rebalance_model.observe.events import ConsumerRunningInfo
 from streaming.base.errors import NotFoundError
+from streaming.base.limits import REMARK_CHARACTERS
+from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.incidents import incident_from_row, incident_of, transitions_of
 from streaming.queries.ownership import queues_of
-from streaming.queries.results import Incident, IncidentDetail, Queue, Reach, Transition
+from streaming.queries.results import (
+    Incident,
+    IncidentDetail,
+    ListenerStacks,
+    Queue,
+    Reach,
+    ThreadStack,
+    Transition,
+)
 from streaming.tables.reader import ReadModel, Row
 
+_SHOWN_DEPTH = 64
+"""An event's own fields nest less than ten deep; pydantic encodes some 200, depending on the stack."""
 _REACH = """
 SELECT CAST(sum(b.queues) AS BIGINT) AS queues, max(b.groups) AS groups FROM brokers_at(from_ms($instant)) b
 WHERE b.cluster = $cluster AND b.broker = $subject
@@ -27,6 +43,15 @@ WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key AND e.seq = $seq
 LIMIT 1
 """
 _EVENT_NEAR_MS = 600_000
+_STACKS = """
+SELECT e.value FROM telemetry e
+WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND contains(e.value, '"stacks":[')
+    AND json_extract_string(e.value, '$.client_id') = $client_id
+    AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
+ORDER BY e.time DESC LIMIT 1
+"""
+_ASKED_BEFORE_MS = 300_000
+"""A listener is asked for its stacks before its queue has waited long enough for an incident."""
 
 
 def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
@@ -41,14 +66,30 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
         "SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject",
         {"id": shown.incident_id},
     )
-    return IncidentDetail(
+    detail = IncidentDetail(
         incident=shown.model_copy(update={"consequences": len(absorbed)}),
         reach=reach_of(model, shown.cluster, shown.subject, shown.opened_at) if not shown.group else None,
         life=tuple(_transitions(life)),
         absorbed=tuple(incident_from_row(row) for row in absorbed),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
         queue=_queue_now(model, shown),
+        stacks=_stacks(model, shown),
     )
+    return detail.model_copy(update={"commands": commands_of(shown, detail.judged.evidence)})
+
+
+def _stacks(model: ReadModel, shown: Incident) -> ListenerStacks | None:
+    """Return the latest stacks of the client whose listener hung, of the time until the incident was over."""
+    if not (shown.main_cause or "").startswith("LISTENER_") or shown.main_client_id is None:
+        return None
+    begin, end = shown.opened_at - _ASKED_BEFORE_MS, INT64_MAX if shown.resolved_at is None else shown.resolved_at
+    of = {"key": f"{shown.cluster}/{shown.group}", "client_id": shown.main_client_id}
+    found = model.rows(_STACKS, of | _span(begin, end))
+    if not found:
+        return None
+    event = msgspec.json.decode(found[0]["value"], type=ConsumerRunningInfo)
+    threads = tuple(ThreadStack.model_validate(msgspec.structs.asdict(one)) for one in event.stacks)
+    return ListenerStacks(client_id=event.client_id, time=event.answered or event.time, threads=threads)
 
 
 def _queue_now(model: ReadModel, shown: Incident) -> Queue | None:
@@ -95,12 +136,23 @@ def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:
     source_id, rest = cause.split("|", 1)
     key, seq = rest.rsplit("|", 1)
     for begin, end in ((near - _EVENT_NEAR_MS, near + _EVENT_NEAR_MS), (0, INT64_MAX)):
-        span = {"begin": begin, "end": end, "first": _day(begin), "last": _day(end)}
-        found = model.rows(_EVENT, {"source_id": source_id, "key": key, "seq": int(seq), **span})
+        found = model.rows(_EVENT, {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
         if found:
-            event: dict[str, object] = json.loads(found[0]["value"])
-            return event
+            return _shown(found[0]["value"])
     return None
+
+
+def _shown(value: str) -> dict[str, object]:
+    """Return an event as it was sent; of one whose unknown fields nest too deeply to be shown, the text's beginning."""
+    if nests_deeper(value.encode(), _SHOWN_DEPTH):
+        return {"value": value[:REMARK_CHARACTERS]}
+    event: dict[str, object] = json.loads(value)
+    return event
+
+
+def _span(begin: int, end: int) -> dict[str, object]:
+    """Return the parameters of a span of the archive: its ends, epoch milliseconds, and their days."""
+    return {"begin": begin, "end": end, "first": _day(begin), "last": _day(end)}
 
 
 def _day(time_ms: int) -> date:

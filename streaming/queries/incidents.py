@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from rebalance_model.entities import INT64_MAX
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
 from streaming.tables.reader import ReadModel, Row
@@ -18,9 +19,10 @@ LEFT JOIN (
 ) c ON c.parent = i.incident_id
 WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group IN ($group, ''))
     AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
-    AND (NOT $only_open OR i.resolved_at IS NULL)
+    AND (NOT $only_open OR i.resolved_at IS NULL) AND (NOT $only_resolved OR i.resolved_at IS NOT NULL)
     AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
 ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
+LIMIT $last
 """
 
 _BROKERS = """
@@ -38,14 +40,16 @@ def incidents(  # noqa: PLR0913  filters
     code: str | None = None,
     severity: str | None = None,
     only_open: bool = False,
+    only_resolved: bool = False,
     since: int = 0,
     at: int | None = None,
     unfold: bool = True,
+    last: int | None = None,
 ) -> list[Incident]:
     """List incidents that were open at some time from ``since`` on: open ones first, then the newest.
 
     The incidents of a group include those of the cluster that affect it. Without ``unfold``, an incident is omitted if
-    the one that explains it is in the list.
+    the one that explains it is in the list. Only the first ``last`` are read.
 
     Raises:
         NotFoundError: the cluster or group is unknown.
@@ -57,8 +61,10 @@ def incidents(  # noqa: PLR0913  filters
         "code": code,
         "severity": severity,
         "only_open": only_open,
+        "only_resolved": only_resolved,
         "since": since,
         "instant": instant_of(at),
+        "last": INT64_MAX if last is None else last,
     }
     found = _found(model, wanted)
     if not found:
@@ -74,8 +80,14 @@ def folded(found: Sequence[Incident]) -> list[Incident]:
 
 def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, since: int = 0) -> list[Incident]:
     """List the incidents of a group, and those of its cluster that affect it."""
-    wanted = {**of._asdict(), "code": None, "severity": None, "only_open": only_open, "since": since}
-    return _found(model, wanted)
+    anything = {"code": None, "severity": None, "only_resolved": False, "last": INT64_MAX}
+    return _found(model, {**of._asdict(), **anything, "only_open": only_open, "since": since})
+
+
+def kinds_of_incidents(model: ReadModel) -> list[tuple[str, str]]:
+    """Return the groups (empty: the cluster) and codes of all incidents, sorted."""
+    rows = model.rows("SELECT DISTINCT a.group, a.code FROM anomalies a ORDER BY a.group, a.code")
+    return [(row["group"], row["code"]) for row in rows]
 
 
 def incident_of(model: ReadModel, incident_id: str) -> Incident:

@@ -1,44 +1,10 @@
 """Query the lag and waiting time of a group's topics over time, from the series of observations."""
 
-from collections.abc import Iterator
-
 from streaming.queries.group_at import GroupAt
+from streaming.queries.observed import observed
 from streaming.queries.results import LagPoint
-from streaming.tables.observations import LEVELS, LOOK_BACK_MS, RAW, day, in_duckdb, rank
+from streaming.tables.observations import LOOK_BACK_MS, rank
 from streaming.tables.reader import ReadModel
-
-_OF = f"""
-{{0}}.cluster = $cluster AND {{0}}.group = $group AND {{0}}.client_id IS NULL
-    AND {{0}}.time > from_ms($since - $back) AND {{0}}.time <= from_ms($until + {{1}})
-    AND {{0}}.date BETWEEN {day("$since - $back")} AND {day("$until + 300000")}
-"""
-"""The rows of a table, by its alias, that a period needs; an aggregated row has the end of its time, at most 5 minutes
-later."""
-_LAST_OF_SLICES = f"""
-(
-    SELECT p.*
-    FROM queue_progress p
-    SEMI JOIN (
-        SELECT k.broker, k.source, k.kind, max(k.time) AS last_time
-        FROM queue_progress k
-        WHERE {_OF.format("k", 0)}
-        GROUP BY
-            k.broker, k.source, k.kind, hash(k.topic), hash(k.queue_id),
-            greatest(0, ceil((epoch_ms(k.time) - $since) / $step))
-    ) l
-        ON l.broker = p.broker AND l.source = p.source AND l.kind = p.kind AND l.last_time = p.time
-    WHERE {_OF.format("p", 0)}
-)
-"""  # noqa: S608  parts of ours
-"""The last response of each kind about the same queues in each slice, which is valid at its end."""
-
-
-def _seen() -> Iterator[str]:
-    for table, level in LEVELS.items():
-        aggregated = f"(SELECT p.* FROM {table} p WHERE {_OF.format('p', 300_000)})"  # noqa: S608  parts of ours
-        rows = _LAST_OF_SLICES if level == RAW else aggregated
-        yield in_duckdb(table, rows, ["lag", "lag_is_at_least", "waiting_ms"])
-
 
 _LAG = f"""
 WITH seen AS MATERIALIZED (
@@ -49,7 +15,7 @@ WITH seen AS MATERIALIZED (
         o.lag IS NOT NULL AND coalesce(o.lag_is_at_least, false) AS is_bound,
         o.waiting_ms IS NOT NULL AND o.kind = 'CONSUME_TIME_SPAN' AS is_span,
         o.waiting_ms IS NOT NULL AND o.kind <> 'CONSUME_TIME_SPAN' AS is_wait
-    FROM ({" UNION ALL ".join(_seen())}) o
+    FROM ({observed(["lag", "lag_is_at_least", "waiting_ms"], "p.client_id IS NULL")}) o
     WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND NOT starts_with(o.topic, '%RETRY%')
 ),
 existing AS (

@@ -1,5 +1,6 @@
 """Determine the instant shown as now: the clock's, or the last row if telemetry has stopped."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import NotReadyError
@@ -8,19 +9,25 @@ from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel
 
-SILENT_AFTER = 3
+STATE_MISSED = 3
 """Every group is written each snapshot interval; after this many intervals without a row, telemetry has stopped."""
+UNHEARD_AFTER = 180_000
+"""Every source sends a TICK each second, and polls have answers each round: after this long without any, telemetry has
+stopped; milliseconds."""
 
-_POLLED_SINCE = f"""
-SELECT max(p.time) AS last FROM queue_progress p
-WHERE p.time > from_ms($last) AND p.source = 'POLL' AND p.date >= {day("$last")}
+_HEARD = f"""
+SELECT max(h.time) AS last FROM (
+    SELECT p.time, p.cluster FROM queue_progress p
+    WHERE p.time > from_ms($since) AND p.time <= from_ms($until) AND p.source = 'POLL'
+        AND p.date BETWEEN {day("$since")} AND {day("$until")}
+    UNION ALL
+    SELECT e.time, e.cluster FROM telemetry e
+    WHERE e.time > from_ms($since) AND e.time <= from_ms($until) AND e.date BETWEEN {day("$since")} AND {day("$until")}
+) h
+WHERE $cluster IS NULL OR h.cluster = $cluster
 """  # noqa: S608  parts of ours
-"""The instant is a parameter so that files without such rows are skipped."""
-
-
-def is_silent(last: int, now: int, snapshot_interval: int) -> bool:
-    """Return whether rows have stopped by an instant, if the newest one until then has this time; milliseconds."""
-    return now - last >= SILENT_AFTER * snapshot_interval
+"""By the sources' clocks: a recording is ingested later. Hooks' quantities do not count: none come while a group has no
+clients."""
 
 
 class Ends(NamedTuple):
@@ -33,23 +40,42 @@ class Ends(NamedTuple):
     """The instant shown as now: the clock's, or `last` if telemetry has stopped."""
     silent: bool
     """Whether telemetry has stopped: the current state is unknown."""
-    snapshot_interval: int
-    """The interval in which every group is written, in milliseconds."""
+    silent_after: int
+    """How long after the newest row telemetry has stopped, in milliseconds."""
 
-    def is_silent(self, last: int, now: int) -> bool:
-        """Return whether something had stopped reporting by an instant, if its newest row until then has this time."""
-        return is_silent(last, now, self.snapshot_interval)
+    def by(self, now: int | None = None) -> "Ends":
+        """Return the ends if nothing has been heard by another time; by default the clock's."""
+        return ends(self.first, self.last, self.silent_after, now)
 
     def has_turned(self) -> bool:
         """Return whether `silent` has changed by the passage of time."""
-        return ends(self.first, self.last, self.snapshot_interval).silent != self.silent
+        return self.by().silent != self.silent
 
 
-def ends(first: int, last: int, snapshot_interval: int, now: int | None = None) -> Ends:
+def ends(first: int, last: int, silent_after: int, now: int | None = None) -> Ends:
     """Return the ends of history by the newest row and the clock; ``now`` replaces the clock."""
     now = now_ms() if now is None else now
-    silent = is_silent(last, now, snapshot_interval)
-    return Ends(first, last, last if silent else max(now, last), silent, snapshot_interval)
+    silent = now - last >= silent_after
+    return Ends(first, last, last if silent else max(now, last), silent, silent_after)
+
+
+def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None) -> tuple[int, int]:
+    """Return when telemetry was last heard by an instant, and how long after that it has stopped; milliseconds.
+
+    Without polls and without the archive only the rows of state show that telemetry goes on.
+
+    Args:
+        model: the tables.
+        last: the time of the newest row of state by the instant, epoch milliseconds.
+        now: the instant, epoch milliseconds.
+        cluster: the cluster; None: any.
+    """
+    if now - last < UNHEARD_AFTER:
+        return last, UNHEARD_AFTER
+    [heard] = model.rows(_HEARD, {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
+    if heard["last"] is None:
+        return last, STATE_MISSED * snapshot_interval_ms(model)
+    return max(last, heard["last"]), UNHEARD_AFTER
 
 
 def known_ends(model: ReadModel) -> Ends | None:
@@ -59,11 +85,34 @@ def known_ends(model: ReadModel) -> Ends | None:
         return None
     first, last = groups
     last = max([last, *(span[1] for table in ("queue_state", "anomalies") if (span := model.span(table)))])
-    observed = model.span("queue_progress")
-    if observed is not None and observed[1] > last:  # perhaps by a hook, whose rows do not count
-        [polled] = model.rows(_POLLED_SINCE, {"last": last})
-        last = polled["last"] if polled["last"] is not None else last
-    return ends(first, last, snapshot_interval_ms(model))
+    now = now_ms()
+    last, silent_after = last_heard(model, last, now)
+    return ends(first, last, silent_after, now)
+
+
+class Silence:
+    """Whether the telemetry of groups had stopped by an instant."""
+
+    def __init__(self, model: ReadModel, now: int, groups: Iterable[tuple[str, int]]) -> None:
+        """Ask when each cluster was last heard.
+
+        Args:
+            model: the tables.
+            now: the instant, epoch milliseconds.
+            groups: of each group its cluster and the time of its last row.
+        """
+        newest: dict[str, int] = {}
+        for cluster, time in groups:
+            newest[cluster] = max(newest.get(cluster, 0), time)
+        self._now, self._by_state = now, STATE_MISSED * snapshot_interval_ms(model)
+        self._heard = {cluster: last_heard(model, last, now, cluster) for cluster, last in newest.items()}
+
+    def since(self, cluster: str, last: int) -> int | None:
+        """Return since when a group whose last row has this time was silent, epoch milliseconds; None: it was not."""
+        heard, silent_after = self._heard[cluster]
+        if self._now - heard >= silent_after:
+            return heard
+        return last if self._now - last >= self._by_state else None
 
 
 def history_ends(model: ReadModel) -> Ends:

@@ -168,6 +168,32 @@ class Member(QueryResult):
     )
 
 
+class Client(QueryResult):
+    """A client in a group at an instant; what telemetry does not say is null."""
+
+    cluster: str
+    group: str
+    client_id: str = Field(title="Client")
+    is_member: bool = Field(
+        title="Membership", description="False if it has queues but is no longer listed by any broker."
+    )
+    queues: int = Field(description="Number of its queues, without retry queues.")
+    version: str | None = Field(default=None, description="RocketMQ's release that the client declares.")
+    language: str | None = None
+    address: str | None = Field(default=None, description="Address and port of its connection to a broker.")
+    last_heartbeat: int | None = Field(
+        default=None, title="Heartbeat", description="Time of its last heartbeat of the last 5 minutes; by hooks only."
+    )
+    seen_at: int | None = Field(
+        default=None,
+        title="Last listed",
+        description="Time at which a broker last listed its connection, or got its heartbeat.",
+    )
+    started_at: int | None = Field(default=None, title="Started", description="By the client's own clock.")
+    subscriptions: tuple[str, ...] | None = None
+    open_incidents: int = Field(title="Incidents", description="Number of open incidents about it.")
+
+
 class Interval(QueryResult):
     """An interval during which a client owned a queue; `to_time` is null while it still does."""
 
@@ -310,11 +336,34 @@ class Transition(QueryResult):
     cause: str
 
 
+class Command(QueryResult):
+    """A command to run next, filled in."""
+
+    purpose: str
+    text: str = Field(description="The command line, quoted for a POSIX shell.")
+
+
 class Reach(QueryResult):
     """The number of groups and queues affected by an incident of a cluster."""
 
     groups: int
     queues: int
+
+
+class ThreadStack(QueryResult):
+    """A thread of a client that consumes."""
+
+    name: str
+    state: str = Field(description="Java's Thread.State.")
+    frames: tuple[str, ...] = Field(description="From the top down to the consume service that calls the listener.")
+
+
+class ListenerStacks(QueryResult):
+    """What a client's listener was doing."""
+
+    client_id: str
+    time: int = Field(description="When the client answered, epoch milliseconds.")
+    threads: tuple[ThreadStack, ...]
 
 
 class IncidentDetail(QueryResult):
@@ -325,6 +374,9 @@ class IncidentDetail(QueryResult):
         default=None,
         description="Groups and queues affected when it opened; only of an incident of a cluster.",
     )
+    commands: tuple[Command, ...] = Field(
+        default=(), description="What to run next; mqadmin also needs -n NAMESRV or NAMESRV_ADDR."
+    )
     life: tuple[Transition, ...]
     absorbed: tuple[Incident, ...]
     cause_event: dict[str, object] | None = Field(
@@ -332,6 +384,9 @@ class IncidentDetail(QueryResult):
     )
     queue: Queue | None = Field(
         default=None, description="Current state of the queue; only of an open incident of a queue."
+    )
+    stacks: ListenerStacks | None = Field(
+        default=None, description="What the listener was doing, if it hung and its client was asked for its stacks."
     )
 
     @property
@@ -341,6 +396,64 @@ class IncidentDetail(QueryResult):
         steps = [step for step in reversed(self.life) if step.transition != "RESOLVED"]
         mainly = [step for step in steps if ended and step.sub_cause == self.incident.main_cause]
         return (mainly or steps or self.life)[0]
+
+
+class QueueObservation(QueryResult):
+    """What was reported of a queue at an instant; a quantity is null if this report does not have it."""
+
+    time: int
+    source: str = Field(description="HOOK or POLL.")
+    kind: str = Field(description="HOOK, or the type of the answer to the collector.")
+    client_id: str | None = Field(description="The client that answered; null: the broker did.")
+    stale_at: int = Field(description="Time from which it is stale: two intervals of its source later.")
+    broker_offset: int | None
+    commit_offset: int | None = Field(title="Committed")
+    lag: int | None
+    lag_is_at_least: bool
+    waiting_ms: int | None = Field(
+        title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
+    )
+    waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
+    lock_at: int | None = Field(
+        title="Lock renewed", description="When the lock was last renewed; by a client the latest possible time."
+    )
+
+
+class QueueHistory(QueryResult):
+    """A queue over a period: owners, rebalances that changed it, incidents, and what was reported of it."""
+
+    cluster: str
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    since: int
+    until: int
+    unassigned_since: int | None = Field(
+        description="Time since which it was unassigned when the period began; null if it had an owner or was unknown."
+    )
+    intervals: tuple[Interval, ...]
+    rebalances: tuple[Rebalance, ...] = Field(description="Oldest first, each with the move of this queue alone.")
+    incidents: tuple[Incident, ...] = Field(description="Those of the queue, its clients, group and broker.")
+    observations: tuple[QueueObservation, ...] = Field(description="Oldest first.")
+
+
+class QueueDetail(QueryResult):
+    """A queue at an instant, and over the period before it."""
+
+    queue: Queue | None = Field(description="Its state at the end of the period; null if the group did not have it.")
+    history: QueueHistory
+
+
+class ClientDetail(QueryResult):
+    """A client in each of its groups, its queues over a period, and its incidents."""
+
+    client_id: str
+    since: int
+    until: int
+    groups: tuple[Client, ...] = Field(description="Its groups at the end of the period; empty if it was in none.")
+    intervals: tuple[Interval, ...] = Field(description="By queue and time.")
+    incidents: tuple[Incident, ...] = Field(description="Open ones first, then the newest.")
 
 
 class Overview(QueryResult):

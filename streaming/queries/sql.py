@@ -9,22 +9,21 @@ from uuid import UUID
 
 from streaming.base.times import iso
 from streaming.queries.results import SqlResult
-from streaming.tables.reader import ANSWER_ROWS, ANSWER_SECONDS, ReadModel
+from streaming.tables.reader import ANSWER_ROWS, ReadModel
 
 
-def sql(model: ReadModel, query: str, *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS) -> SqlResult:
-    """Run one SELECT over tables, views and functions.
+def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
+    """Run one SELECT over tables, views and functions; `sql_process` limits its time and memory.
 
     Args:
         model: the tables.
         query: a query in DuckDB's SQL.
-        timeout_s: the timeout, in seconds.
         limit: the maximum number of rows.
 
     Raises:
         UserError: see `ReadModel.ask`.
     """
-    found = model.ask(query, timeout_s=timeout_s, limit=limit)
+    found = model.ask(query, limit=limit)
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.table.columns]
     return SqlResult(columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut)
 

@@ -1,7 +1,7 @@
 """Predict the allocation of a group's queues under each strategy after clients join or leave."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from difflib import get_close_matches
 from itertools import count, islice
 from string import digits
@@ -9,6 +9,7 @@ from string import digits
 from rebalance_model.allocation import AllocationError, strategy, strategy_of_class
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.base.errors import UserError
+from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import last_group_state
 from streaming.queries.ownership import queues_of, refuse_broadcasting
@@ -17,6 +18,9 @@ from streaming.tables.reader import ReadModel
 
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
 """The strategies without parameters; CONFIG and MACHINE_ROOM depend on the configuration of the clients."""
+
+_DIGITS = 18
+"""Of a longer number at the end of a client's name, only so many are counted on."""
 
 Owners = Mapping[MessageQueue, str | None]
 
@@ -45,9 +49,10 @@ def what_if(  # noqa: PLR0913  what may change
         at: epoch milliseconds; None is now.
 
     Raises:
-        UserError: a leaving client is not a member, a joining one already is, or no client or queue is left; or see
-            `find_group`.
+        UserError: a leaving client is not a member, a joining one already is, no client or queue is left, or they are
+            too many; or see `find_group`.
     """
+    _refuse_crowd(len(join) + len(clients or ()))
     of = find_group(model, group, cluster, at)
     now = last_group_state(model, of)
     refuse_broadcasting(now.message_model, of)
@@ -63,31 +68,51 @@ def what_if(  # noqa: PLR0913  what may change
 
 
 def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
-    """Return the ids of joining clients, given as ids or as a number of new clients."""
+    """Return the ids of joining clients, given as ids or as a number of new clients.
+
+    Raises:
+        UserError: they are more than `limits.WHAT_IF_CLIENTS`.
+    """
+    _refuse_crowd(sum(_number(one) for one in join))
     found: list[str] = []
     for one in join:
         found += newcomers([*members, *found], int(one)) if one.isdecimal() else [one]
     return found
 
 
+def _number(join: str) -> int:
+    """Return how many clients join; of a number of many digits, that they are too many."""
+    if not join.isdecimal():
+        return 1
+    return int(join) if len(join) < len(str(WHAT_IF_CLIENTS)) + 1 else WHAT_IF_CLIENTS + 1
+
+
+def _refuse_crowd(clients: int) -> None:
+    if clients > WHAT_IF_CLIENTS:
+        raise UserError(f"Too many clients are named or join: at most {WHAT_IF_CLIENTS:,} are allowed.")
+
+
 def newcomers(members: Sequence[str], number: int) -> list[str]:
     """Return names for new clients: that of the last member with a higher number, so that they sort as its peers do."""
     last = members[-1] if members else "client-0"
-    stem = last.rstrip(digits)
-    names = (f"{stem}{n}" for n in count(int(last[len(stem) :] or 0) + 1))
-    return list(islice((name for name in names if name not in members), number))
+    number_at_end = len(last) - min(len(last) - len(last.rstrip(digits)), _DIGITS)
+    stem = last[:number_at_end]
+    names = (f"{stem}{n}" for n in count(int(last[number_at_end:] or 0) + 1))
+    taken = set(members)
+    return list(islice((name for name in names if name not in taken), number))
 
 
 def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Sequence[str]) -> Sequence[str]:
+    present, leaving = set(members), set(leave)
     for client in leave:
-        if client not in members:
+        if client not in present:
             near = get_close_matches(client, members, n=1)
             advice = f"did you mean {near[0]}?" if near else f"`rebalance-watch group show {group}` lists its members."
             raise UserError(f"{client} is not a member of {group}: {advice}")
     for client in join:
-        if client in members:
+        if client in present:
             raise UserError(f"{client} is already a member of {group}: use another name for the new client.")
-    after = in_java_order([*(member for member in members if member not in leave), *join])
+    after = in_java_order([*(member for member in members if member not in leaving), *join])
     if not after:
         raise UserError(f"{group} would have no members left: there is nothing to allocate.")
     return after
@@ -108,7 +133,7 @@ def _plan(name: str, group: str, owners: Owners, members: Sequence[str]) -> Plan
         queues=len(queues),
         queues_moved=0 if refused else sum(then.get(mq) != owner for mq, owner in owners.items()),
         queues_moved_min=sum(max(0, after[client] - before[client]) for client in after),
-        shares=() if refused else tuple(_share(client, owners, then) for client in _clients(owners, members)),
+        shares=() if refused else _shares(_clients(owners, members), owners, then),
         refused=refused,
     )
 
@@ -118,9 +143,19 @@ def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:
     return in_java_order(sorted({owner for owner in owners.values() if owner is not None} | set(members)))
 
 
-def _share(client: str, owners: Owners, then: Owners) -> Share:
-    has = {mq for mq, owner in owners.items() if owner == client}
-    gets = {mq for mq, owner in then.items() if owner == client}
+def _shares(clients: Sequence[str], owners: Owners, then: Owners) -> tuple[Share, ...]:
+    has, gets = _by_owner(owners), _by_owner(then)
+    return tuple(_share(client, has[client], gets[client]) for client in clients)
+
+
+def _by_owner(owners: Owners) -> defaultdict[str | None, set[MessageQueue]]:
+    found: defaultdict[str | None, set[MessageQueue]] = defaultdict(set)
+    for mq, owner in owners.items():
+        found[owner].add(mq)
+    return found
+
+
+def _share(client: str, has: Set[MessageQueue], gets: Set[MessageQueue]) -> Share:
     return Share(
         client_id=client,
         now=len(has),

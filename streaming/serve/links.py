@@ -7,15 +7,45 @@ from streaming.base.times import written
 HOME = "/"
 """The page of all groups."""
 
+INCIDENTS = "/incidents"
+"""The page of all incidents."""
+
+CLIENTS = "/clients"
+"""The page of all clients."""
+
 
 def group_link(cluster: str, group: str, at: int | None = None, span: str | None = None) -> str:
     """Return the address of a group, now or at an instant (epoch milliseconds)."""
     return _link(f"/group/{quote(group, safe='')}", cluster=cluster, at=None if at is None else written(at), span=span)
 
 
+def queue_link(  # noqa: PLR0913, PLR0917  a queue has four names
+    cluster: str, group: str, topic: str, broker: str, queue_id: int, at: int | None = None
+) -> str:
+    """Return the address of a queue of a group, now or at an instant (epoch milliseconds)."""
+    names = "/".join(quote(name, safe="") for name in (topic, broker, str(queue_id)))
+    path = f"/group/{quote(group, safe='')}/queue/{names}"
+    return _link(path, cluster=cluster, at=None if at is None else written(at))
+
+
 def rebalance_link(cluster: str, group: str, rebalance_id: str) -> str:
     """Return the address of a settled rebalance."""
     return _link(f"/group/{quote(group, safe='')}/rebalance/{quote(rebalance_id, safe='')}", cluster=cluster)
+
+
+def client_link(client_id: str, at: int | None = None) -> str:
+    """Return the address of a client, now or at an instant (epoch milliseconds)."""
+    return _link(f"/client/{quote(client_id, safe='')}", at=None if at is None else written(at))
+
+
+def clients_link(group: str, at: int | None = None) -> str:
+    """Return the address of the clients of a group, now or at an instant (epoch milliseconds)."""
+    return _link(CLIENTS, group=group, at=None if at is None else written(at))
+
+
+def incidents_link(group: str | None = None, code: str | None = None, state: str | None = None) -> str:
+    """Return the address of the incidents of a group, a code or a state (open, resolved)."""
+    return _link(INCIDENTS, group=group, code=code, state=state)
 
 
 def incident_link(incident_id: str) -> str:

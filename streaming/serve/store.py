@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from streaming.base.errors import NotReadyError
 from streaming.base.health import Health
 from streaming.base.place import Place
+from streaming.queries.sql_pool import SqlPool
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ class Store:
         self.health = Health()
         """Whether this process has the tables and keeps them up to date."""
         self._refreshed = self.health.task("refresh of the tables", _REFRESH_AGE_MS_MAX)
+        self.sql = SqlPool(tables)
+        """Runs users' own SQL, each query in a process of its own."""
         self._tables = tables
         self._model = _opened(tables)
         self._note_refresh()
@@ -43,6 +46,7 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
+        self.sql.close()
         self._follower.join()
         if self._model is not None:
             self._model.close()

@@ -61,12 +61,24 @@ def delta_at(table: Place) -> DeltaTable:
 
     Raises:
         TableNotFoundError: there is none.
-        UserError: the object store does not answer, or refuses it.
+        UserError: the object store does not answer, or refuses it; or the last commit of a folder's table is empty.
     """
     if isinstance(table, Path):
-        return DeltaTable(table.resolve())
+        opened = DeltaTable(table.resolve())
+        _check_last_commit(table, opened.version())
+        return opened
     with answered(table):
         return DeltaTable(table.url, storage_options=dict(table.options))
+
+
+def _check_last_commit(table: Path, version: int) -> None:
+    """Refuse an empty commit, which a power cut leaves of one that was not synced; delta-rs takes it for no rows."""
+    commit = table / "_delta_log" / f"{version:020}.json"
+    if commit.is_file() and not commit.stat().st_size:
+        raise UserError(
+            f"The last commit of the table {table.name} is empty ({commit}), as after a power cut: restore tables and "
+            "checkpoints from one backup."
+        )
 
 
 def is_delta_at(table: Place) -> bool:

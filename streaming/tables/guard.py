@@ -2,14 +2,14 @@
 
 DuckDB's own parser analyses the query, so nothing is guessed from its text. Only known relations and table functions
 are allowed, so a query can't name a file, path, network address or catalog. All scalar functions that only compute are
-allowed; functions that change something, wait, or reveal the process and its settings are refused.
+allowed; functions that change something, wait, read the catalog, or reveal the process and its settings are refused.
 
 This is the first of two barriers. The second is the database's: external access is off for everything but the tables'
 own folder, and its configuration is locked.
 """
 
 import json
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 import duckdb
@@ -36,6 +36,7 @@ class Guard:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
         self._refused: frozenset[str] | None = None
+        self._own: frozenset[str] | None = None
 
     def check(self, query: str) -> None:
         """Refuse a query that is not one plain SELECT.
@@ -44,8 +45,7 @@ class Guard:
             UserError: the query is not allowed; the message names the reason.
         """
         nodes = list(_nodes(self._parsed(query)))
-        named = {entry["key"] for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
-        known = _RELATIONS | {name for name in named if name.isidentifier()}
+        known = _RELATIONS | self._defined(nodes)
         for node in nodes:
             match node.get("type"):
                 case "BASE_TABLE":
@@ -62,33 +62,59 @@ class Guard:
         """Return the syntax tree of the only SELECT of a query."""
         with self._database.cursor() as cursor:
             [(serialized,)] = cursor.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]).fetchall()
-        tree: Node = json.loads(serialized)
+        try:
+            tree: Node = json.loads(serialized)
+        except RecursionError:
+            raise UserError("The query nests too deeply: unnest it.") from None
         if tree["error"] and tree["error_type"] == "parser":
             raise UserError(f"The query failed: {tree['error_message'].splitlines()[0]}")
         if tree["error"] or len(tree["statements"]) != 1:
             raise UserError("Only a single SELECT is allowed.")
         return tree
 
+    def _defined(self, nodes: Iterable[Node]) -> Set[str]:
+        """Return the names of common table expressions.
+
+        A name may be used where it does not denote its expression: outside of its scope, in an expression before it,
+        in its own first part. There the name must denote nothing, so it may not be one of DuckDB's own relations.
+        """
+        named = {entry["key"].lower() for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
+        if refused := named & self._own_relations():
+            raise UserError(f"The name {min(refused)} is DuckDB's own: use another one after WITH.")
+        return {name for name in named if name.isidentifier()}
+
+    def _own_relations(self) -> Set[str]:
+        if self._own is None:
+            with self._database.cursor() as cursor:
+                views = cursor.execute(
+                    "SELECT view_name FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
+                ).fetchall()
+            self._own = frozenset(name.lower() for (name,) in views)
+        return self._own
+
     def _functions(self) -> Set[str]:
         if self._refused is None:
             with self._database.cursor() as cursor:
-                volatile = cursor.execute(
-                    "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+                found = cursor.execute(
+                    "SELECT DISTINCT function_name FROM duckdb_functions() "
+                    "WHERE stability = 'VOLATILE' OR (internal AND macro_definition ILIKE '%SELECT%')"
                 ).fetchall()
-            self._refused = _OF_THE_PROCESS | {name for (name,) in volatile} - _HARMLESS
+            self._refused = _OF_THE_PROCESS | {name for (name,) in found} - _HARMLESS
         return self._refused
 
 
 def _check_name(path: list[str], known: Set[str], says: str) -> None:
-    if len(path) != 1 or path[0].lower() not in known | {name.lower() for name in known}:
+    if len(path) != 1 or path[0].lower() not in known:
         raise UserError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
 
 
 def _nodes(tree: object) -> Iterator[Node]:
     """Yield every node at any depth, including subqueries and common table expressions."""
-    if isinstance(tree, dict):
-        yield tree
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _nodes(part)
+    parts = [tree]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            yield part
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part

@@ -6,7 +6,7 @@ A `ReadModel` may live as long as a dashboard does, and be used from many thread
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
 from streaming.base.errors import NotReadyError, UserError, first_line
+from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import tables_in
 from streaming.tables.delta import is_delta_at
@@ -34,10 +35,8 @@ _MEMORY = "1GB"
 _CTRL_C = "Query interrupted"
 """DuckDB's message for a KeyboardInterrupt while a query runs."""
 _BATCH_ROWS = 10_000
-_STOP_SECONDS = 0.05
-ANSWER_SECONDS = 30.0
 ANSWER_ROWS = 10_000
-"""Default limits of a user's own SQL: seconds and rows."""
+"""Default limit of the rows of a user's own SQL."""
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = dict[str, Any]
@@ -58,8 +57,12 @@ class ReadModel:
     evidence in the other tables.
     """
 
-    def __init__(self, tables: Place) -> None:
+    def __init__(self, tables: Place, *, spill: Path | None = None) -> None:
         """Open the tables.
+
+        Args:
+            tables: their folder or object store.
+            spill: an existing folder for sorts and aggregates that are larger than memory; None: a temporary one.
 
         Raises:
             NotReadyError: the folder has no tables, or one is missing.
@@ -83,8 +86,10 @@ class ReadModel:
             self._show(self._views, keep=False)
         except duckdb.Error as error:
             raise UserError(_damaged(f"A file of the tables in {tables}", error)) from None
-        self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
-        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
+        folder = spill if self._spilled is None else self._spilled.name
+        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(str(folder))}")
+        self._database.execute(f"SET max_temp_directory_size = '{SPILL_BYTES // 10**9}GB'")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         # A query may read the tables, but no other file, and no extension from the network.
@@ -102,7 +107,8 @@ class ReadModel:
     def close(self) -> None:
         """Release the snapshots."""
         self._database.close()
-        self._spilled.cleanup()
+        if self._spilled is not None:
+            self._spilled.cleanup()
 
     def refresh(self) -> bool:
         """Load newly appended rows, for a long-lived model; safe while queries run.
@@ -127,36 +133,23 @@ class ReadModel:
             self.version += new
             return new
 
-    def ask(
-        self, query: str, parameters: Parameters = (), *, timeout_s: float = ANSWER_SECONDS, limit: int = ANSWER_ROWS
-    ) -> QueryResult:
+    def ask(self, query: str, parameters: Parameters = (), *, limit: int = ANSWER_ROWS) -> QueryResult:
         """Run a user's own SQL: one SELECT over tables, views and functions, and nothing else.
+
+        Nothing limits its time here, nor all of its memory: `streaming.queries.sql_process` does.
 
         Args:
             query: with ``?`` or ``$name`` for parameters.
             parameters: their values.
-            timeout_s: seconds after which the query is stopped.
             limit: the maximum number of rows; `QueryResult.cut` says whether there are more.
 
         Raises:
-            UserError: the query is not allowed (see `guard`), takes too long, or DuckDB reports an error.
+            UserError: the query is not allowed (see `guard`), or DuckDB reports an error.
         """
         self._guard.check(query)
         self._fetch(query)
-        # In a thread of its own, so that a Ctrl-C reaches this one: DuckDB does not check for it.
-        with self._cursor() as cursor, ThreadPoolExecutor(1) as asking:
-            answer = asking.submit(_first, cursor, query, parameters, limit + 1)
-            try:
-                found = answer.result(timeout_s)
-            except TimeoutError:
-                _stop(cursor, answer)
-                raise UserError(
-                    f"The query took more than {timeout_s:g} seconds and was stopped: limit it to one group or "
-                    "a shorter period."
-                ) from None
-            except KeyboardInterrupt:
-                _stop(cursor, answer)
-                raise
+        with self._cursor() as cursor:
+            found = _first(cursor, query, parameters, limit + 1)
         return QueryResult(found.slice(0, limit), cut=found.num_rows > limit)
 
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
@@ -247,13 +240,6 @@ def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Paramet
     if relation is None:
         raise UserError("Only a single SELECT is allowed.")
     return relation
-
-
-def _stop(cursor: duckdb.DuckDBPyConnection, answer: Future[pa.Table]) -> None:
-    """Interrupt a query repeatedly until it has ended: a query that has not begun ignores an interrupt."""
-    while not answer.done():
-        cursor.interrupt()
-        wait([answer], _STOP_SECONDS)
 
 
 def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> pa.Table:

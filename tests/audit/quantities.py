@@ -1,8 +1,9 @@
 """Lag and waiting time: at an instant, those of the last answer not after it.
 
 Lag is the broker's newest offset minus the committed one (CONSUME_STATS). A broker reports 0 if none is stored, so the
-lag is unknown until a commit was seen. The waiting time of the next message is that of CONSUME_TIME_SPAN; without such
-answers an upper bound, if there is lag, is the time since the last consumed message was stored.
+lag is unknown until a commit was seen. The waiting time of the next message is that of CONSUME_TIME_SPAN. CONSUME_STATS
+has an upper bound, if there is lag: the time since the last consumed message was stored. It is used if there is no such
+answer, or only a stale one that is older.
 """
 
 from collections import defaultdict
@@ -25,22 +26,21 @@ class Quantities:
     """Lag and waiting time of each queue, as series; None: unknown by this answer."""
 
     lags: dict[tuple[Place, Queue], Series[int | None]]
-    waits: dict[tuple[Place, Queue], Series[Wait | None]]
+    spans: dict[tuple[Place, Queue], Series[Wait | None]]
+    bounds: dict[tuple[Place, Queue], Series[Wait | None]]
 
 
 def quantities(events: Iterable[Event]) -> Quantities:
     """Evaluate all answers about offsets and waiting times."""
     lags: dict[tuple[Place, Queue], Series[int | None]] = defaultdict(Series)
-    waits: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
-    spans: set[Place] = set()
+    spans: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
+    bounds: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
     committed: set[tuple[Place, Queue]] = set()
     for event in events:
         if event.type == "CONSUME_TIME_SPAN":
-            spans.add(event.place)
             for part in event.get("queues", ()):
-                waits[event.place, queue_of(part["mq"])].add(
-                    event.time, Wait(max(0, part["delay_time"]), at_most=False)
-                )
+                wait = Wait(max(0, part["delay_time"]), at_most=False)
+                spans[event.place, queue_of(part["mq"])].add(event.time, wait)
         elif event.type == "UPDATE_CONSUMER_OFFSET" and not event.get("code"):
             committed.add((event.place, queue_of(event.fields)))
         elif event.type == "CONSUME_STATS":
@@ -50,9 +50,8 @@ def quantities(events: Iterable[Event]) -> Quantities:
                     committed.add(place)
                 lag = max(0, part["broker_offset"] - part["consumer_offset"]) if place in committed else None
                 lags[place].add(event.time, lag)
-                if event.place not in spans:
-                    waits[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
-    return Quantities(dict(lags), dict(waits))
+                bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
+    return Quantities(dict(lags), dict(spans), dict(bounds))
 
 
 def _bound(answered: int, lag: int | None, last_time: int) -> Wait | None:

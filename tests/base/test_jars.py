@@ -55,6 +55,18 @@ def test_the_second_start_asks_nobody(tmp_path, repository):
     assert repository.asked == 1
 
 
+def test_a_jar_that_was_changed_since_ends_the_next_start(tmp_path, repository):
+    [first, _] = jars.ensure("spark", tmp_path)
+    first.write_bytes(b"other")
+    with pytest.raises(UserError, match=r"not those of conf/jars.sha256 \(a-1.jar\): delete"):
+        jars.ensure("spark", tmp_path)
+    assert repository.asked == 1
+    first.write_bytes(CONTENT["a-1.jar"])
+    first.with_name("c-3.jar").write_bytes(b"one more")
+    with pytest.raises(UserError, match=r"c-3.jar"):
+        jars.ensure("spark", tmp_path)
+
+
 @pytest.mark.parametrize(
     "served",
     [
@@ -103,7 +115,7 @@ def test_two_at_once_fetch_once(tmp_path, repository):
     assert repository.asked == 1
 
 
-def test_doctor_reads_what_a_start_takes_on_trust(tmp_path, repository):
+def test_doctor_says_whether_a_jar_was_changed(tmp_path, repository):
     assert jars.state("spark", tmp_path) == "missing"
     spoilt = jars.ensure("spark", tmp_path)[0]
     assert jars.state("spark", tmp_path) == "present"

@@ -38,7 +38,7 @@ def test_everything_lives_under_the_root(tmp_path):
     ("variable", "value", "sentence"),
     [
         ("SOURCE__KIND", "pulsar", r"Setting source\.kind: .*'files' or 'kafka' \(it is 'pulsar'\)\."),
-        ("SOURCE__PARTITION", "8", r"Setting source\.partition: .*not permitted \(it is '8'\)\."),
+        ("SOURCE__PARTITION", "8", r"Unknown setting source\.partition: did you mean partitions\?"),
         ("JOB__MASTER", "local[4]", r"Setting job\.master: should be local, spark://.* \(it is 'local\[4\]'\)\."),
         ("SPARK", '{"spark.master": "yarn"}', r"Setting spark: spark\.master is set by job\.master\."),
         ("SPARK", '{"spark": {"ui": {"enabled": true}}}', r"Setting spark: write the full name .* in quotes: .*\."),
@@ -95,7 +95,15 @@ def test_the_policy_file_has_every_threshold():
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [(None, "does not exist"), ("a = \n", "TOML"), ("lock_age_ms_max = 'x'\n", "can't be used")],
+    [
+        (None, "does not exist"),
+        ("a = \n", "TOML"),
+        ("zzz = 1\n", r"can't be used: unknown setting zzz\.$"),
+        ("stuck_aftr = 1\n", r"can't be used: unknown setting stuck_aftr: did you mean stuck_after\?$"),
+        ("[[group]]\npattern = 'pay-*'\nstuck_aftr = 1\n", r"\[\[group\]\] pay-\*: unknown .* mean stuck_after\?$"),
+        ("stuck_after = '1m'\n", r"can't be used: stuck_after: expected a whole number, got text\.$"),
+        ("[[group]]\npattern = 'pay-*'\nstuck_after = '1m'\n", r"pay-\*: stuck_after: expected a whole number"),
+    ],
 )
 def test_a_policy_that_cant_be_used_is_named(tmp_path, content, sentence):
     file = tmp_path / "policy.toml"
@@ -103,6 +111,37 @@ def test_a_policy_that_cant_be_used_is_named(tmp_path, content, sentence):
         file.write_text(content)
     with pytest.raises(UserError, match=sentence):
         load_policy(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            '[collector]\nname_server = ["a:9876"]\n',
+            "Unknown setting collector.name_server: did you mean name_servers?",
+        ),
+        ('name_servers = ["a:9876"]\n', "Unknown setting name_servers: did you mean collector.name_servers?"),
+        ("[colector]\n", "Unknown setting colector: did you mean collector?"),
+        ("[log]\ncolour = 1\n", "Unknown setting log.colour: use format."),
+        ('[web]\ntokn = "hunter2"\n', "Unknown setting web.tokn: did you mean token?"),
+        ('[source]\nkind = "kafak"\n', "Setting source.kind: should be 'files' or 'kafka': did you mean kafka?"),
+        ("[job]\ncores = 0\n", "Setting job.cores: should be greater than or equal to 1 (it is 0)."),
+        ("[[collector.clusters]]\n", "Setting collector.clusters.1.name_servers: is missing."),
+    ],
+)
+def test_a_wrong_setting_is_said_in_the_words_of_its_user(tmp_path, monkeypatch, content, sentence):
+    file = tmp_path / "settings.toml"
+    file.write_text(content)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert str(caught.value) == sentence
+
+
+def test_a_wrong_variable_of_the_environment_is_an_unknown_setting(monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVER", '["a:9876"]')
+    with pytest.raises(SettingsError, match=r"collector\.name_server: did you mean name_servers\?"):
+        load_settings()
 
 
 def test_a_cluster_has_its_own_name_servers_and_what_differs_in_security(tmp_path, monkeypatch):
@@ -129,7 +168,7 @@ def test_a_cluster_has_its_own_name_servers_and_what_differs_in_security(tmp_pat
     assert tokyo.secret_key.get_secret_value() == ""  # the other one's: the file replaces it
     assert second.names == {"DefaultCluster": "tokyo"}
     file.write_text(file.read_text().replace("secret_key_file =", "secret_key ="))
-    with pytest.raises(SettingsError, match=r"collector\.clusters\.1\.rocketmq\.secret_key: Extra inputs"):
+    with pytest.raises(SettingsError, match=r"collector\.clusters\.2\.rocketmq\.secret_key: did you mean secret_key_f"):
         load_settings()
 
 

@@ -18,6 +18,7 @@ BENCHES = {
     "detection": "how soon each rule reports, what the rules cost an event, and the bytes of a group's state",
     "queries": "how long people wait for an answer, on a month of tables, while the job writes",
     "object_store": "how long people wait for an answer if the tables are in an object store",
+    "memory": "how much memory each process needs, for 100 and 1,000 groups",
     "hook": "what the hook costs a broker under load, with and without it in turn",
     "questions": "what the collector's questions about offsets and waiting times cost a broker",
 }

@@ -71,6 +71,7 @@ def test_events_are_sent_in_order_and_a_tick_after_what_it_covers():
                 "consumer_offset": 0,
             }
         ],
+        [{"mq": {"topic": "\ud800", "broker": "b", "queue_id": 0}, "broker_offset": 0, "consumer_offset": 0}],
     ],
 )
 def test_an_invalid_event_is_refused_and_leaves_no_gap_in_seq(queues):

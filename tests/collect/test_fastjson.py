@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from streaming.base.limits import ANSWER_DEPTH, ANSWER_SECONDS, ANSWER_VALUES
 from streaming.collect.fastjson import FastjsonError, Pairs, items, parse
 
 QUEUE = '{"brokerName":"b","queueId":0,"topic":"T"}'
@@ -86,3 +87,59 @@ def test_an_answer_with_4096_queues_is_read_in_well_under_a_second():
     table = parse(body)["mqTable"]
     assert time.process_time() - started < 1
     assert [key["queueId"] for key, _ in table] == list(range(4096))
+
+
+def chain(length, uses):
+    """Return an object in which each value refers to the next one, so many times."""
+    value = {f"a{n}": [{"$ref": f"$.a{n + 1}"}] * uses for n in range(length)} | {f"a{length}": 1}
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def test_a_chain_of_references_takes_no_more_than_its_text():
+    began = time.thread_time()
+    with pytest.raises(FastjsonError, match="references replaced"):
+        parse(chain(length=24, uses=2))
+    assert time.thread_time() - began < 0.1
+    assert parse(chain(length=10, uses=2))["a9"] == [1, 1]
+
+
+def test_references_through_references_are_limited_in_depth():
+    assert parse(chain(length=20, uses=1))["a19"] == [1]
+    with pytest.raises(FastjsonError, match="deep"):
+        parse(chain(length=ANSWER_DEPTH, uses=1))
+
+
+@pytest.mark.parametrize("within", [b"%s", b"{0:%s}", b'{"x":{"$ref":"$.y"},"y":%s}', b'{"x":{0:1},"y":%s}'])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b"{0:", b"}")])
+def test_what_nests_deeper_than_any_answer_is_refused(within, opening, closing):
+    """Also what the C scanner reads by itself: it goes as deep as Python's stack."""
+    parse(within % (opening * 20 + b"1" + closing * 20))
+    for depth in (ANSWER_DEPTH + 1, 900, 20_000):
+        with pytest.raises(FastjsonError):
+            parse(within % (opening * depth + b"1" + closing * depth))
+
+
+def test_more_values_than_any_answer_are_refused_before_they_are_made():
+    began = time.thread_time()
+    for body in (b"[" + b"[]," * ANSWER_VALUES + b"[]]", b"{" + b"0:1," * ANSWER_VALUES + b"0:1}"):
+        with pytest.raises(FastjsonError, match="more than"):
+            parse(body)
+    assert time.thread_time() - began < 0.2
+
+
+def test_text_that_has_to_be_scanned_again_and_again_has_a_deadline(monkeypatch):
+    monkeypatch.setattr("streaming.collect.fastjson.ANSWER_SECONDS", 0.05)
+    began = time.thread_time()
+    with pytest.raises(FastjsonError, match="takes more than"):
+        parse(b"[" * 60 + b"[]," * 100_000 + b"{0:1}" + b"]" * 60)
+    assert time.thread_time() - began < ANSWER_SECONDS
+
+
+def test_a_number_of_too_many_digits_is_refused():
+    for body in (
+        b"{" + b"9" * 5_000 + b":1}",
+        b"[" + b"9" * 5_000 + b"]",
+        b'{"a":{"$ref":"$[' + b"9" * 5_000 + b']"}}',
+    ):
+        with pytest.raises(FastjsonError):
+            parse(body)

@@ -30,6 +30,7 @@ SETTINGS = Collector(
     client_deadline_ms=10_000,
     parallelism=4,
     consume_time_span=False,
+    stacks_after_ms=0,
     groups=(),
     clusters=(),
     share=False,
@@ -42,6 +43,7 @@ class _Cluster:
 
     def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
         self.known = list(brokers)
+        self.queues = []
         self.members = list(members)
         self.group_names = set(groups)
         self.delays = {}
@@ -97,9 +99,11 @@ class _Cluster:
         queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
         return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
 
-    async def running_info(self, broker, group, client_id, seconds):
+    async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
         del broker, group
-        return await self._answer("running_info", client_id, seconds, {"orderly": True, "queues": []})
+        threads = [{"name": "ConsumeMessageThread_1", "state": "WAITING", "frames": ["a.Listener.consume"]}]
+        payload = {"orderly": True, "queues": self.queues, "stacks": threads if stacks else []}
+        return await self._answer("running_info", client_id, seconds, payload)
 
 
 def _run(cluster, talk=None, **changes):
@@ -329,6 +333,11 @@ def test_an_invalid_answer_is_an_error_event_without_a_gap_in_seq():
     assert len(_kinds(events, ConsumeStats)) == 1
 
 
+def test_a_name_that_no_event_can_have_is_left_out():
+    events = _run(_Cluster(groups=("g", "x" * 2_000_000, "\ud800")))
+    assert {event.group for event in events if isinstance(event, ConsumeStats)} == {"g"}
+
+
 def test_ticks_name_every_cluster():
     cluster = _Cluster(brokers=(A, Broker("D", "broker-d", "h:3")))
 
@@ -411,3 +420,24 @@ def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
     events = _run(cluster, talk, parallelism=1)
     assert [about for question, about in cluster.asked if question == "running_info"] == ["c1"]
     assert [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)] == ["c1"]
+
+
+def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
+    cluster = _Cluster(members=("c1",))
+    mq = {"topic": "T", "broker": "broker-a", "queue_id": 0}
+    cluster.queues = [
+        {"mq": mq, "commit_offset": 7, "cached_count": 3, "locked": True, "lock_time": 1, "dropped": False,
+         "pull_time": 1, "consume_time": 1}
+    ]  # fmt: skip
+
+    async def talk(poller):
+        for _ in range(4):
+            await poller.round()
+            await poller.drain()
+            await asyncio.sleep(0.002)
+
+    events = _run(cluster, talk, stacks_after_ms=1)
+
+    answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
+    assert answers[1].stacks[0].frames == ("a.Listener.consume",)

@@ -3,8 +3,8 @@ import struct
 
 import pytest
 
+from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
 from streaming.collect.remoting import (
-    FRAME_BYTES_MAX,
     Command,
     FrameError,
     Serialize,
@@ -78,7 +78,27 @@ def test_invalid_bytes_are_refused_with_the_reason(frame, why):
         decode(frame)
 
 
-@pytest.mark.parametrize("length", [-1, 0, 3, FRAME_BYTES_MAX + 1])
+@pytest.mark.parametrize("length", [-1, 0, 3, FRAME_BYTES + 1])
 def test_an_invalid_frame_length_is_refused(length):
     with pytest.raises(FrameError, match="expected 4 to"):
         frame_length(struct.pack(">i", length))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"code":0,"opaque":1,"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        b'{"code":0,"opaque":1,"x":' + b'{"a":' * 5_000 + b"1" + b"}" * 5_001,
+        b'{"code":' + b"9" * 40 + b',"opaque":1}',
+        b'{"code":0,"opaque":2147483648}',
+    ],
+)
+def test_a_header_that_nests_deeply_or_has_numbers_beyond_an_int_is_refused(header):
+    with pytest.raises(FrameError, match="can't be read"):
+        decode(struct.pack(">I", len(header)) + header)
+
+
+@pytest.mark.parametrize("serialize", Serialize)
+def test_of_a_remark_only_the_beginning_is_kept(serialize):
+    frame = encode(Command(code=1, opaque=1, remark="x" * 1_000_000), serialize)
+    assert decode(frame[4:]).remark == "x" * REMARK_CHARACTERS

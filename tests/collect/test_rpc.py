@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
+from streaming.base.limits import ROUTE_QUEUES
 from streaming.collect.client import RpcFailedError
 from streaming.collect.remoting import Command
 from streaming.collect.requests import ReadCode
@@ -45,7 +46,20 @@ def test_any_other_error_of_the_broker_is_a_failure():
     assert failed.value.code == 16
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"connectionSet":[{}]}', b'{"connectionSet":3}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"connectionSet":[{}]}',
+        b'{"connectionSet":3}',
+        b'{"connectionSet":[],"subscriptionTable":{"T":{"topic":["T"]}}}',
+        b'{"connectionSet":[],"subscriptionTable":{"T":{}}}',
+        b"[" * 900 + b"]" * 900,
+    ],
+)
 def test_an_unreadable_answer_is_a_failure_with_the_requests_name(body):
     with pytest.raises(RpcFailedError) as failed:
         _ask(_Client(broker=body), lambda rpc: rpc.connection(BROKER, "g", 9))
@@ -79,3 +93,36 @@ def test_a_clients_state_is_requested_without_a_thread_dump():
     ((address, request, seconds),) = client.asked
     assert (address, request.code, seconds) == ("broker:1", ReadCode.GET_CONSUMER_RUNNING_INFO, 12)
     assert request.fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "false"}
+
+
+@pytest.mark.parametrize(
+    ("question", "body"),
+    [
+        (lambda rpc: rpc.groups(BROKER, 9), b'{"subscriptionGroupTable":{7:{}}}'),
+        (lambda rpc: rpc.brokers(9), b'{"brokerAddrTable":{"b":{"cluster":"C","brokerName":"b","brokerAddrs":{0:1}}}}'),
+        (lambda rpc: rpc.broker_status(BROKER, "c", 9), b'{"table":{"bootTimestamp":Infinity}}'),
+        (
+            lambda rpc: rpc.consume_stats(BROKER, "g", 9),
+            b'{"offsetTable":{{"topic":[],"brokerName":"b","queueId":0}:{}}}',
+        ),
+        (lambda rpc: rpc.consume_stats(BROKER, "g", 9), b'{"offsetTable":{"%s":{}}}' % (b"[" * 10_000)),
+        (lambda rpc: rpc.running_info(BROKER, "g", "c", 9), b'{"properties":{},"mqTable":{"\\ud800":{}}}'),
+    ],
+)
+def test_an_answer_of_another_shape_is_a_failure(question, body):
+    with pytest.raises(RpcFailedError, match="can't be read"):
+        _ask(_Client(broker=body, first=body), question, name_servers=("first:1",))
+
+
+def test_a_route_has_no_more_queues_than_the_limit():
+    """One number of the answer would become that many objects: 2,000,000,000 were 5.85 GB."""
+
+    def route(*counts):
+        rows = ",".join(f'{{"brokerName":"b{n}","perm":6,"readQueueNums":{one}}}' for n, one in enumerate(counts))
+        body = f'{{"queueDatas":[{rows}]}}'.encode()
+        return _ask(_Client(first=body), lambda rpc: rpc.route("T", 9), name_servers=("first:1",))
+
+    assert len(route(4_096, 4_096, -5)["queues"]) == 8_192
+    for counts in ((2_000_000_000,), (ROUTE_QUEUES, 1), (10**30,)):
+        with pytest.raises(RpcFailedError, match="the limit is 100,000"):
+            route(*counts)

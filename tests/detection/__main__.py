@@ -29,7 +29,7 @@ def main(
             break
     console = Console(width=140)
     console.print(table(proof))
-    for error in [*proof.false_alarms, *proof.errors()]:
+    for error in [*proof.false_alarms, *proof.contradictions, *proof.errors()]:
         console.print(error, highlight=False)
 
 

@@ -1,5 +1,6 @@
 """Score many seeds together: the table that tests/PROVED.md and the bench show."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,12 +24,15 @@ class Proof:
     scores: Scores = field(default_factory=dict)
     false_alarms: list[str] = field(default_factory=list)
     """The incidents of healthy seeds, except `INFORMATION`; as text."""
+    contradictions: list[str] = field(default_factory=list)
+    """The incidents that name a limit that none of their figures reached when they were opened; as text."""
 
     def add(self, other: "Proof") -> None:
         """Add the scores of other seeds."""
         self.seeds += other.seeds
         self.healthy += other.healthy
         self.false_alarms += other.false_alarms
+        self.contradictions += other.contradictions
         add(self.scores, other.scores)
 
     def errors(self) -> list[str]:
@@ -53,7 +57,24 @@ def prove_run(run: Run) -> Proof:
         for one in (run.incidents[telemetry] if run.healthy else ())
         if one.severity != "info" or one.code not in INFORMATION
     ]
-    return Proof(1, int(run.healthy), dict(score(run)), false_alarms)
+    contradictions = [
+        f"seed {run.seed}, {telemetry}: {one.code} {one.subject} {one.evidence}"
+        for telemetry in TELEMETRY
+        for one in run.incidents[telemetry]
+        if not _is_limit_reached(json.loads(one.evidence))
+    ]
+    return Proof(1, int(run.healthy), dict(score(run)), false_alarms, contradictions)
+
+
+def _is_limit_reached(evidence: dict[str, object]) -> bool:
+    """Return whether a duration of the evidence reaches its limit; a silence is shown by its beginning."""
+    limit = evidence.get("limit_ms")
+    durations = [value for name, value in evidence.items() if "_ms" in name and "limit" not in name]
+    return (
+        not isinstance(limit, int)
+        or "silent_since" in evidence
+        or any(isinstance(value, int) and abs(value) >= limit for value in durations)
+    )
 
 
 def prove_seed(seed: int) -> Proof:

@@ -34,6 +34,8 @@ class Incident:
     sub_cause: str
     severity: str
     """The highest so far."""
+    evidence: str = "{}"
+    """When it was opened; JSON."""
     resolved: int | None = None
 
 
@@ -86,7 +88,7 @@ def incidents(
             key = one.incident_id, group
             if one.transition == "OPENED":
                 subject = _subject(one, brokers)
-                found[key] = Incident(group, one.code, subject, now, one.sub_cause, one.severity)
+                found[key] = Incident(group, one.code, subject, now, one.sub_cause, one.severity, one.evidence)
             elif one.transition == "RESOLVED":
                 found[key].resolved = now
             elif one.transition == "ESCALATED":

@@ -59,6 +59,7 @@ def test_incidents_agree_with_the_ground_truth(seed):
     proof = prove_seed(seed)
     assert proof.errors() == []
     assert proof.false_alarms == []
+    assert proof.contradictions == []
     assert is_healthy(seed) or proof.detected() >= set(SEEDS[seed].split())
 
 
@@ -70,4 +71,5 @@ def test_precision_and_recall_are_99_percent_and_healthy_runs_raise_no_alarm():
         proof.add(chunk)
     low = {key: one for key, one in proof.scores.items() if min(one.precision, one.recall) < 0.99}
     assert proof.false_alarms == []
+    assert proof.contradictions == []
     assert {key: (one.false, one.missed) for key, one in low.items()} == {}

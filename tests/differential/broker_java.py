@@ -10,6 +10,7 @@ from typing import Any
 import jpype
 
 from tests.differential.broker_script import EXISTING_TOPICS, GROUPS, STEP, TOPICS, Json, Slots, by_group
+from tests.differential.standing_clock import StandingClock, now
 
 _BROKER = "org.apache.rocketmq.broker."
 _HEARTBEAT = "org.apache.rocketmq.remoting.protocol.heartbeat."
@@ -84,14 +85,18 @@ class JavaBroker:
         )
         self.clients = java(_BROKER + "processor.ClientManageProcessor", controller)
         self.consumers = java(_BROKER + "processor.ConsumerManageProcessor", controller)
+        self.clock = StandingClock(self._make_older)
 
     def end(self) -> None:
         """Stop the listener's thread."""
         self.listener.shutdown()
 
     def advance(self, steps: int) -> None:
-        """Let time pass: decrease every timestamp, since the clock can't be moved."""
-        past = steps * STEP
+        """Let time pass."""
+        self._make_older(steps * STEP)
+
+    def _make_older(self, past: int) -> None:
+        """Decrease every timestamp, since the clock can't be moved."""
         groups = list(self.manager.getConsumerTable().values())
         members = [info for group in groups for info in group.getChannelInfoTable().values()]
         identity = jpype.JClass("java.lang.System").identityHashCode  # groups of one heartbeat share one object
@@ -108,7 +113,7 @@ class JavaBroker:
     def register(self, slot: int, client: Json, groups: list[Json], how: str, notify: bool) -> Json:
         cid, built = client
         info = self._info(slot, cid)
-        info.setLastUpdateTimestamp(_now() - built * STEP)
+        info.setLastUpdateTimestamp(now() - built * STEP)
         results = []
         for group in groups:
             data = _consumer_data(group)
@@ -161,7 +166,7 @@ class JavaBroker:
         )
 
     def compensate_sub(self, group: str, topic: str, sub_string: str, age: int) -> None:
-        self.manager.compensateSubscribeData(group, topic, _subscription(topic, sub_string, _now() - age * STEP))
+        self.manager.compensateSubscribeData(group, topic, _subscription(topic, sub_string, now() - age * STEP))
 
     def configure(self, group: str, notify: bool) -> None:
         config = java("org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig")
@@ -340,12 +345,8 @@ class JavaBroker:
         return jpype.JProxy("org.apache.rocketmq.store.MessageStore", dict=answers)
 
 
-def _now() -> int:
-    return int(jpype.JClass("java.lang.System").currentTimeMillis())
-
-
 def _age(stamp: int) -> int:
-    return round((_now() - int(stamp)) / STEP)
+    return round((now() - int(stamp)) / STEP)
 
 
 def _text(value: Any) -> str | None:

@@ -27,6 +27,7 @@ from tests.differential.client_instance import (
 from tests.differential.client_script import GROUP, STEP, TIMESTAMP, Json, set_order
 from tests.differential.client_world import Queue, World, name
 from tests.differential.process_queue_java import age, get, make_older
+from tests.differential.standing_clock import StandingClock
 
 _MEMBERS = {"auto_commit": "setAutoCommit", "ack_index": "setAckIndex"}
 _MEMBERS["suspend_current_queue_time_millis"] = "setSuspendCurrentQueueTimeMillis"
@@ -93,6 +94,7 @@ class JavaClient:
         self._rebalance = self.impl.getRebalanceImpl()
         self._assemble()
         instance.serve(self, orderly=self._orderly)
+        self.clock = StandingClock(self._make_older)
 
     def _configure(self, config: dict[str, Json]) -> None:
         consumer, util = self.consumer, JClass("org.apache.rocketmq.common.UtilAll")
@@ -169,15 +171,18 @@ class JavaClient:
         set_order(self.world, table, key, value)
 
     def advance(self, steps: int) -> None:
+        self._make_older(steps * STEP)
+
+    def _make_older(self, past: int) -> None:
         for process_queue in self.table().values():
-            make_older(process_queue, steps)
+            make_older(process_queue, past)
             for tree in (process_queue.getMsgTreeMap(), get(process_queue, "consumingMsgOrderlyTreeMap")):
                 for message in tree.values():
-                    _age_message(message, steps)
+                    _age_message(message, past)
         for subscription in self._rebalance.getSubscriptionInner().values():
-            subscription.setSubVersion(subscription.getSubVersion() - steps * STEP)
+            subscription.setSubVersion(subscription.getSubVersion() - past)
         for process_queue in self._rebalance.getPopProcessQueueTable().values():
-            process_queue.setLastPopTimestamp(process_queue.getLastPopTimestamp() - steps * STEP)
+            process_queue.setLastPopTimestamp(process_queue.getLastPopTimestamp() - past)
 
     def route(self, topic: str, queues: list[Queue] | None) -> None:
         if queues is None:
@@ -361,11 +366,11 @@ def _message(key: Queue, offset: int, size: int) -> Any:
     return made
 
 
-def _age_message(message: Any, steps: int) -> None:
+def _age_message(message: Any, past: int) -> None:
     accessor = JClass("org.apache.rocketmq.common.message.MessageAccessor")
     start = accessor.getConsumeStartTimeStamp(message)
     if start:
-        accessor.setConsumeStartTimeStamp(message, str(int(start) - steps * STEP))
+        accessor.setConsumeStartTimeStamp(message, str(int(start) - past))
 
 
 def _call(owner: Any, method_name: str) -> None:

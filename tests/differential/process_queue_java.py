@@ -1,16 +1,14 @@
 """The real ProcessQueue of RocketMQ 5.4.0, driven by the same scripts as the model (process_queue_script.py)."""
 
+from functools import partial
 from typing import Any
 
 import jpype
 
 from tests.differential.process_queue_script import STEP
+from tests.differential.standing_clock import StandingClock, now
 
 _STAMPS = ("lastLockTimestamp", "lastPullTimestamp", "lastConsumeTimestamp")
-
-
-def now() -> int:
-    return jpype.JClass("java.lang.System").currentTimeMillis()
 
 
 def get(owner: Any, name: str) -> Any:
@@ -25,11 +23,11 @@ def age(stamp: int) -> int:
     return round((now() - stamp) / STEP)
 
 
-def make_older(queue: Any, steps: int) -> None:
-    """Let time pass for a process queue."""
+def make_older(queue: Any, past: int) -> None:
+    """Let milliseconds pass for a process queue."""
     for stamp in _STAMPS:
         name = stamp[0].upper() + stamp[1:]
-        getattr(queue, "set" + name)(getattr(queue, "get" + name)() - steps * STEP)
+        getattr(queue, "set" + name)(getattr(queue, "get" + name)() - past)
 
 
 def message(offset: int, body: int | None, max_offset: int | None) -> Any:
@@ -50,9 +48,10 @@ class JavaProcessQueue:
     def __init__(self, pool: list[Any]) -> None:
         self.pool = [message(*each) for each in pool]
         self.queue = jpype.JClass("org.apache.rocketmq.client.impl.consumer.ProcessQueue")()
+        self.clock = StandingClock(partial(make_older, self.queue))
 
     def advance(self, steps: int) -> None:
-        make_older(self.queue, steps)
+        make_older(self.queue, steps * STEP)
 
     def put(self, places: list[int]) -> bool:
         return self.queue.putMessage(self._messages(places))

@@ -28,6 +28,8 @@ def _compare(kind: str, seeds: range, folder: Path) -> None:
         model, real = ModelBroker(script["config"]), JavaBroker(script["config"], folder)
         for step, (name, *args) in enumerate(script["ops"]):
             where = f"{kind}, seed {seed}, step {step}: {name}{args} of {script['config']}"
+            real.clock.stand_still()
             assert getattr(model, name)(*args) == getattr(real, name)(*args), where
+            real.clock.stand_still()
             assert model.state() == real.state(), where
         real.end()

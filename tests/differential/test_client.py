@@ -31,5 +31,7 @@ def test_each_step_of_a_random_script_equals_javas(instance, scripts):
         model, real = ModelClient(script["config"]), JavaClient(script["config"], instance)
         for step, operation in enumerate(script["ops"]):
             where = f"seed {seed}, step {step}: {operation} of {script['config']}"
+            real.clock.stand_still()
             assert drive(model, operation) == drive(real, operation), where
+            real.clock.stand_still()
             assert model.state() == real.state(), where

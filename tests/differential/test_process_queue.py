@@ -17,5 +17,7 @@ def test_each_step_of_a_random_script_equals_javas(jvm, scripts):
         model, real = ModelProcessQueue(script["pool"]), JavaProcessQueue(script["pool"])
         for step, (name, *args) in enumerate(script["ops"]):
             where = f"seed {seed}, step {step}: {name}{args}"
+            real.clock.stand_still()
             assert getattr(model, name)(*args) == getattr(real, name)(*args), where
+            real.clock.stand_still()
             assert model.state() == real.state(), where

@@ -19,11 +19,12 @@ from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
 from schemas.columns import ListOf, StructOf
 from schemas.tables import PARTITIONED_BY, ROWS, columns
+from streaming.base import limits
 from streaming.base.settings import Settings
 from streaming.cli.main import app
 from streaming.serve.web import api
 from streaming.tables.catalog import FUNCTIONS, VIEWS
-from tests.docs.source import ROOT, attribute_docs, prose, table, toml_entries
+from tests.docs.source import ROOT, attribute_docs, module_docs, prose, table, toml_entries
 
 CONF = Path(conf_init).parent
 
@@ -256,6 +257,12 @@ def _about(name):
     return prose(" ".join(line.removeprefix("--").strip() for line in lines))
 
 
+def what_is_received():
+    """Return every limit with its value."""
+    rows = [[f"`{name}`", f"{getattr(limits, name):,}", meaning] for name, meaning in module_docs(limits).items()]
+    return table(["limit", "value", "meaning"], rows)
+
+
 def event_types():
     """Return every event with its fields."""
     base = {field.name for field in msgspec.structs.fields(events.GroupEvent)}
@@ -313,7 +320,12 @@ def _name(kind):
 PARTS = {
     ROOT / "README.md": {"codes": codes},
     ROOT / "rebalance_model/observe/rules/README.md": {"rules": rules},
-    ROOT / "streaming/README.md": {"commands": commands, "routes": routes, "metrics": metrics},
+    ROOT / "streaming/README.md": {
+        "commands": commands,
+        "routes": routes,
+        "metrics": metrics,
+        "limits": what_is_received,
+    },
     ROOT / "schemas/README.md": {"views": views, "tables": tables, "events": event_types},
     ROOT / "conf/README.md": {"settings": settings, "policy": policy, "alerts": alerts},
 }

@@ -33,6 +33,11 @@ def attribute_docs(row):
     return found
 
 
+def module_docs(module):
+    """Return the docstrings that stand below the constants of a module, by constant."""
+    return _docs(ast.parse(Path(module.__file__).read_text("utf-8")).body)
+
+
 @cache
 def _docs_by_class(module):
     tree = ast.parse(Path(sys.modules[module].__file__).read_text("utf-8"))

@@ -18,6 +18,8 @@ RocketMQ's own classes:
   clients has a route to it, so clients divide different lists. Until all have both, at most 30 s later, time does not
   count.
 - A client releases the queues of a broker without a route, and cannot report it to the broker.
+- Of two first heartbeats that a broker handles at once, the newer subscription can lose (ConsumerGroupInfo
+  .updateSubscription: both find none, and putIfAbsent keeps the one that is first) until its client's next heartbeat.
 - A client that was frozen still has its process queues when it continues, until it requests the locks, or rebalances.
 
 A delayed unlock of an ordered queue (unlockDelay) is not such a kind: clients of 5.2 and later unlock at once.
@@ -67,6 +69,7 @@ queue by then; no client renews that lock."""
 DIED = "a commit in the last second of a broker: its sum of pulls was never reported"
 LOST = "a lock that its owner relies on and the broker lost when it started"
 UNCOMMITTED = "an offset that no client has committed since the broker started"
+RACED = "a subscription whose newest version lost against another client's first heartbeat at the same time"
 LONGEST = {
     CLOSED: CHANNEL_EXPIRED + SCAN + TICK,
     SCANNED: SCAN + TICK,
@@ -76,6 +79,7 @@ LONGEST = {
     UNUSABLE: REBALANCE,
     RELOCKED: Policy().broker_lock_max_live_time,
     LOST: Policy().client_lock_max_live_time,
+    RACED: RETURN + IN_FLIGHT,
 }
 """How long a difference may last, from the first answer that shows it to the last; see `Known.hindered`."""
 
@@ -135,6 +139,8 @@ class Known:
         """The times of all calls on a channel, by (broker, group, channel)."""
         self.beats = defaultdict(list)
         """The times of heartbeats, by the same key."""
+        self.subscribed = defaultdict(list)
+        """The time and the channel of each heartbeat that subscribes a topic, by (broker, group, topic, version)."""
         self.unregistered = set()
         """The channels that were unregistered."""
         self.unlocks = defaultdict(list)
@@ -184,7 +190,7 @@ class Known:
         place = event.broker, event.group
         self.channels[*place, event.channel].append(event.time)
         if isinstance(event, events.HeartBeat):
-            self.beats[*place, event.channel].append(event.time)
+            self._take_heartbeat(place, event)
         elif isinstance(event, events.UnregisterClient):
             self.unregistered.add((*place, event.channel))
         elif isinstance(event, events.UnlockBatchMq):
@@ -196,6 +202,11 @@ class Known:
             isinstance(event, events.PullMessage) and event.commit_offset >= 0
         ):
             self.commits[*place, event.topic, event.queue_id].append(event.time)
+
+    def _take_heartbeat(self, place, event):
+        self.beats[*place, event.channel].append(event.time)
+        for one in event.subscriptions:
+            self.subscribed[*place, one.topic, one.sub_version].append((event.time, event.channel))
 
 
 def _spans(faults):
@@ -238,7 +249,7 @@ class Judge:
             ("subscription", broker, one.topic): (one.sub_string, one.expression_type, one.sub_version)
             for one in event.subscriptions
         }
-        self._compare("subscriptions (203)", event, "subscription", wanted, self._all_closed)
+        self._compare("subscriptions (203)", event, "subscription", wanted, self._subscribed)
         modes = (event.consume_type, event.message_model, event.consume_from_where)
         self._compare("modes (203)", event, "modes", {("modes", broker): modes} if members else {}, self._all_closed)
 
@@ -284,6 +295,27 @@ class Judge:
         if (gone if gone is not None else self._known.end) > min(listed, expired):
             return None
         return SCANNED if event.asked - last > CHANNEL_EXPIRED else CLOSED
+
+    def _subscribed(self, event, key, value):
+        """Explain an older version: the newer one came at the same time, on another channel, and once since the start.
+
+        A client's next heartbeat replaces an older version.
+        """
+        _, broker, topic = key
+        newest = self._history.series[event.group][key].at(event.time)
+        if value is None or newest is None or value[:2] != newest[:2] or value[2] >= newest[2]:
+            return self._all_closed(event, key, value)
+        starts = self._known.starts[broker]
+        started = starts[bisect_right(starts, event.asked) - 1]
+        older, newer = (
+            [beat for beat in self._known.subscribed[broker, event.group, topic, version] if beat[0] >= started]
+            for version in (value[2], newest[2])
+        )
+        came = [beat for beat in newer if beat[0] <= event.asked]
+        if len(came) != 1:
+            return None
+        [(time, channel)] = came
+        return RACED if any(abs(one - time) <= IN_FLIGHT and channel != other for one, other in older) else None
 
     def _all_closed(self, event, key, value):
         """Explain subscriptions and modes of a group whose only remaining members are closed channels."""

@@ -26,7 +26,7 @@ _OPTIONS = (
 
 def start(home, spool, broker_port, name_server_port):
     """The running BrokerController."""
-    class_path = [hooked.hook_jar(home), *hooked.rocketmq_jars()]
+    class_path = [*hooked.rocketmq_jars(), hooked.shared_hook_jar()]
     name_server = servers.name_server_command(class_path, home / "namesrv", name_server_port)
     address = f"{servers.LOOPBACK}:{name_server_port}"
     command = servers.broker_command(class_path, home / hooked.NAME, broker_port, address, spool=spool)

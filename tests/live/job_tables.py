@@ -10,11 +10,21 @@ def owners(tables, group) -> dict[tuple[str, int], str]:
     return {(row["broker"], row["queue_id"]): row["client_id"] for row in rows if row["topic"] == group.topic}
 
 
-def incidents(tables, group, queue, *, only_open=False) -> list[dict[str, object]]:
+def incidents(tables, group, queue) -> list[dict[str, object]]:
     """Those of one queue: within so short a `stuck_after` a busy machine lets others stand, too."""
     wanted = queue.topic, queue.broker, queue.queue_id
-    found = read(tables, "open_incidents" if only_open else "incidents", group)
+    found = read(tables, "incidents", group)
     return [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == wanted]
+
+
+def stuck(tables, group, poisoned=None) -> list[dict[str, object]]:
+    """The ordered queues that are stuck, or an incident of the poisoned one that shows what the poison does."""
+    found = [one for one in read(tables, "open_incidents", group) if one["code"] == "ORDERED_QUEUE_STUCK"]
+    if poisoned is None:
+        return found
+    queue = poisoned.queue.topic, poisoned.queue.broker, poisoned.queue.queue_id
+    shown = [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == queue]
+    return [one for one in shown if (one["main_cause"], one["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)]
 
 
 def read(tables, view, group) -> list[dict[str, object]]:

@@ -1,10 +1,12 @@
 """Every call of a client to a real broker is in the tables once, whichever process is killed on the way.
 
 Raw clients send locks, unlocks, heartbeats and commits, all different, to a broker with the hook, and record the
-answers. Shipper, Kafka and the Spark job are killed meanwhile, and restarted.
+answers. Shipper, Kafka and the Spark job are killed meanwhile, and restarted. In the short form a standby takes over
+from the job, which is killed within a batch, and then loses a Python worker.
 """
 
 import random
+import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from threading import Event
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
@@ -28,7 +31,9 @@ from streaming.pipeline.operator import Row
 from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
 from tests.support import hooked
+from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, tables_of
+from tests.support.standby import DIE, DIES_WITHIN_BATCH, ELSEWHERE, Job, check_it_waits
 from tests.support.tables import read_rows
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
@@ -48,6 +53,7 @@ STARTS_MAX = 10
 SPOOLED_SECONDS_MAX = 30
 BATCH_SECONDS_MAX = 300
 """Spark starts in 15 s, on a machine that does nothing else."""
+TAKEOVER_SECONDS_MAX = 60
 
 
 class Maker:
@@ -110,7 +116,7 @@ class Pipeline:
         self.spool.mkdir()
         self._folder = folder
         self.kafka = Kafka(folder / "kafka")
-        values = {
+        self._values = values = {
             "RUNTIME__ROOT": self.settings.runtime.root,
             "SOURCE__KIND": "kafka",
             "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
@@ -120,6 +126,10 @@ class Pipeline:
         }
         self.shipper = Command(folder, values, "collect", "spool", self.spool)
         self.job = Command(folder, values, "run")
+
+    def standby(self, name, program=ELSEWHERE):
+        """A job that waits while another one works."""
+        return Job(self._folder / name, self._values, "--standby", program=program)
 
     @contextmanager
     def running(self):
@@ -158,17 +168,17 @@ class Pipeline:
     def _wants_a_new_start(self):
         return any(words in self.job.said_now() for words in START_AGAIN)
 
-    def kill_job(self, choice, *, again=True):
+    def kill_job(self, choice):
         """Wherever it is; answers how many of its two queries had begun a batch and not ended it."""
         self.await_batch("batch")
         time.sleep(choice.uniform(0, 2.5))
         self.job.kill()
-        cut = sum(self._is_within_batch(query) for query in (OPERATOR, ARCHIVE))
-        if again:
-            self.job.start()
+        cut = sum(self.is_within_batch(query) for query in (OPERATOR, ARCHIVE))
+        self.job.start()
         return cut
 
-    def _is_within_batch(self, query):
+    def is_within_batch(self, query):
+        """Whether a query of the killed job had begun a batch and not ended it."""
         begun, ended = (
             {path.name for path in (self.settings.runtime.checkpoints / query / kind).glob("[0-9]*")}
             for kind in ("offsets", "commits")
@@ -202,9 +212,8 @@ class Pipeline:
         return any(b'"TICK"' in line and msgspec.json.decode(line)["time"] > moment for line in lines)
 
     def finish(self):
-        """Everything that was made, into the tables."""
-        self.shipper.kill()
-        assert self.shipper.start("--once").ended() == 0, self.shipper.said_now()
+        """Everything that was made, into the tables, by a new start of the job."""
+        self._ship_the_rest()
         self.job.kill()
         for _ in range(STARTS_MAX):
             code = self.job.start("--available-now").ended(BATCH_SECONDS_MAX)
@@ -212,6 +221,26 @@ class Pipeline:
                 break
         assert code == 0, self.job.said_now()
         assert "Traceback" not in self.shipper.said() + self.job.said()
+
+    def finish_running(self):
+        """Everything that was made, into the tables, by the job that runs."""
+        self._ship_the_rest()
+        log, tables = self.log(), self.settings.runtime.tables
+        sizes = {table: len(rows) for table, rows in tables_of(log, Policy(), keyed=True).items()}
+        sizes["telemetry"] = sum(map(len, log))
+        deadline = time.monotonic() + BATCH_SECONDS_MAX
+        while any(DeltaTable(tables / table).count() < size for table, size in sizes.items()):
+            assert time.monotonic() < deadline, self.job.said_now()
+            if not self.job.is_running:
+                assert self._wants_a_new_start(), self.job.said_now()
+                self.job.start()
+            time.sleep(0.5)
+        assert self.job.interrupt() == 0, self.job.said_now()
+        assert "Traceback" not in self.shipper.said() + self.job.said()
+
+    def _ship_the_rest(self):
+        self.shipper.kill()
+        assert self.shipper.start("--once").ended() == 0, self.shipper.said_now()
 
     def log(self):
         """The rows of each partition of the topic."""
@@ -285,17 +314,34 @@ def seconds_to_row(table, since):
 
 @pytest.mark.timeout(900)
 def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
-    choice = random.Random(5)
     pipeline = Pipeline(tmp_path, settings_in)
-    with pipeline.running():
+    first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
+    with pipeline.running(), pipeline.standby("second") as second:
         with pipeline.making() as makers:
-            time.sleep(2)
             pipeline.kill_shipper()
             pipeline.await_batch("operator batch")
+            second.start()
+            it_takes_over_within_a_batch(pipeline, first, second)
+            pipeline.job = second
+            kill_busy_worker(second)
             pipeline.kill_kafka()
-            pipeline.kill_job(choice, again=False)
-        pipeline.finish()
+        pipeline.finish_running()
         check(pipeline, makers)
+    assert "Traceback" not in first.said()
+
+
+def it_takes_over_within_a_batch(pipeline, first, second):
+    """All processes of the first job are killed when a batch of it has rows in one of its tables."""
+    second.wait_for("standby: another run works on the same root", BATCH_SECONDS_MAX)
+    check_it_waits(second, first)
+    (pipeline.settings.runtime.root / DIE).touch()
+    assert first.ended(BATCH_SECONDS_MAX) == -signal.SIGKILL, first.said()
+    died = time.monotonic()
+    assert pipeline.is_within_batch(OPERATOR)
+    second.wait_for("standby: taking over", BATCH_SECONDS_MAX)
+    assert time.monotonic() - died < TAKEOVER_SECONDS_MAX
+    assert {task["task"] for task in second.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
+    second.wait_for("operator batch", BATCH_SECONDS_MAX)
 
 
 @pytest.mark.prove

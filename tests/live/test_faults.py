@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_model.observe.events import ConsumerRunningInfo
 from tests.live.fault_cases import POLL, STORIES, due
 from tests.live.fault_run import play
 from tests.live.fault_verdict import answers, judge, read, report, table, wrong
@@ -33,6 +34,17 @@ def check(folder):
 @pytest.mark.timeout(600)
 def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick):
     check(quick)
+
+
+@pytest.mark.timeout(600)
+def test_the_listener_that_hangs_is_asked_where_it_does(quick):
+    run, log = read(quick)
+    [hung] = [one for one in run.played if STORIES[run.story][one.group].cases[one.case].fault == "hang"]
+    asked = [one for one in log if isinstance(one, ConsumerRunningInfo) and one.stacks]
+    mine = [one for one in asked if one.group == f"{hung.group}-group" and hung.done <= one.time <= hung.cure]
+    assert len(mine) == 1
+    assert any("consumeMessage(" in frame for frame in mine[0].stacks[0].frames), mine[0].stacks
+    assert "ConsumeRequest.run(" in mine[0].stacks[0].frames[-1]
 
 
 @pytest.mark.timeout(600)

@@ -5,6 +5,7 @@ It is also the short form of `test_end_to_end`, the same path through open serve
 """
 
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import Home
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command
-from tests.live.job_tables import check_archive, incidents, owners
+from tests.live.job_tables import check_archive, incidents, owners, stuck
 
 pytestmark = pytest.mark.live
 
@@ -123,20 +124,21 @@ def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(
             job.wait_for("operator batch", 300)
             alerts.start().wait_for("following", 60)
             assert eventually(lambda: owners(tables, orders) == watch.owners(GROUP, TOPIC), 90)
+            eventually(lambda: not stuck(tables, orders), 90)  # a client that starts slowly lets its queues stand, too
             poisoned = lab.fault("poison")
             try:
-                [opened] = eventually(lambda: reported(webhook, "OPENED", poisoned.queue), 90)
+                [opened] = eventually(lambda: reported(webhook, "OPENED", poisoned), 90)
+                [incident] = eventually(lambda: stuck(tables, orders, poisoned), 90)
             finally:
                 lab.cure("poison")
-            [resolved] = eventually(lambda: reported(webhook, "RESOLVED", poisoned.queue), 90)
+            [resolved] = eventually(lambda: reported(webhook, "RESOLVED", poisoned), 90)
             assert (job.interrupt(), collector.interrupt()) == (0, 0), job.said() + collector.said()
         output = collector.said() + job.said() + alerts.said()
     assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", GROUP)
-    assert resolved.incident_id == opened.incident_id
-    [incident] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
-    assert (incident["main_cause"], incident["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)
-    assert incident["opened_at"] - poisoned.done < STUCK_MS + 5 * POLL_MS
-    assert incident["resolved_at"] > incident["opened_at"]
+    assert {opened.incident_id, resolved.incident_id} == {incident["incident_id"]}
+    [ended] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
+    assert ended["main_cause"] == "SUSPEND_LOOP"
+    assert ended["resolved_at"] > ended["opened_at"]
     check_archive(tables)
     assert "refused" not in output
     assert "Traceback" not in output
@@ -145,19 +147,27 @@ def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(
     assert secrets_in(lab, output.encode()) == []
     seen = [*files_below(tmp_path), *files_below(lab.secrets.parent / "logs"), *files_below(lab.spool)]
     assert len(seen) > 20
-    assert [file for file in seen if secrets_in(lab, file.read_bytes())] == []
+    assert [file for file in seen if secrets_in(lab, content(file))] == []
     assert [arguments for arguments in command_lines(lab) if secrets_in(lab, arguments)] == []
 
 
-def reported(webhook, kind, queue):
-    """The alerts about a queue."""
-    return [
-        one for one in webhook.alerts() if (one.kind, one.topic, one.queue_id) == (kind, queue.topic, queue.queue_id)
-    ]
+def reported(webhook, kind, poisoned):
+    """The alerts about the poisoned queue, each in an incident that opened since."""
+    queue = poisoned.queue
+    about = [one for one in webhook.alerts() if (one.topic, one.queue_id) == (queue.topic, queue.queue_id)]
+    return [one for one in about if one.kind == kind and one.opened_at >= poisoned.time]
 
 
 def files_below(folder):
-    return [file for file in folder.rglob("*") if file.is_file() and "jars" not in file.parts]
+    return [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+
+
+def content(file):
+    """What is in a file; nothing if the process that wrote it has removed it meanwhile."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def secrets_in(lab, content):

@@ -1,55 +1,32 @@
-"""Two jobs on one root: one waits and takes over; if both believe that they may write, still no row is doubled."""
+"""Two jobs on one root: one waits and takes over; if both believe that they may write, still no row is doubled.
 
-import os
+The short form is `live.test_exactly_once`: there a standby takes over from a job that is killed within a batch.
+"""
+
 import random
 import signal
 import time
 from collections import Counter
 
-import httpx
 import pytest
 from deltalake import DeltaTable
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.settings import load_settings
-from streaming.lab.servers import LOOPBACK, free_port
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
-from tests.live.commands import Command
-from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, derived_rows, rows_of
+from tests.support.standby import ELSEWHERE, Job, check_it_waits
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
 PARTITIONS = 2
 SECONDS = 400
 TAKEOVERS = 20
 TAKEOVER_SECONDS_MAX = 60
-DIE = "die"
-ELSEWHERE = """
-import os
-from checkpoints import lease
-lease.LOCK = f".lock-{os.getpid()}"
-lease._place = lambda _: str(os.getpid())
-from streaming.cli.main import main
-main()
-"""
-"""The program as on a machine of its own: its lock of a file does not exclude the other one."""
-DIES_WITHIN_BATCH = f"""
-import os, signal
-from pathlib import Path
-from streaming.pipeline.sinks import TableSink
-append = TableSink.append_arrow
-def append_or_die(self, rows, table, *, batch_id):
-    if table == "queue_state" and Path(os.environ["REBALANCE_WATCH_RUNTIME__ROOT"], "{DIE}").exists():
-        os.killpg(0, signal.SIGKILL)
-    append(self, rows, table, batch_id=batch_id)
-TableSink.append_arrow = append_or_die
-{ELSEWHERE}"""
-"""The same; when a file is there, all of its processes are killed once a batch has some of its rows in the tables."""
 WITHOUT_LEASE = """
 from contextlib import contextmanager
 from checkpoints import generation, lease
@@ -69,26 +46,12 @@ main()
 FENCED = ("has found another run on the same checkpoints", "has taken over")
 
 
-class Job(Command):
-    """A job over the file log below a root; several of them share it."""
-
-    def __init__(self, root, name, *arguments, program=ELSEWHERE):
-        folder = root / name
-        folder.mkdir()
-        self.port = free_port()
-        given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars, "HEALTH__RUN": self.port}
-        given |= {"SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
-        given |= {"JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
-        file = folder / "program.py"  # pyspark takes a main module without a file for a doctest
-        file.write_text(program)
-        super().__init__(folder, given, "run", *arguments, program=(file,))
-
-    def readiness(self):
-        return httpx.get(f"http://{LOOPBACK}:{self.port}/readyz")
-
-    def signal(self, number):
-        """Send a signal to all of its processes, as if its machine had it."""
-        os.killpg(self.pid, number)
+def job_of(root, name, *arguments, program=ELSEWHERE):
+    """A job over the file log below a root."""
+    given = {"RUNTIME__ROOT": root, "RUNTIME__JARS": load_settings().runtime.jars}
+    given |= {"SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS, "SOURCE__FILES_PER_BATCH": 2}
+    given |= {"JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
+    return Job(root / name, given, *arguments, program=program)
 
 
 class Log:
@@ -155,7 +118,7 @@ def finish(root, log, job):
 
 def two_without_a_lease_double_nothing(root, log, parts):
     """Both run until one finds the other; what they leave has to be continued."""
-    with Job(root, "c", program=WITHOUT_LEASE) as c, Job(root, "d", program=WITHOUT_LEASE) as d:
+    with job_of(root, "c", program=WITHOUT_LEASE) as c, job_of(root, "d", program=WITHOUT_LEASE) as d:
         c.start().wait_for("archive batch 0:", SECONDS)
         d.start().wait_for("processing the log", SECONDS)
         deadline = time.monotonic() + SECONDS
@@ -170,44 +133,12 @@ def two_without_a_lease_double_nothing(root, log, parts):
             assert "Traceback" not in job.said()
 
 
-def check_it_waits(waiting, working):
-    """What the probe of a standby says."""
-    answer = waiting.readiness()
-    assert answer.status_code == 200
-    [task] = answer.json()["tasks"]
-    assert task["task"] == "standby"
-    assert f"waits while another run works ({os.uname().nodename}, process {working.pid})" in task["reason"]
-
-
-def test_a_standby_takes_over_within_a_batch_and_loses_a_worker(tmp_path):
-    """One log for all, because each start of Spark takes long; `test_job_restart` has every way to end a job."""
-    log = Log(tmp_path, rounds=60, parts=8)
-    log.grow()
-    with Job(tmp_path, "a", "--standby", program=DIES_WITHIN_BATCH) as a, Job(tmp_path, "b", "--standby") as b:
-        a.start().wait_for("operator batch 0:", SECONDS)
-        b.start().wait_for("standby: another run works on the same root", SECONDS)
-        check_it_waits(b, a)
-        (tmp_path / DIE).touch()
-        log.grow()
-        assert a.ended(SECONDS) == -signal.SIGKILL, a.said()
-        died = time.monotonic()
-        b.wait_for("standby: taking over", SECONDS)
-        assert time.monotonic() - died < TAKEOVER_SECONDS_MAX
-        assert {task["task"] for task in b.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
-        while log.parts:
-            log.grow()
-        kill_busy_worker(b)
-        assert finish(tmp_path, log, b) > 1500
-    assert "Traceback" not in a.said() + b.said()
-
-
-@pytest.mark.prove
 def test_jobs_on_one_root_take_over_from_each_other_and_double_nothing(tmp_path):
     """One root for all: two without a lease, then one that is stopped while it waits, one that hangs."""
     log = Log(tmp_path, rounds=80, parts=13)
     log.grow()
     two_without_a_lease_double_nothing(tmp_path, log, parts=5)
-    with Job(tmp_path, "a", "--standby") as a, Job(tmp_path, "b", "--standby") as b:
+    with job_of(tmp_path, "a", "--standby") as a, job_of(tmp_path, "b", "--standby") as b:
         a.start().wait_for("processing the log", SECONDS)
         b.start().wait_for("standby: another run works on the same root", SECONDS)
         check_it_waits(b, a)
@@ -220,13 +151,12 @@ def test_jobs_on_one_root_take_over_from_each_other_and_double_nothing(tmp_path)
         assert finish(tmp_path, log, a) > 2000
 
 
-@pytest.mark.prove
 @pytest.mark.parametrize("seed", [1])
 def test_a_standby_takes_over_many_times(tmp_path, seed):
     choice, kinds, times = random.Random(seed), Counter(), []
     log = Log(tmp_path, rounds=400, parts=2 * TAKEOVERS + 1)
     log.grow()
-    with Job(tmp_path, "a", "--standby") as a, Job(tmp_path, "b", "--standby") as b:
+    with job_of(tmp_path, "a", "--standby") as a, job_of(tmp_path, "b", "--standby") as b:
         first, second = a, b
         first.start().wait_for("operator batch 0:", SECONDS)
         for _ in range(TAKEOVERS):

@@ -21,7 +21,7 @@ from tests.support.asked import END
 
 TABLES = {name: table for name, table in vars(columns).items() if isinstance(table, Table)}
 CONTEXT = Context(END)
-PAGED = {"page": 0, "pages": 1, "now": END, "colours": {}, "short": {}}
+PAGED = {"at": None, "page": 0, "pages": 1, "now": END, "colours": {}, "short": {}}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """What-if: shares that partition the queues, counts that can be checked by hand, and questions that make no sense."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from rebalance_model.allocation import strategy
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.base.errors import NotFoundError, UserError
-from streaming.queries.what_if import STRATEGIES, _plan, newcomers, what_if
+from streaming.base.limits import WHAT_IF_CLIENTS
+from streaming.queries.what_if import STRATEGIES, _plan, coming, newcomers, what_if
 from streaming.tables import ReadModel
 from tests.support.asked import INSTANTS, ReportedGroup
 
@@ -143,3 +145,25 @@ def test_what_is_not_divided_is_not_planned(model):
         what_if(model, "everyone", at=AT)
     with pytest.raises(NotFoundError, match="did you mean twin"):
         what_if(model, "twins")
+
+
+@pytest.mark.parametrize(
+    "join", [[str(WHAT_IF_CLIENTS + 1)], ["600", "401"], ["9" * 5_000], ["600", *map(str, range(1, 600))]]
+)
+def test_more_clients_than_the_limit_are_refused_before_they_are_named(join):
+    with pytest.raises(UserError, match="at most 1,000"):
+        coming(["a-1"], join)
+
+
+def test_a_long_number_at_the_end_of_a_name_is_counted_on():
+    assert newcomers(["a" + "1" * 5_000], 1) == ["a" + "1" * 4_999 + "2"]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_plan_of_the_most_clients_takes_less_than_a_second(name):
+    clients = [f"client-{number:04}" for number in range(WHAT_IF_CLIENTS)]
+    owners = {MessageQueue("Orders", "b", number): clients[number % 500] for number in range(4_096)}
+    began = time.process_time()
+    plan = _plan(name, "g", owners, clients)
+    assert time.process_time() - began < 1
+    assert sum(share.then for share in plan.shares) == 4_096

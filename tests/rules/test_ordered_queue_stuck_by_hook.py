@@ -5,6 +5,7 @@ import pytest
 from rebalance_model.observe.effects import IncidentTransition
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import evidence, transitions_of
+from tests.support.trace import holding
 
 
 def working(until: int) -> HookTrace:
@@ -103,3 +104,14 @@ def test_a_stuck_queues_lock_precedes_its_listener_as_the_cause(how, sub_cause):
     trace.pulls(6, "a", 0, offset=9).locks(20, "a", 0).heart_beat(50, "a", "b")
     how(trace).passes(67)
     assert transitions_of(trace, "ORDERED_QUEUE_STUCK") == [(66.001, "OPENED", f"ORDERED_QUEUE_STUCK {sub_cause}")]
+
+
+@pytest.mark.parametrize(("pulled", "lag", "at_least"), [(9, 3, None), (15, None, 8)])
+def test_evidence_has_one_lag_the_answers_or_the_hooks_if_that_has_seen_more(pulled, lag, at_least):
+    trace = HookTrace()
+    for at in range(0, 70, 10):
+        trace.poll(at, {"a": holding(0)}, {0: (10, 7)})
+        trace.heart_beat(at + 1, "a").locks(at + 1, "a", 0).commits(at + 2, "a", 0, 7)
+        trace.pulls(at + 3, "a", 0, offset=pulled)
+    found = evidence(trace.passes(75), "ORDERED_QUEUE_STUCK")[0]
+    assert (found["lag"], found["lag_at_least"], found["broker_offset"]) == (lag, at_least, 10 if lag else None)

@@ -9,7 +9,7 @@ import pytest
 from rebalance_model.observe import rules
 from rebalance_model.observe.rules import lifecycle, registry
 from rebalance_model.observe.rules.lock_contended import RULE
-from rebalance_model.observe.rules.registry import RULES, check, codes_needing, unit_of
+from rebalance_model.observe.rules.registry import RULES, advice_for, check, codes_needing, unit_of
 from rebalance_model.observe.rules.rule import Advice, GroupRule, Rule
 
 STORM = next(rule for rule in RULES if rule.code == "REBALANCE_STORM")
@@ -105,3 +105,8 @@ def test_a_field_of_the_evidence_has_a_unit(code, field, unit):
 def test_the_readme_names_every_rule():
     table = (Path(__file__).parents[2] / "README.md").read_text().partition("## What it finds")[2].partition("\n## ")[0]
     assert [code for code in registry.CODES if f"`{code}`" not in table] == []
+
+
+def test_the_advice_for_an_incident_is_that_of_its_code_and_sub_cause():
+    assert advice_for("LOCK_CONTENDED", "REFUSED") == RULE.advice["REFUSED"]
+    assert advice_for("LOCK_CONTENDED", "OTHER") is advice_for("OTHER", "") is None

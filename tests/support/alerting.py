@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.settings import conf_file
-from streaming.serve.alerting.alert import Delivery
+from streaming.serve.alerting.alert import Alert, Delivery, key_of
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dispatcher import Dispatcher
@@ -132,3 +132,10 @@ def rounds(alerting: Alerting, number: int = 2) -> None:
         for future in list(alerting._sender._under_way.values()):
             future.result(10)
     alerting.round()
+
+
+def message(kind="OPENED", notified=None, **fields):
+    """Return the message about one transition to the channel `ops`."""
+    one = transition(**fields)
+    alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=notified, transition=one),)
+    return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))

@@ -18,14 +18,15 @@ from pathlib import Path
 
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 """Beside the jars whose classes it has."""
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For every ``java`` (JDK_JAVA_OPTIONS): no optimising compiler, no threads for garbage collection."""
-_QUIET = "-Xlog:disable"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""For every ``java`` (JDK_JAVA_OPTIONS): no optimising compiler, no threads for garbage collection. Without that
+compiler Java reserves 48 MB for code instead of 240: the JVM that Spark's tests share filled them, and failed then."""
+QUIET = "-Xlog:disable"
 """Else a JVM prints to stdout why it ignores an archive."""
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-def submit_arguments(driver: str, executor: str = _QUIET, *, compiled: bool = False) -> str:
+def submit_arguments(driver: str, executor: str = QUIET, *, compiled: bool = False) -> str:
     """Return the value of PYSPARK_SUBMIT_ARGS: interpreted or compiled queries, and these options of Spark's JVMs."""
     java = {"spark.driver.defaultJavaOptions": driver, "spark.executor.defaultJavaOptions": executor}
     conf = java | ({} if compiled else _INTERPRETED)
@@ -34,7 +35,7 @@ def submit_arguments(driver: str, executor: str = _QUIET, *, compiled: bool = Fa
 
 def archive_options() -> str:
     """Return the options of a JVM of Spark: it uses the archive if that is there."""
-    return f'-XX:SharedArchiveFile="{ARCHIVE}" {_QUIET}' if ARCHIVE.exists() else _QUIET
+    return f'-XX:SharedArchiveFile="{ARCHIVE}" {QUIET}' if ARCHIVE.exists() else QUIET
 
 
 def with_archive(*, compiled: bool = False) -> str:
@@ -56,7 +57,7 @@ def make_archive() -> None:
     with tempfile.TemporaryDirectory(dir=ARCHIVE.parent) as folder:
         made = Path(folder) / ARCHIVE.name
         os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
-        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f'-XX:ArchiveClassesAtExit="{made}" {_QUIET}')
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f'-XX:ArchiveClassesAtExit="{made}" {QUIET}')
         settings = load_settings(
             runtime={"root": Path(folder), "jars": jars}, source={"kind": "files", "partitions": 2}
         )
@@ -66,10 +67,15 @@ def make_archive() -> None:
         jvm = SparkContext._gateway.proc
         jvm.stdin.close()  # it ends when this pipe does, and writes the archive at its end
         jvm.wait()
-        if made.exists():
-            made.rename(ARCHIVE)
-        else:
-            print("This Java made no archive; the tests only take longer.", file=sys.stderr)
+        keep(made, ARCHIVE)
+
+
+def keep(made: Path, archive: Path) -> None:
+    """Move an archive that was made to its place, or print that this Java made none."""
+    if made.exists():
+        made.rename(archive)
+    else:
+        print("This Java made no archive; the tests only take longer.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -79,3 +79,13 @@ def test_a_tie_is_the_finer_tables(tmp_path):
     roll_up(made, FIRST + DAY + DAY // 2)
     with ReadModel(made) as model:
         assert lags(model, FIRST + 590_000 + 20_001) == [(59, 590_000, True)]
+
+
+def test_a_wait_that_became_unknown_is_not_that_of_the_minute_before(tmp_path):
+    made = make_tables(tmp_path)
+    append(made, [answer(FIRST, (0,)), answer(FIRST + 70_000, (3,), waiting_ms=(None,))])
+    roll_up(made, FIRST + DAY + DAY // 2)
+    maintain(made, "queue_progress", Limits(rows_since=FIRST + DAY))
+    with ReadModel(made) as model:
+        [queue] = model.rows("SELECT * FROM progress_at(from_ms(?)) p", [FIRST + 80_000])
+    assert (queue["lag"], queue["waiting_ms"]) == (3, None)

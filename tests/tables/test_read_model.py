@@ -368,6 +368,16 @@ def test_damaged_tables_are_one_sentence(tmp_path, files, says):
     assert not isinstance(error.value, NotReadyError)
 
 
+def test_an_empty_last_commit_is_a_sentence_and_not_no_rows(tmp_path):
+    """So a power cut leaves it, where it was not synced."""
+    append(make_tables(tmp_path), orders())
+    *_, last = sorted((tmp_path / "anomalies" / "_delta_log").glob("*.json"))
+    last.write_bytes(b"")
+
+    with pytest.raises(UserError, match=r"^The last commit of the table anomalies is empty .* from one backup\.$"):
+        ReadModel(tmp_path)
+
+
 def test_empty_tables_give_empty_answers(tmp_path):
     append(make_tables(tmp_path), [])
 

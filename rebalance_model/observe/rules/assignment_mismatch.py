@@ -71,6 +71,7 @@ RULE = QueueRule(
             first_step=(
                 "Look for `rebalanced result changed` in the owner's log: it uses another list of members or queues."
             ),
+            inspect=("COMPARE",),
         ),
     },
 )

@@ -53,6 +53,7 @@ RULE = GroupRule(
                 "Check the strategy: AVG gives every topic's remainder to the first client ids, and a hash ring "
                 "distributes unevenly."
             ),
+            inspect=("MEMBERS",),
         ),
     },
 )

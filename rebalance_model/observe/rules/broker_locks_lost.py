@@ -74,6 +74,7 @@ RULE = BrokerRule(
             first_step=(
                 "Wait for the owners' next renewal (every 20 s); if this persists, check that they reach the broker."
             ),
+            inspect=("BROKERS",),
         ),
         "TWO_OWNERS": Advice(
             what=(
@@ -83,6 +84,7 @@ RULE = BrokerRule(
                 "Expect messages of this queue out of order for up to 30 s; lockInStrictMode keeps locks across a "
                 "restart."
             ),
+            inspect=("COMPARE",),
         ),
     },
 )

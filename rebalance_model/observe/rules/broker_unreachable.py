@@ -78,10 +78,12 @@ RULE = ClusterRule(
                 "still answers: nothing is sent to them, no lock is granted, and only concurrent groups read on."
             ),
             first_step="Check that the process is running, and that the collector's host can reach its port.",
+            inspect=("BROKERS",),
         ),
         "HOOK_SILENT": Advice(
             what="The broker is unreachable and its hook stopped reporting: it is most likely down.",
             first_step="Check that the process is running; its queues are consumed again when it is back.",
+            inspect=("BROKERS",),
         ),
     },
 )

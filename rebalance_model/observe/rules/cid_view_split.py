@@ -91,6 +91,7 @@ RULE = GroupRule(
             first_step=(
                 "Check why the missing client's heartbeats do not reach that broker: network, or its broker list."
             ),
+            inspect=("MEMBERS",),
         ),
     },
 )

@@ -54,6 +54,7 @@ RULE = ClientRule(
             first_step=(
                 "Give each process its own instanceName (in containers, host network and pid 1 make ids equal)."
             ),
+            inspect=("MEMBERS",),
         ),
     },
 )

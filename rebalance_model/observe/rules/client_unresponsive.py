@@ -56,6 +56,7 @@ RULE = ClientRule(
                 "The member answers no request, though its broker does; it keeps its queues until the broker drops it."
             ),
             first_step="Check whether its process is paused, starved or cut off; end it to free its queues at once.",
+            inspect=("MEMBERS",),
         ),
     },
 )

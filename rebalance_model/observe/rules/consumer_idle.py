@@ -55,6 +55,7 @@ RULE = GroupRule(
         "": Advice(
             what="There are more members than queues: some members have nothing to consume.",
             first_step="Add queues to the topic, or run fewer members; idle members kept as standby are harmless.",
+            inspect=("MEMBERS",),
         ),
     },
 )

@@ -17,7 +17,6 @@ UNITS: Mapping[str, Unit] = {
     "expected_owner": "text",
     "kept_by": "text",
     "dropped_ms": "ms",
-    "limit_ms": "ms",
     "unlock_attempts": "count",
     "in_listener": "messages",
 }
@@ -45,7 +44,6 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
         shown |= {
             "kept_by": keeper,
             "dropped_ms": client.asked_at_answer - held.claimed_since,
-            "limit_ms": step.policy.rebalance_wait_interval,
             "unlock_attempts": held.unlock_attempts,
             "in_listener": held.transaction_count,
         }

@@ -21,6 +21,7 @@ GHOST_ADVICE = Advice(
         "Wait until the broker drops the dead connection (120 to 130 s after its last heartbeat, see the "
         "evidence). Restarting the client ends it sooner only if its process still holds that connection open."
     ),
+    inspect=("MEMBERS",),
 )
 GHOST_UNITS: Mapping[str, Unit] = {
     "ghost_clients": "text",

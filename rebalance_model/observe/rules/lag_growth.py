@@ -97,22 +97,27 @@ RULE = QueueRule(
                 "Lag has grown throughout the window: more is produced than usual, and consumption does not keep up."
             ),
             first_step="Check whether the load is intended; add consumers up to the number of queues, or threads.",
+            inspect=("PROGRESS",),
         ),
         "CONSUMED_SLOWER": Advice(
             what="Lag has grown throughout the window: less is consumed than usual.",
             first_step="Check the owner: a slow listener, a slow database behind it, flow control.",
+            inspect=("THREADS", "PROGRESS"),
         ),
         "UNASSIGNED": Advice(
             what="Lag has grown throughout the window: the queue has no owner.",
             first_step="Check the group's assignment: which member should have the queue, and why it does not.",
+            inspect=("COMPARE",),
         ),
         "REBALANCE_PAUSE": Advice(
             what="Lag has grown throughout the window, during which the queue changed owners.",
             first_step="Check what delays the rebalance: locks that are held, members that join and leave.",
+            inspect=("MEMBERS",),
         ),
         "UNDETERMINED": Advice(
             what="Lag has grown throughout the window; the queue's usual rate is not known yet.",
             first_step="Compare the rate of production with the owner's rate of consumption.",
+            inspect=("PROGRESS",),
         ),
     },
 )

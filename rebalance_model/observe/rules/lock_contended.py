@@ -89,6 +89,7 @@ RULE = QueueRule(
             first_step=(
                 "Compare the members that both clients see (client ids, subscriptions): one of them uses another list."
             ),
+            inspect=("COMPARE", "MEMBERS"),
         ),
         "ALTERNATING": Advice(
             what="Two members take the queue's lock from each other alternately.",
@@ -96,6 +97,7 @@ RULE = QueueRule(
                 "Compare both clients' strategy, client id and subscriptions: they disagree about the owner of the "
                 "queue."
             ),
+            inspect=("COMPARE", "MEMBERS"),
         ),
     },
 )

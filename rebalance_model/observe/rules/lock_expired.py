@@ -71,6 +71,7 @@ RULE = QueueRule(
                 "member may take the queue."
             ),
             first_step="Check whether the owner's process is paused, out of CPU, or cut off from the broker's master.",
+            inspect=("THREADS",),
         ),
     },
 )

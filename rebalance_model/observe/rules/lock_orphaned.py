@@ -122,12 +122,14 @@ RULE = QueueRule(
             first_step=(
                 "Wait for the lock to expire (60 s after its last renewal); stop consumers by shutdown(), not SIGKILL."
             ),
+            inspect=("MEMBERS",),
         ),
         "INFERRED": Advice(
             what="The former owner is gone, its lock has probably not expired, and the next owner lacks the queue.",
             first_step=(
                 "Wait for the lock to expire (60 s after its last renewal); stop consumers by shutdown(), not SIGKILL."
             ),
+            inspect=("MEMBERS",),
         ),
     },
 )

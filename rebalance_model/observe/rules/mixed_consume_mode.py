@@ -36,6 +36,7 @@ RULE = GroupRule(
                 "both mechanisms."
             ),
             first_step="Give every member the same kind of listener, or split the group into two.",
+            inspect=("COMPARE",),
         ),
     },
 )

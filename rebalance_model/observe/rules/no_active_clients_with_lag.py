@@ -56,6 +56,7 @@ RULE = GroupRule(
         "": Advice(
             what="Messages wait for the group, which had members until recently and has none now.",
             first_step="Start its consumers; check why the last of them left.",
+            inspect=("MEMBERS", "PROGRESS"),
         ),
     },
 )

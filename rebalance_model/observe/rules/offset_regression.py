@@ -88,6 +88,7 @@ RULE = QueueRule(
                 "Look for a long pause of that client (garbage collection, a stopped VM); consumers must tolerate "
                 "duplicates."
             ),
+            inspect=("THREADS",),
         ),
         "OPERATOR_RESET": Advice(
             what="The owner itself moved its offset back, as after a reset of the group's offset.",
@@ -95,6 +96,7 @@ RULE = QueueRule(
                 "Find out who ran mqadmin resetOffsetByTime; if nobody did, look for offset corrections in the "
                 "owner's log."
             ),
+            inspect=("PROGRESS",),
         ),
         "RESET_TO_MIN": Advice(
             what=(
@@ -102,6 +104,7 @@ RULE = QueueRule(
                 "log's range."
             ),
             first_step="Look at the owner's log for OFFSET_ILLEGAL; check the topic's retention against the lag.",
+            inspect=("PROGRESS",),
         ),
         "POLLED": Advice(
             what="The broker's stored offset is below an earlier commit: the messages in between are consumed again.",
@@ -109,10 +112,12 @@ RULE = QueueRule(
                 "Check whether somebody reset the offset, or a stale client commits; the broker's hook would show "
                 "which client and when."
             ),
+            inspect=("PROGRESS",),
         ),
         "FAILOVER": Advice(
             what="The broker came back with older offsets than it had before.",
             first_step="Check how the broker went down, and whether a slave with older offsets took over.",
+            inspect=("PROGRESS",),
         ),
     },
 )

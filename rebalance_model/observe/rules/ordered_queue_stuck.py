@@ -152,26 +152,32 @@ RULE = QueueRule(
         "OWNER_GONE_LOCK_HELD": Advice(
             what="The owner vanished without unlocking: other clients are refused until the broker's lock expires.",
             first_step="Wait for the lock to expire (60 s); if it stays, check that the expected owner requests it.",
+            inspect=("MEMBERS",),
         ),
         "UNLOCK_PENDING": Advice(
             what="The queue was reassigned, but its former owner's listener still runs and prevents the unlock.",
             first_step="Take a thread dump of the former owner: its listener has not returned.",
+            inspect=("COMPARE",),
         ),
         "ZOMBIE": Advice(
             what="The owner keeps the queue as dropped: it neither consumes nor releases it.",
             first_step="Restart the owner; the client recovers by itself only when the queue is pull-expired (120 s).",
+            inspect=("COMPARE",),
         ),
         "NOT_LOCKED": Advice(
             what="The owner does not hold the queue's lock and therefore does not consume it.",
             first_step="Check who holds the lock: the broker's lock.log names the client.",
+            inspect=("THREADS", "MEMBERS"),
         ),
         "LOCK_EXPIRED": Advice(
             what="The owner's lock is older than lockMaxLiveTime: it refuses to consume.",
             first_step="Check whether the owner reaches the broker's master, where locks are renewed every 20 s.",
+            inspect=("THREADS",),
         ),
         "LISTENER_HUNG": Advice(
             what="The owner's listener has taken a message and has not returned.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+            inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(
             what=(
@@ -181,6 +187,7 @@ RULE = QueueRule(
             first_step=(
                 "Take a thread dump of the owner (mqadmin consumerStatus -s); read the message at the commit offset."
             ),
+            inspect=("THREADS", "MESSAGE"),
         ),
         "SUSPEND_LOOP": Advice(
             what=(
@@ -190,10 +197,12 @@ RULE = QueueRule(
                 "Read the message at the commit offset; fix the listener, or set maxReconsumeTimes so that it goes to "
                 "the DLQ."
             ),
+            inspect=("MESSAGE", "THREADS"),
         ),
         "NOT_PULLING": Advice(
             what="The owner has the lock and no cached messages, and it does not pull.",
             first_step="Check the owner's pullInterval and flow control; restart it if its pull request is lost.",
+            inspect=("THREADS",),
         ),
     },
 )

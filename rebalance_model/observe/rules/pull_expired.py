@@ -38,8 +38,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if ages.client.silent:
         step.schedule_check(step.now + limit + 1 - ages.pull)
         return None
-    pull = hook_pull(step, mq)
-    by_hook = _by_hook(step, mq, ages, pull) if pull is not None and _agree(step, ages, pull) else None
+    pull = _exact_age(step, mq, ages)
+    by_hook = _by_hook(step, mq, ages, pull) if pull is not None else None
     return by_hook or CLEAR
 
 
@@ -54,13 +54,17 @@ def _limit(step: GroupStep, ages: Ages) -> int:
     return limit + SCAN_PERIOD + step.policy.poll_interval if ages.client.silent else limit
 
 
-def _agree(step: GroupStep, ages: Ages, pull: int) -> bool:
-    """Return whether the client's timestamp, aged since its answer, agrees with the hook: it sees every pull then."""
-    client, queue = ages.client, ages.queue
-    if queue is None or pull + 2 * step.policy.poll_interval <= step.policy.pull_max_idle_time:
-        return False
+def _exact_age(step: GroupStep, mq: MessageQueue, ages: Ages) -> int | None:
+    """Return the age by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
+
+    None if it does not agree, or the client is silent or has not answered for this queue.
+    """
+    client, queue, pull = ages.client, ages.queue, hook_pull(step, mq)
+    tolerance = 2 * step.policy.poll_interval
+    if queue is None or client.silent or pull is None or pull + tolerance <= step.policy.pull_max_idle_time:
+        return None
     since = queue.pull.age(client.client_now, client.asked_at_answer) + step.now - client.asked_at_answer
-    return since + 2 * step.policy.poll_interval >= pull
+    return pull if since + tolerance >= pull else None
 
 
 def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:
@@ -92,12 +96,13 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
-    """Return the owner, the age of its last pull and the limit (ms)."""
+    """Return the owner, the age of its last pull that was compared with the limit, and the limit (ms)."""
     ages = ages_of(step, mq)
     found: Evidence = {"owner": step.state.queues[mq].owner}
     if ages is not None:
+        exact = _exact_age(step, mq, ages)
         found |= {
-            "pull_age_ms": ages.pull,
+            "pull_age_ms": ages.pull if exact is None else exact,
             "limit_ms": _limit(step, ages),
             "cached_count": ages.queue.cached_count if ages.queue is not None else None,
             "silent": ages.client.silent,
@@ -118,6 +123,7 @@ RULE = QueueRule(
                 "client will drop and re-acquire the queue."
             ),
             first_step="Check the owner's pullInterval, and whether its pull thread is blocked.",
+            inspect=("THREADS",),
         ),
     },
 )

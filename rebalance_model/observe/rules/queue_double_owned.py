@@ -140,6 +140,7 @@ RULE = QueueRule(
             first_step=(
                 "Compare both members' strategy, client id and member list; restart the one that should not have it."
             ),
+            inspect=("COMPARE",),
         ),
     },
 )

@@ -90,6 +90,7 @@ RULE = QueueRule(
         "LISTENER_HUNG": Advice(
             what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+            inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(
             what=(
@@ -97,6 +98,7 @@ RULE = QueueRule(
                 "being processed."
             ),
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+            inspect=("THREADS", "MESSAGE"),
         ),
     },
 )

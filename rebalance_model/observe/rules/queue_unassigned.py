@@ -102,6 +102,7 @@ RULE = QueueRule(
                 "Compare the members' subscriptions, client ids and strategy with the expected owner, and restart "
                 "that one."
             ),
+            inspect=("COMPARE", "MEMBERS"),
         ),
         GHOST_CONNECTION: GHOST_ADVICE,
     },

@@ -92,6 +92,7 @@ RULE = GroupRule(
             first_step=(
                 "Take a thread dump of the named owner and look at RebalanceService; check its RPCs to the broker."
             ),
+            inspect=("THREADS",),
         ),
     },
 )

@@ -147,6 +147,7 @@ RULE = GroupRule(
                 "Give every member of the group the same subscriptions; one that needs others belongs to a group of "
                 "its own."
             ),
+            inspect=("MEMBERS",),
         ),
         "RECONNECT_CHURN": Advice(
             what=(
@@ -157,18 +158,21 @@ RULE = GroupRule(
                 "Check what cuts the connections (network, proxy, idle timeouts), or kills the processes: memory "
                 "limits, liveness probes."
             ),
+            inspect=("MEMBERS",),
         ),
         "MEMBER_FLAPPING": Advice(
             what="Clients join and leave repeatedly, and the group rebalances each time.",
             first_step=(
                 "Check why these clients restart: their logs, their deployment's probes, an oscillating autoscaler."
             ),
+            inspect=("MEMBERS",),
         ),
         "ROUTE_FLAPPING": Advice(
             what="The topic's queues, or a broker's queues, disappear and return; every client rebalances each time.",
             first_step=(
                 "Check the broker's registration with the name servers, and who changes the topic's configuration."
             ),
+            inspect=("BROKERS",),
         ),
         "CONFIG_ON_RETRY_TOPIC": Advice(
             what=(
@@ -178,12 +182,14 @@ RULE = GroupRule(
             first_step=(
                 "Use another strategy, or your own that returns CONFIG's queues only for the topic they belong to."
             ),
+            inspect=("COMPARE",),
         ),
         "ENDLESS_REBALANCE": Advice(
             what="The client's rebalance never completes: it restarts every second, though no lock is refused to it.",
             first_step=(
                 "Read the client's rebalance log; strategies that return queues of other topics (CONFIG) cause this."
             ),
+            inspect=("COMPARE",),
         ),
     },
 )

@@ -41,6 +41,7 @@ from rebalance_model.observe.rules import (
     zombie_queue,
 )
 from rebalance_model.observe.rules.rule import (
+    Advice,
     BrokerRule,
     ClientRule,
     ClusterRule,
@@ -157,6 +158,11 @@ def _check_units(rule: AnyRule) -> None:
 def codes_needing(*needs: Need) -> frozenset[str]:
     """Return the codes of the rules that need any of these kinds of telemetry."""
     return frozenset(rule.code for rule in RULES if not set(needs).isdisjoint(rule.needs))
+
+
+def advice_for(code: str, sub_cause: str) -> Advice | None:
+    """Return the advice for an incident; None if no rule of this release has such a sub-cause."""
+    return next((rule.advice[sub_cause] for rule in RULES if rule.code == code and sub_cause in rule.advice), None)
 
 
 def unit_of(code: str, field: str) -> Unit | None:

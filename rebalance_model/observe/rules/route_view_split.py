@@ -82,6 +82,7 @@ RULE = GroupRule(
         "": Advice(
             what="The topic's queues have changed, and some members still divide the former ones.",
             first_step="Check that the named members reach the name server, which they query every 30 s.",
+            inspect=("COMPARE",),
         ),
     },
 )

@@ -61,11 +61,25 @@ Subject = TypeVar("Subject", MessageQueue, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
+Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS"]
+"""What to look at in the cluster itself; `streaming.queries.commands` has the command for each.
+
+- THREADS: the state and the threads of the incident's client.
+- MESSAGE: the message at the queue's committed offset.
+- MEMBERS: the connected clients with address, version and subscriptions.
+- COMPARE: the states of all members, compared.
+- PROGRESS: the group's offsets.
+- BROKERS: the registered brokers.
+"""
+
+
 class Advice(NamedTuple):
     """One sentence on what a finding means, and one on what to do first."""
 
     what: str
     first_step: str
+    inspect: tuple[Inspection, ...] = ()
+    """What to look at, in this order."""
 
 
 def _at_once(_: Policy) -> int:

@@ -58,6 +58,7 @@ RULE = ClientRule(
                 "The member has sent no heartbeat for two intervals; the broker drops it after 120 s without notice."
             ),
             first_step="Check whether its process is paused, starved, or cut off from this broker.",
+            inspect=("MEMBERS", "THREADS"),
         ),
     },
 )

@@ -40,15 +40,18 @@ ADVICE: Mapping[str, Advice] = {
     "UNASSIGNED": Advice(
         what="No member has the queue: no consumer will process its messages.",
         first_step="Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
+        inspect=("MEMBERS", "COMPARE"),
     ),
     GHOST_CONNECTION: GHOST_ADVICE,
     "OWNER_UNRESPONSIVE": Advice(
         what="The owner answers no request, but the broker still lists it as a member: the queue stays with it.",
         first_step="Check whether the owner's process is paused or starved; end it to free the queue at once.",
+        inspect=("MEMBERS",),
     ),
     "UNDETERMINED": Advice(
         what="Messages wait and the commit does not advance; telemetry does not show why.",
         first_step="Look at the owner's log and thread dump.",
+        inspect=("THREADS", "MESSAGE"),
     ),
 }
 """Advice for the sub-causes that both rules have."""
@@ -149,16 +152,20 @@ def without_owner(step: GroupStep, mq: MessageQueue) -> Literal["GHOST_CONNECTIO
 
 
 def evidence(step: GroupStep, mq: MessageQueue, commit_offset: int | None, limit_ms: int) -> Evidence:
-    """Return the owner, the lag, the offsets, and for how long the queue has waited (ms)."""
-    queue = step.state.queues[mq]
-    found: Evidence = {
+    """Return the owner, the lag, the offsets, and for how long the queue has waited (ms).
+
+    The lag is that of the last answer, with its newest offset; if the hook has since seen more messages that are pulled
+    and not committed, it is their number, a lower bound.
+    """
+    queue, seen = step.state.queues[mq], by_hook(step, mq)
+    lag, at_least = lag_of(queue), seen.lag if seen is not None else None
+    is_outdated = at_least is not None and (lag is None or lag < at_least)
+    return {
         "owner": queue.owner,
-        "lag": lag_of(queue),
+        "lag": None if is_outdated else lag,
+        "lag_at_least": at_least if is_outdated else None,
         "commit_offset": commit_offset,
-        "broker_offset": queue.broker_offset,
-        "stalled_ms": queue.stalled_ms,
+        "broker_offset": None if is_outdated else queue.broker_offset,
+        "stalled_ms": max(seen.ms, queue.stalled_ms) if seen is not None else queue.stalled_ms,
         "limit_ms": limit_ms,
     }
-    if (seen := by_hook(step, mq)) is not None:
-        found |= {"stalled_ms": max(seen.ms, queue.stalled_ms), "lag_at_least": seen.lag}
-    return found

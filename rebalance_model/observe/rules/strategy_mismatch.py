@@ -33,6 +33,7 @@ RULE = GroupRule(
         "": Advice(
             what="The members divide the queues by different strategies: some queues have two owners, and some none.",
             first_step="Deploy one allocateMessageQueueStrategy to all members.",
+            inspect=("COMPARE",),
         ),
     },
 )

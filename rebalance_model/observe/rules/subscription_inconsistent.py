@@ -84,6 +84,7 @@ RULE = GroupRule(
                 "Give every member of the group the same subscriptions; one that needs others belongs to a group of "
                 "its own."
             ),
+            inspect=("MEMBERS", "COMPARE"),
         ),
         "EXPRESSION": Advice(
             what=(
@@ -94,6 +95,7 @@ RULE = GroupRule(
                 "Give every member of the group the same expression; one that needs another belongs to a group of its "
                 "own."
             ),
+            inspect=("MEMBERS", "COMPARE"),
         ),
     },
 )

@@ -30,6 +30,7 @@ RULE = QueueRule(
         "": Advice(
             what="The member has lost the queue and can't unlock it: its listener is still processing a message.",
             first_step="Take a thread dump of the member: its listener has not returned, and the next owner waits.",
+            inspect=("THREADS",),
         ),
     },
 )

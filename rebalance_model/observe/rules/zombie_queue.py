@@ -4,8 +4,9 @@ The client neither consumes nor re-acquires it until it is pull-expired after 12
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules.dropped_queue import UNITS, evidence, kept
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules import dropped_queue
+from rebalance_model.observe.rules.dropped_queue import kept
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
@@ -22,11 +23,16 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     return Holds("critical", client_id=keeper)
 
 
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Return what `dropped_queue` knows, and the limit (ms)."""
+    return {**dropped_queue.evidence(step, mq), "limit_ms": step.policy.rebalance_wait_interval}
+
+
 RULE = QueueRule(
     "ZOMBIE_QUEUE",
     judge,
     evidence,
-    units=UNITS,
+    units={**dropped_queue.UNITS, "limit_ms": "ms"},
     needs=("POLLS", "ANSWERS"),
     advice={
         "": Advice(
@@ -35,6 +41,7 @@ RULE = QueueRule(
                 "Take a thread dump of the member and restart it; it recovers by itself only when the queue is "
                 "pull-expired (120 s)."
             ),
+            inspect=("THREADS",),
         ),
     },
 )

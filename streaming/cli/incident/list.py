@@ -33,6 +33,7 @@ def incidents(  # noqa: PLR0913  a command line
         bool, typer.Option("--unfold", "-u", help="Include incidents that another one explains.")
     ] = False,
     every_one: Annotated[bool, typer.Option("--all", "-a", help="Include resolved incidents.")] = False,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Only resolved incidents.")] = False,
     since: SinceOption = None,
     at: AtOption = None,
     output: FormatOption = "table",
@@ -45,7 +46,7 @@ def incidents(  # noqa: PLR0913  a command line
     """
     from streaming.queries.incidents import incidents as ask
 
-    only_open = since is None and not every_one
+    only_open = since is None and not every_one and not resolved
     present(
         lambda model: ask(
             model,
@@ -54,6 +55,7 @@ def incidents(  # noqa: PLR0913  a command line
             code=code.upper() if code is not None else None,
             severity=severity,
             only_open=only_open,
+            only_resolved=resolved,
             since=instant(since) or 0,
             at=instant(at),
             unfold=unfold,

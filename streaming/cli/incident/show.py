@@ -1,7 +1,7 @@
 """`rebalance-watch incident show`: show one incident with its evidence, timeline and triggering event."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -16,7 +16,7 @@ from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
 from streaming.queries import labels
 from streaming.queries.columns import QUEUE, SHORT_ID, TRANSITION, Context
-from streaming.queries.results import IncidentDetail
+from streaming.queries.results import Command, IncidentDetail, ListenerStacks
 
 _EVENT = 1_500
 """The maximum characters shown of an event: a snapshot of a large group has megabytes."""
@@ -46,6 +46,8 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
         *map(Text, _summary(detail, now)),
         *section("Diagnosis", Text(shown.main_explanation)),
         *section("First step", Text(shown.first_step)),
+        *_commands(detail.commands),
+        *_stacks(detail.stacks, now),
     ]
     evidence = evidence_items(shown.code, detail.judged.evidence, now)
     if evidence:
@@ -61,6 +63,23 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
     then = f"Group at that time: rebalance-watch group show {shown.group} {at}"
     parts.append(Text("\n" + (then if shown.group else f"Groups at that time: rebalance-watch group list {at}")))
     return Lines(*parts)
+
+
+def _commands(commands: Sequence[Command]) -> list[RenderableType]:
+    if not commands:
+        return []
+    lines = [f"# {command.purpose}\n{command.text}" for command in commands]
+    return section("Commands", Text("\n".join([*lines, f"# {labels.NAME_SERVER}"])))
+
+
+def _stacks(stacks: ListenerStacks | None, now: int) -> list[RenderableType]:
+    if stacks is None:
+        return []
+    threads = [
+        "\n".join([f"{thread.name} {thread.state}", *(f"    at {frame}" for frame in thread.frames)])
+        for thread in stacks.threads
+    ]
+    return section(f"Listener of {stacks.client_id} at {labels.moment(stacks.time, now)}", Text("\n".join(threads)))
 
 
 def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:

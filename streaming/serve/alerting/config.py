@@ -21,9 +21,14 @@ from pydantic import (
 
 from rebalance_model.observe.rules.registry import CODES as RULE_CODES
 from streaming.base.errors import SettingsError, UserError
+from streaming.base.invalid import ended, sentence
+from streaming.base.nearest import did_you_mean
 from streaming.base.settings import conf_file
 from streaming.base.times import duration_ms
+from streaming.base.toml import read_toml
+from streaming.base.zone import zone_of
 from streaming.queries.health import Severity
+from streaming.serve.alerting.schedule import Schedule, Times, days, times
 
 JOB_SILENT, SOURCE_SILENT = "JOB_SILENT", "SOURCE_SILENT"
 """The codes of the dead-man check, which are not rules of the core."""
@@ -43,10 +48,23 @@ def _near(path: str, info: ValidationInfo) -> str:
     return str(folder / Path(path).expanduser()) if path else path
 
 
-def _known(pattern: str) -> str:
-    if not any(fnmatchcase(code, pattern) for code in CODES):
-        raise ValueError(f"no incident code matches {pattern!r}")
+def _known(pattern: object) -> object:
+    if isinstance(pattern, str) and not any(fnmatchcase(code, pattern) for code in CODES):
+        near = did_you_mean(pattern, CODES)
+        raise ValueError(f"no incident code matches {pattern!r}" + (f": {near}" if near else ""))
     return pattern
+
+
+def _zone(name: str) -> str:
+    try:
+        zone_of(name)
+    except UserError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+    return name
+
+
+def _several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
 
 
 def _secret(value: object) -> object:
@@ -56,6 +74,11 @@ def _secret(value: object) -> object:
 Span = Annotated[int, BeforeValidator(_span)]
 """A duration in milliseconds, written as 250ms, 90s, 30m, 2h or 1d."""
 Code = Annotated[str, BeforeValidator(_known)]
+Hours = Annotated[tuple[Annotated[Times, BeforeValidator(lambda one: times(str(one)))], ...], BeforeValidator(_several)]
+Days = Annotated[
+    tuple[Annotated[tuple[int, ...], BeforeValidator(lambda one: days(str(one)))], ...], BeforeValidator(_several)
+]
+Zone = Annotated[str, AfterValidator(_zone)]
 Near = Annotated[str, AfterValidator(_near)]
 """A path relative to the alerts file."""
 
@@ -121,14 +144,24 @@ class WebhookConfig(_Section):
 
     kind: Literal["webhook"]
     url: Secret
+    service: Literal["dingtalk", "wecom", "lark", "feishu", "slack"] | None = None
+    """The chat service to which the address belongs: its JSON is sent, and its answer is understood."""
+    sign: Secret | None = None
+    """The secret with which DingTalk or Lark verifies that a message is from here."""
     template: Near | None = None
-    """A Jinja template of the JSON; without one the message is sent as it is."""
+    """A Jinja template of the JSON; without one it is the service's, or the message as it is."""
     headers: dict[str, Secret] = {}
     timeout: Span = 10_000
 
+    @model_validator(mode="after")
+    def _is_signed(self) -> "WebhookConfig":
+        if self.sign is not None and self.service not in {"dingtalk", "lark", "feishu"}:
+            raise ValueError("only dingtalk, lark and feishu verify a signature: omit sign, or correct service")
+        return self
+
 
 class AppriseConfig(_Section):
-    """Any service supported by Apprise: mail, Slack, DingTalk, WeCom, Lark, Telegram and more."""
+    """Any service supported by Apprise: mail, Telegram and many more."""
 
     kind: Literal["apprise"]
     urls: Secret
@@ -156,6 +189,12 @@ class Route(_Section):
     clusters: tuple[str, ...] = ("*",)
     further: bool = False
     """Whether the following routes are evaluated as well."""
+    hours: Hours = ()
+    """The parts of the day in which the channels are notified; none: the whole day."""
+    days: Days = ()
+    """The days of the week on which these parts begin; none: every day."""
+    time_zone: Zone | None = None
+    """The zone of hours and days; None: that of the file."""
     group_wait: Span | None = None
     remind_after: Span | None = None
 
@@ -190,6 +229,8 @@ class AlertsConfig(_Section):
     group_wait: Span
     remind_after: Span
     at_once: tuple[Code, ...]
+    time_zone: Zone
+    """The zone of the routes' hours and days."""
     templates: Near
     limit: Limit
     retry: Retry
@@ -202,8 +243,17 @@ class AlertsConfig(_Section):
         for number, route in enumerate(self.routes, 1):
             for name in route.channels:
                 if name not in self.channels:
-                    raise ValueError(f"route {number} refers to channel {name!r}, which is not in [channels]")
+                    near = did_you_mean(name, self.channels)
+                    raise ValueError(
+                        f"route {number} refers to channel {name!r}, which is not in [channels]"
+                        + (f": {near}" if near else "")
+                    )
         return self
+
+    def schedule(self, route: Route) -> Schedule:
+        """Return when the channels of a route are notified."""
+        on = frozenset(day for days in route.days for day in days)
+        return Schedule(route.hours, on, zone_of(route.time_zone or self.time_zone))
 
 
 def load_alerts(file: str) -> AlertsConfig:
@@ -213,16 +263,13 @@ def load_alerts(file: str) -> AlertsConfig:
         SettingsError: the file is invalid; the message says what to change.
     """
     path = Path(file).expanduser() if file else conf_file("alerts.toml")
+    given = read_toml(path, "alerts file", "alerts.file")
+    defaults = tomllib.loads(conf_file("alerts.toml").read_text("utf-8"))
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
-        defaults = tomllib.loads(conf_file("alerts.toml").read_text("utf-8"))
         return AlertsConfig.model_validate(_over(defaults, given), context={"folder": path.absolute().parent})
-    except OSError:
-        raise SettingsError(f"Cannot read the alerts file {path}: correct alerts.file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The alerts file {path} is not valid TOML: {error}.") from None
     except ValidationError as error:
-        raise SettingsError(f"Invalid alerts file {path}: {_sentence(error)}.") from None
+        said = sentence(error.errors(include_url=False)[0], AlertsConfig, place="")
+        raise SettingsError(ended(f"Invalid alerts file {path}: {said}")) from None
 
 
 def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,10 +279,3 @@ def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
         if isinstance(section, dict) and isinstance(given.get(name), dict):
             merged[name] = {**section, **given[name]}
     return merged
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    where = " ".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
-    text = first["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"{where}: {text}" if where else text

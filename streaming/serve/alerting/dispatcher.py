@@ -7,6 +7,9 @@ Each decision is a row of the ledger, folded into the state at once. Nothing her
 | OPENED, ESCALATED | those of its routes; none while another incident (perhaps) explains it or a silence matches it |
 | DEESCALATED, RECLASSIFIED | none |
 | RESOLVED | all that were notified of the incident, even during a silence |
+
+A channel outside the hours of its routes is notified when they begin: that an incident opened or became worse only if
+it is still so.
 """
 
 from collections.abc import Iterable
@@ -19,9 +22,19 @@ from schemas.rows import AlertDelivery
 from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, AlertsConfig
 from streaming.serve.alerting.controls import Controls
-from streaming.serve.alerting.route import remind_after, targets, wait
-from streaming.serve.alerting.state import REBUILT, REFUSED, SILENCED, SUMMARY, UNDECIDED, AlertState, Known
+from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
+from streaming.serve.alerting.state import (
+    OFF_HOURS,
+    REBUILT,
+    REFUSED,
+    SILENCED,
+    SUMMARY,
+    UNDECIDED,
+    AlertState,
+    Known,
+)
 
+_MINUTE_MS = 60_000
 _ENCODER = msgspec.json.Encoder()
 REJECTIONS_MAX = 5
 """The number of rejections after which a message is given up, so that it does not block the following ones."""
@@ -38,6 +51,7 @@ class Dispatcher:
         self.controls = Controls()
         self._config = config
         self._number = 0
+        self._minute = 0
         self._rows: list[AlertDelivery] = []
         for row in rows:
             self.state.apply(row)
@@ -99,12 +113,15 @@ class Dispatcher:
                 self._notify(transition, now)
 
     def check_pending(self, now: int) -> None:
-        """Send alerts whose silence has ended, and reminders of incidents that remain open."""
+        """Send alerts whose silence has ended or whose hours begin, and reminders of incidents that remain open."""
+        minute, self._minute = self._minute, now // _MINUTE_MS
         for known in list(self.state.known.values()):
             if known.silenced:
                 if not _must_wait(known.last, now) and self.controls.silenced(known.last, now) is None:
                     self._notify(known.last, now)
             else:
+                if minute != self._minute:  # hours begin with a minute
+                    self._begin_hours(known, now)
                 self._remind(known, now)
 
     def pack(self, channel: str, keys: list[str], delivery: str, *, summary: bool, now: int) -> None:
@@ -131,7 +148,11 @@ class Dispatcher:
         if not notified:
             self._hold(transition, "NOT_TOLD", now)
         for channel, last in notified.items():
-            self._queue(transition, channel, "RESOLVED", now, wait(self._config, transition, channel), last.severity)
+            as_notified = msgspec.structs.replace(transition, severity=last.severity)
+            to = target(self._config, as_notified, channel, now)
+            at_once = groups_by_itself(self._config, channel)
+            pause = 0 if at_once else to.begins - now
+            self._queue(transition, channel, "RESOLVED", now, max(to.wait_ms, pause), last.severity)
 
     def _notify(self, transition: IncidentTransition, now: int) -> None:
         if transition.parent is not None:
@@ -144,18 +165,35 @@ class Dispatcher:
         if silence is not None:
             self._hold(transition, f"{SILENCED} by {silence}", now)
             return
-        found = targets(self._config, transition)
+        found = targets(self._config, transition, now)
         if not found:
             self._hold(transition, "NO_ROUTE", now)
             return
+        for to in found:
+            self._notify_channel(transition, to, now)
+
+    def _notify_channel(self, transition: IncidentTransition, to: Target, now: int) -> None:
+        if now < to.begins:
+            self._hold(transition, f"{OFF_HOURS} until {to.begins}", now, to.channel)
+            return
         known = self.state.known.get(transition.incident_id)
-        notified = dict(known.last_alert) if known is not None else {}
-        for channel, wait_ms in found:
-            before = notified.get(channel)
-            if before is None:
-                self._queue(transition, channel, "OPENED", now, wait_ms, None)
-            else:
-                self._queue(transition, channel, "ESCALATED", now, wait_ms, before.severity)
+        before = known.last_alert.get(to.channel) if known is not None else None
+        if before is None:
+            self._queue(transition, to.channel, "OPENED", now, to.wait_ms, None)
+        else:
+            self._queue(transition, to.channel, "ESCALATED", now, to.wait_ms, before.severity)
+
+    def _begin_hours(self, known: Known, now: int) -> None:
+        """Notify channels that an incident has waited for, of its last transition, unless something else holds it."""
+        last = known.last
+        if not known.off_hours or last.parent is not None or _must_wait(last, now):
+            return
+        begun = [
+            one for one in targets(self._config, last, now) if one.channel in known.off_hours and one.begins <= now
+        ]
+        if begun and self.controls.silenced(last, now) is None:
+            for one in begun:
+                self._notify_channel(last, one, now)
 
     def _remind(self, known: Known, now: int) -> None:
         transition = known.last
@@ -165,7 +203,8 @@ class Dispatcher:
             after = remind_after(self._config, transition, channel)
             if not after or now < last.time + after or any(self.state.queues[channel].unsent(transition.incident_id)):
                 continue
-            if self.controls.silenced(transition, now) is None:
+            is_off = now < target(self._config, transition, channel, now).begins
+            if not is_off and self.controls.silenced(transition, now) is None:
                 self._queue(transition, channel, "REMINDER", now, 0, last.severity, last.reminders + 1)
 
     def _give_up(self, delivery: Delivery, reason: str, now: int) -> None:
@@ -176,10 +215,10 @@ class Dispatcher:
                 for alert in list(queue.unsent(incident_id)):
                     self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
 
-    def _hold(self, transition: IncidentTransition, why: str, now: int) -> None:
+    def _hold(self, transition: IncidentTransition, why: str, now: int, channel: str | None = None) -> None:
         alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", notified_severity=None,
                       transition=transition)  # fmt: skip
-        self._step("HELD", None, alert, now, detail=why)
+        self._step("HELD", channel, alert, now, detail=why)
 
     def _queue(  # noqa: PLR0913, PLR0917  one row's values
         self,

@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
 from streaming.base.times import written
+from streaming.queries.commands import commands_from
 from streaming.queries.incidents import with_main_cause
 from streaming.queries.labels import duration
 from streaming.serve.alerting.alert import Alert, Delivery
@@ -113,12 +114,13 @@ class Texts:
     def _variables(self, alert: Alert) -> dict[str, Any]:
         of = alert.transition
         reach = self._reach(of)
-        return with_main_cause(msgspec.structs.asdict(of)) | {
+        row = with_main_cause(msgspec.structs.asdict(of)) | {"evidence": json.loads(of.evidence)}
+        return row | {
+            "commands": [command.text for command in commands_from(row)],
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
             "kind": alert.kind,
             "notified_severity": alert.notified_severity,
-            "evidence": json.loads(of.evidence),
             "where": " ".join(part for part in (_about(of), of.subject) if part),
             "link": self._address + incident_link(of.incident_id),
         }

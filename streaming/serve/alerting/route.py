@@ -1,5 +1,6 @@
 """Select the channels for a transition."""
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -14,44 +15,57 @@ class Target(NamedTuple):
     channel: str
     wait_ms: int
     """The maximum wait for further alerts of the group, in milliseconds."""
+    begins: int
+    """When the hours of its routes begin; the time of the decision if that is within them. Epoch milliseconds."""
+    route: int
+    """The number of the route that notifies it first, from 1."""
 
 
-def targets(config: AlertsConfig, transition: IncidentTransition) -> list[Target]:
-    """Return the channels of the matching routes, each once."""
+def targets(config: AlertsConfig, transition: IncidentTransition, now: int) -> list[Target]:
+    """Return the channels of the matching routes, each once: by the route whose hours include the time or begin first.
+
+    A route outside its hours matches as any other, and is the last one unless it has ``further``.
+    """
     found: dict[str, Target] = {}
-    for route in _routes(config, transition):
+    for number, route in matching(config, transition):
+        begins = config.schedule(route).begins(now)
         for channel in route.channels:
-            found.setdefault(channel, Target(channel, _wait(config, route, transition)))
+            if channel not in found or begins < found[channel].begins:
+                found[channel] = Target(channel, _wait(config, route, transition), begins, number)
     return list(found.values())
+
+
+def target(config: AlertsConfig, transition: IncidentTransition, channel: str, now: int) -> Target:
+    """Return how a channel is notified that has been before, also if it is of no matching route any more."""
+    for one in targets(config, transition, now):
+        if one.channel == channel:
+            return one
+    return Target(channel, _wait(config, None, transition), now, 0)
 
 
 def remind_after(config: AlertsConfig, transition: IncidentTransition, channel: str) -> int:
     """Return the time until a channel is reminded, in milliseconds; 0: never. An Alertmanager reminds by itself."""
-    to = config.channels.get(channel)
-    if to is None or to.kind == "alertmanager":
+    if groups_by_itself(config, channel):
         return 0
-    for route in _routes(config, transition):
+    for _, route in matching(config, transition):
         if channel in route.channels and route.remind_after is not None:
             return route.remind_after
     return config.remind_after
 
 
-def wait(config: AlertsConfig, transition: IncidentTransition, channel: str) -> int:
-    """Return the maximum wait for further alerts of the group, in milliseconds."""
-    for target in targets(config, transition):
-        if target.channel == channel:
-            return target.wait_ms
-    return _wait(config, None, transition)
+def groups_by_itself(config: AlertsConfig, channel: str) -> bool:
+    """Return whether a channel follows open incidents by itself, as an Alertmanager does, or is not configured."""
+    to = config.channels.get(channel)
+    return to is None or to.kind == "alertmanager"
 
 
-def _routes(config: AlertsConfig, transition: IncidentTransition) -> list[Route]:
-    found = []
-    for route in config.routes:
+def matching(config: AlertsConfig, transition: IncidentTransition) -> Iterator[tuple[int, Route]]:
+    """Yield the routes for a transition with their numbers, from 1, whatever their hours."""
+    for number, route in enumerate(config.routes, 1):
         if _fits(route, transition):
-            found.append(route)
+            yield number, route
             if not route.further:
-                break
-    return found
+                return
 
 
 def _fits(route: Route, transition: IncidentTransition) -> bool:

@@ -8,12 +8,16 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
+from streaming.queries.health import SEVERITY, Severity
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
 
 SILENCED = "SILENCED"
 """The prefix of `AlertDelivery.detail` of an alert held back by a silence: it is sent when the silence ends."""
 UNDECIDED = "UNDECIDED"
 """The prefix if another incident may still explain this one: the alert is sent if none does in time."""
+OFF_HOURS = "OFF_HOURS"
+"""The prefix if the hours of a channel's routes have not begun: the alert is sent when they begin. The only reason that
+holds an alert back from one channel."""
 SUMMARY = "SUMMARY"
 REFUSED = "REFUSED"
 """The prefix of `AlertDelivery.detail` if a channel rejected a message because of its content."""
@@ -31,7 +35,7 @@ _SENT_MAX = 1_000
 class LastAlert:
     """The last alert about an incident to one channel."""
 
-    severity: str
+    severity: Severity
     time: int
     reminders: int
 
@@ -45,6 +49,8 @@ class Known:
     """By channel."""
     silenced: bool = False
     """Whether its alert is held back by a silence, or because another incident may still explain it."""
+    off_hours: set[str] = field(default_factory=set)
+    """The channels that are notified when their hours begin."""
     former_ids: tuple[str, ...] = ()
     """Its ids before rebuilds."""
 
@@ -155,7 +161,18 @@ class AlertState:
             self.known.pop(row.incident_id, None)
             return
         known = self._know(alert)
-        known.silenced = row.detail.startswith((SILENCED, UNDECIDED)) or (known.silenced and row.detail in _NOT_SENT)
+        if row.channel is not None:
+            known.silenced = False
+            known.off_hours.add(row.channel)
+        elif row.detail not in _NOT_SENT:  # the reason that holds for all channels from now on
+            known.silenced = row.detail.startswith((SILENCED, UNDECIDED))
+            known.off_hours.clear()
+        else:  # a channel that was notified of as much, or worse, has nothing to wait for
+            known.off_hours -= {
+                channel
+                for channel, last in known.last_alert.items()
+                if SEVERITY[last.severity].rank <= SEVERITY[known.last.severity].rank
+            }
 
     def _rename(self, former: str, alert: Alert) -> None:
         """Move the state of an incident to its new id."""
@@ -182,6 +199,7 @@ class AlertState:
             return
         known = self._know(alert)
         known.silenced = False
+        known.off_hours.discard(channel)
         before = known.last_alert.get(channel)
         reminders = before.reminders + 1 if before is not None and alert.kind == "REMINDER" else 0
         known.last_alert[channel] = LastAlert(alert.transition.severity, row.time, reminders)

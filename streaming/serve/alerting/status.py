@@ -48,6 +48,8 @@ class OpenIncident(msgspec.Struct, frozen=True):
     """The channels that have been, or are about to be, notified."""
     acknowledged: bool
     silenced: bool
+    off_hours: tuple[str, ...] = ()
+    """The channels that are notified when the hours of their routes begin."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
             incident_id=one.last.incident_id, cluster=one.last.cluster, group=one.last.group, code=one.last.code,
             severity=one.last.severity, subject=one.last.subject, opened_at=one.last.opened_at,
             notified=tuple(one.last_alert), acknowledged=one.last.incident_id in dispatcher.controls.acknowledged,
-            silenced=one.silenced,
+            silenced=one.silenced, off_hours=tuple(sorted(one.off_hours)),
         )
         for one in sorted(state.known.values(), key=lambda one: (-one.last.opened_at, one.last.incident_id))
     ]  # fmt: skip

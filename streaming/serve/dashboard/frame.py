@@ -10,11 +10,13 @@ from nicegui.element import Element
 
 from streaming.queries.present import Ends
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.links import HOME
+from streaming.serve.links import CLIENTS, HOME, INCIDENTS
 
 Crumb = tuple[str, str | None]
 """A breadcrumb: its text and address; None for the current page."""
 
+_PAGES = {"Groups": HOME, "Incidents": INCIDENTS, "Clients": CLIENTS}
+"""The pages that are reached from every page."""
 _MARK = (
     '<svg width="20" height="20" viewBox="0 0 20 20" aria-hidden="true"><g fill="none" stroke="var(--accent)"'
     ' stroke-width="2.4"><path d="M2 5h9M15 5h3"/><path d="M2 10h4M10 10h8" opacity=".55"/><path d="M2 15h11M17 15h1"/>'
@@ -50,6 +52,10 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
                 with element("li"):
                     crumb = element("a", href=where) if where else element("span", aria_current="page")
                     crumb.text = name
+        with element("nav", "pages", aria_label="Pages"):
+            for name, where in _PAGES.items():
+                current = "page" if crumbs[-1] == (name, None) else None
+                element("a", href=where, aria_current=current).text = name
         with element("button", "zone", data_zone_switch=""):
             ui.html("Times in UTC", sanitize=False, tag="span")
         with element("button", "theme", data_theme_switch="", aria_label="Theme"):

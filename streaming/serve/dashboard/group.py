@@ -8,7 +8,7 @@ from nicegui import ui
 from streaming.base.errors import UserError
 from streaming.base.times import duration_ms, written
 from streaming.queries.columns import QUEUE
-from streaming.queries.present import ends, history_ends
+from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.frame import check, choice, element, frame, panel, search, stale
@@ -20,7 +20,7 @@ from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, time
 from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
 from streaming.serve.dashboard.palette import colours, short_names
-from streaming.serve.links import HOME, group_link
+from streaming.serve.links import HOME, clients_link, group_link
 from streaming.serve.store import Store
 
 T = TypeVar("T")
@@ -100,7 +100,9 @@ class GroupPage:
             with line:
                 choice("Sort queues", _ORDERS, self._reorder)
             self._queues = self._table("queues", "group_queues")
-        with panel("Members", "members"):
+        with panel("Members", "members") as line:
+            with line:
+                element("a", href=clients_link(self._name)).text = "Versions, addresses and heartbeats"
             self._members = self._table("members", "group_members")
 
     def _table(self, name: str, template: str) -> LiveMarkup:
@@ -194,7 +196,7 @@ class GroupPage:
     def _time_has_passed(self) -> bool:
         """Return whether the timeline would visibly move, or telemetry has stopped or resumed."""
         known = self._state.ends
-        passed = ends(known.first, known.last, known.snapshot_interval).live - self._window.until
+        passed = known.by().live - self._window.until
         moved_on = self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
         return moved_on or known.has_turned()
 
@@ -206,7 +208,7 @@ class GroupPage:
         clients = {*shown.group.members, *(i.client_id for i in past.intervals)}
         clients |= {c for q in shown.queues for c in (q.owner, q.expected_owner) if c is not None}
         palette = colours(clients)
-        names = {"colours": palette, "short": short_names(clients), "now": now}
+        names = {"colours": palette, "short": short_names(clients), "now": now, "at": self._at}
         wanted = [q for q in shown.queues if group_state.matches(q, self._text, only_problems=self._only_problems)]
         self._show_head(now)
         places = {(q.topic, q.broker, q.queue_id) for q in wanted} if self._text or self._only_problems else None

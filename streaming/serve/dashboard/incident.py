@@ -1,47 +1,70 @@
 """The page of an incident, to which alerts link: diagnosis, evidence, timeline and next step."""
 
 import json
+from typing import NamedTuple
 
 from markupsafe import Markup
 
+from rebalance_model.entities import INT64_MAX, MessageQueue
 from streaming.queries.evidence import formatted, label
+from streaming.queries.group_at import GroupAt
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incident_of
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.present import Ends, history_ends
+from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
 from streaming.serve.dashboard.frame import frame
-from streaming.serve.dashboard.live import Live
+from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, clock, count
+from streaming.serve.dashboard.queue_picture import Picture, picture
 from streaming.serve.links import HOME, group_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
 _MINUTE_MS = 60_000
+_AROUND_MS = 10 * _MINUTE_MS
 _NOT_REPORTED = Markup('<span class="quiet">not reported</span>')
 """Evidence has what matters at a transition; other transitions may lack it."""
 
 
 EvidenceRow = tuple[str, str | Markup, str | Markup]
 """The label of a field, and its values at the first and the latest transition."""
-_Data = tuple[IncidentDetail, Incident | None, Ends]
-"""The incident, the one that explains it, and the ends of history."""
 
 
-def _asked(model: ReadModel, incident_id: str) -> _Data:
+class Data(NamedTuple):
+    """What the page shows."""
+
+    detail: IncidentDetail
+    parent: Incident | None
+    """The incident that explains it."""
+    ends: Ends
+    picture: Picture | None
+    """Its queue around the opening; None if it is not about a queue."""
+
+
+def _asked(model: ReadModel, incident_id: str) -> Data:
     detail = incident(model, incident_id)
-    parent = detail.incident.parent
-    return detail, incident_of(model, parent) if parent else None, history_ends(model)
+    parent, ends = detail.incident.parent, history_ends(model)
+    return Data(detail, incident_of(model, parent) if parent else None, ends, _picture(model, detail, ends))
 
 
-class IncidentPage:
+def _picture(model: ReadModel, detail: IncidentDetail, ends: Ends) -> Picture | None:
+    """Return the picture of the incident's queue, with the opening in the middle unless that is too recent."""
+    shown = detail.incident
+    if shown.topic is None or shown.broker is None or shown.queue_id is None:
+        return None
+    until = min(shown.opened_at + _AROUND_MS // 2, max(ends.live, shown.opened_at))
+    of, queue = GroupAt(shown.cluster, shown.group, INT64_MAX), MessageQueue(shown.topic, shown.broker, shown.queue_id)
+    return picture(queue_history(model, of, queue, until - _AROUND_MS, until), ends.live, shown, detail.life)
+
+
+class IncidentPage(LivePage[Data]):
     """The current state of one incident."""
 
     def __init__(self, store: Store, incident_id: str) -> None:
-        self._store = store
+        super().__init__(store)
         self._id = incident_id
-        self._data: _Data
-        self._live = Live(store, self._update, tick=self._turned_silent)
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -53,28 +76,20 @@ class IncidentPage:
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        shown = self._data[0].incident
+        shown = self._data.detail.incident
         group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
         about = [("Groups", HOME), *([group] if shown.group else []), (shown.code, None)]
         frame(f"{shown.code} in {shown.where}", about)
         self._markup = LiveMarkup("incident")
-        self._show()
-        self._live.begin()
-
-    async def _update(self) -> None:
-        await self.ask()
-        self._show()
-
-    def _turned_silent(self) -> bool:
-        return self._data[2].has_turned()
+        self._begin()
 
     def _show(self) -> None:
-        detail, parent, ends = self._data
+        detail, parent, ends, around = self._data
         shown, life = detail.incident, detail.life
         event = detail.cause_event
         self._markup.show(
             i=shown, q=detail.queue, reach=detail.reach, parent=parent, life=life, absorbed=detail.absorbed,
-            now=ends.live,
+            commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
             evidence=evidence_rows(shown, life[0], life[-1], ends.live),
             changed=life[0].evidence != life[-1].evidence,
             here=group_link(shown.cluster, shown.group, shown.opened_at),

@@ -64,8 +64,9 @@ _TEMPLATES = Environment(
 )  # fmt: skip
 _TEMPLATES.filters |= {"clock": clock, "zone": zone, "iso": written, "duration": duration, "count": count, "thin": thin}
 _TEMPLATES.globals |= {
-    "links": links, "cause": cause, "trigger": trigger,
+    "links": links, "zip": zip, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
+    "NAME_SERVER": labels.NAME_SERVER,
     "Context": Context, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER, "MOVE": MOVE,
     "QUEUE": QUEUE, "REBALANCE": REBALANCE,
 }  # fmt: skip

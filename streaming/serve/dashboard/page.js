@@ -1,4 +1,4 @@
-// Applies the theme of the system or the one chosen here, before the first paint.
+// Applies the theme of the system or the one chosen here, before the first paint; copies commands, and applies filters.
 (() => {
   const key = "rebalance-watch-theme", root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
   const names = { system: "system", light: "light", dark: "dark" };
@@ -23,3 +23,31 @@
   new MutationObserver(() => document.querySelector("[data-theme-switch]:not([title])") && apply()).observe(root, { childList: true, subtree: true });
   apply();
 })();
+addEventListener("click", async (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (!button) return;
+  const node = document.getElementById(button.dataset.copy);
+  getSelection().selectAllChildren(node);
+  // The clipboard's interface exists only over HTTPS and on this machine.
+  if (navigator.clipboard) await navigator.clipboard.writeText(node.textContent).catch(() => document.execCommand("copy"));
+  else document.execCommand("copy");
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+});
+// A form of filters is in the address, without those that are not set; the time stays.
+const applyFilters = (form) => {
+  const address = new URL(location.href);
+  for (const field of form.elements) {
+    if (!field.name) continue;
+    const value = field.type === "checkbox" ? (field.checked ? "true" : "") : field.value;
+    if (value) address.searchParams.set(field.name, value);
+    else address.searchParams.delete(field.name);
+  }
+  if (address.href !== location.href) location.href = address.href;
+};
+addEventListener("change", (event) => event.target.form?.matches("[data-filters]") && applyFilters(event.target.form));
+addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-filters]")) return;
+  event.preventDefault();
+  applyFilters(event.target);
+});

@@ -8,12 +8,18 @@ from nicegui import app as nicegui
 from nicegui import ui
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
+from streaming.serve.dashboard.client import ClientPage
+from streaming.serve.dashboard.clients import ClientsPage
+from streaming.serve.dashboard.first_run import FirstRunPage
 from streaming.serve.dashboard.frame import dress, element, error_page
 from streaming.serve.dashboard.group import GroupPage
 from streaming.serve.dashboard.home import Home
 from streaming.serve.dashboard.incident import IncidentPage
+from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
 from streaming.serve.dashboard.moment import parse_at, parse_span
+from streaming.serve.dashboard.queue import QueueName, QueuePage
 from streaming.serve.dashboard.rebalance import RebalancePage
+from streaming.serve.first_run import FirstRun
 from streaming.serve.store import Store
 
 _SECONDS = 20.0
@@ -32,44 +38,83 @@ class _Page(Protocol):
         """Create the page and show it."""
 
 
-def register(store: Store) -> None:
-    """Define the pages; called once, before NiceGUI is mounted on the application."""
+def _route(path: str) -> ui.page:
+    return ui.page(path, language="en-US", response_timeout=_SECONDS)
+
+
+def register(store: Store, first_run: FirstRun) -> None:
+    """Define the pages; called once, before NiceGUI is mounted on the application.
+
+    Args:
+        store: the tables.
+        first_run: what is left to do until there are groups.
+    """
     nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
 
-    def page(path: str) -> ui.page:
-        return ui.page(path, language="en-US", response_timeout=_SECONDS)
-
-    @page("/")
+    @_route("/")
     async def home(at: str | None = None) -> None:
-        await _built("Consumer groups", lambda: Home(store, parse_at(at)))
+        await _built("Consumer groups", lambda: Home(store, parse_at(at)), first_run)
 
-    @page("/group/{group}")
+    @_route("/group/{group}")
     async def group(group: str, cluster: str | None = None, at: str | None = None, span: str | None = None) -> None:
         await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span)))
 
-    @page("/group/{group}/rebalance/{rebalance_id}")
+    @_route("/group/{group}/rebalance/{rebalance_id}")
     async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
         await _built("Rebalance", lambda: RebalancePage(store, group, cluster, rebalance_id))
 
-    @page("/incident/{incident_id}")
+    @_route("/group/{group}/queue/{topic}/{broker}/{queue_id}")
+    async def queue(  # noqa: PLR0913, PLR0917  a queue has four names
+        group: str, topic: str, broker: str, queue_id: int, cluster: str | None = None, span: str | None = None,
+        at: str | None = None,
+    ) -> None:  # fmt: skip
+        of = QueueName(group, topic, broker, queue_id, cluster)
+        await _built(f"{topic}@{broker}:{queue_id}", lambda: QueuePage(store, of, parse_span(span), parse_at(at)))
+
+    _register_others(store)
+
+
+def _register_others(store: Store) -> None:
+    """Define the pages beside those of groups; last the one for unknown addresses."""
+
+    @_route("/clients")
+    async def clients(group: str = "", find: str = "", at: str | None = None) -> None:
+        await _built("Clients", lambda: ClientsPage(store, group, find, parse_at(at)))
+
+    @_route("/client/{client_id}")
+    async def client(client_id: str, span: str | None = None, at: str | None = None) -> None:
+        await _built(client_id, lambda: ClientPage(store, client_id, parse_span(span), parse_at(at)))
+
+    @_route("/incidents")
+    async def incidents(  # noqa: PLR0913, PLR0917  its filters
+        group: str = "", code: str = "", severity: str = "", state: str = "", since: str = "", find: str = "",
+        explained: bool = False, at: str | None = None,  # noqa: FBT001, FBT002  by name
+    ) -> None:  # fmt: skip
+        wanted = Filters(group, code, severity, state, since, find, explained)
+        await _built("Incidents", lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
+
+    @_route("/incident/{incident_id}")
     async def incident(incident_id: str) -> None:
         await _built("Incident", lambda: IncidentPage(store, incident_id))
 
-    @page("/{path:path}")
+    @_route("/{path:path}")
     async def elsewhere(path: str) -> None:
         dress()
         error_page("No such page", f"There is no page at /{path}.", 404)
 
 
-async def _built(title: str, make: Callable[[], _Page]) -> None:
-    """Build a page, or the error page with the reason; where data does not exist yet, until it does."""
+async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | None = None) -> None:
+    """Build a page, or the error page with the reason; where there are no groups yet, the checklist until there are."""
     dress()
     try:
         page = make()
         await _patiently(page.ask())
         page.lay_out()
     except NotReadyError as error:
-        error_page("No data yet", str(error), 503)
+        if first_run is not None:
+            FirstRunPage(first_run).lay_out()
+        else:
+            error_page("No data yet", str(error), 503)
         _reload_when_ready(make, str(error))
     except UserError as error:
         error_page(title, str(error), 404 if isinstance(error, NotFoundError) else 400)

@@ -13,9 +13,8 @@ from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE
-from streaming.queries.present import is_silent
+from streaming.queries.present import Silence
 from streaming.queries.results import Coverage, Incident
-from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
@@ -164,14 +163,15 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
 
 def _groups(model: ReadModel, now: int) -> list[GroupState]:
     """Return the groups; the health of one that is silent by now is UNKNOWN."""
-    interval = snapshot_interval_ms(model)
+    rows = model.rows(_GROUPS)
+    silent = Silence(model, now, ((row["cluster"], row["time"]) for row in rows))
     return [
         GroupState(
             **row
             | {"coverage": Coverage.model_validate_json(row["coverage"])}
-            | ({"health": "UNKNOWN"} if is_silent(row["time"], now, interval) else {})
+            | ({} if silent.since(row["cluster"], row["time"]) is None else {"health": "UNKNOWN"})
         )
-        for row in model.rows(_GROUPS)
+        for row in rows
     ]
 
 

@@ -1,21 +1,27 @@
 """Access control: on loopback for users of this machine, from other machines with the token."""
 
 import hashlib
-import hmac
 import ipaddress
 import secrets
 from dataclasses import dataclass, field
+from math import ceil
 from urllib.parse import urlsplit
 
 from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of
 from streaming.base.settings import Web
-from streaming.base.times import now_ms
+from streaming.serve.web.sessions import Failures, Sessions
 
 TOKEN_LENGTH_MIN = 16
 """The minimum length of a token, so that it cannot be guessed over a network."""
-SESSION_SECONDS = 7 * 86_400
-"""The duration of a login."""
+
+
+class TooManyError(Exception):
+    """Too many wrong tokens came from an address; ``seconds``: until tokens are compared again."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"Too many wrong tokens from this address: retry in {seconds} s.")
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -28,26 +34,25 @@ class Access:
     sends its own name."""
     origin: str | None
     """The public origin, if there is a proxy in front of this server."""
+    sessions: Sessions = field(default_factory=Sessions, repr=False)
+    failures: Failures = field(default_factory=Failures, repr=False)
 
     def knows(self, token: str) -> bool:
         """Return whether this is the token, in constant time."""
         return self.token is not None and secrets.compare_digest(_digest(token), _digest(self.token))
 
-    def session(self, now: float | None = None) -> str:
-        """Create a session for a browser that sent the token: its end, signed with the token."""
-        until = int((now_ms() / 1000 if now is None else now) + SESSION_SECONDS)
-        return f"{until}.{self._signed(until)}"
+    def check(self, token: str, address: str) -> bool:
+        """Return whether this is the token; a wrong one is counted.
 
-    def has_session(self, shown: str, now: float | None = None) -> bool:
-        """Return whether a session is valid and has not expired."""
-        until, _, signature = shown.partition(".")
-        if self.token is None or not (until.isascii() and until.isdigit()) or len(until) > len("9999999999"):
-            return False
-        right = secrets.compare_digest(signature.encode(), self._signed(int(until)).encode())
-        return right and int(until) > (now_ms() / 1000 if now is None else now)
-
-    def _signed(self, until: int) -> str:
-        return hmac.new((self.token or "").encode(), f"session {until}".encode(), hashlib.sha256).hexdigest()
+        Raises:
+            TooManyError: the address has sent too many wrong ones; then the right one is refused, too.
+        """
+        if wait := self.failures.wait_seconds(address):
+            raise TooManyError(ceil(wait))
+        right = self.knows(token)
+        if token and not right:
+            self.failures.add(address)
+        return right
 
 
 def access(host: str, web: Web) -> Access:

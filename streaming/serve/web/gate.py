@@ -1,7 +1,9 @@
 """The middleware around all requests, including NiceGUI's websocket: access control and response headers.
 
 - The host name of a request must be one of this server (against DNS rebinding).
-- A request from a page of another site is rejected: no foreign script can read the tables or open a websocket.
+- A request from a page of another site is rejected, except a link to a page: no foreign script can read the tables,
+  open a websocket, or ask for something that takes long.
+- A request's body is limited.
 - If there is a token, the request must have it or a session created with it; the probes are open.
 
 A link from another site (an alert in a chat) is followed without the session cookie, which is SameSite=Strict. The
@@ -17,8 +19,9 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from streaming.base.limits import REQUEST_BYTES
 from streaming.serve.web import probes
-from streaming.serve.web.access import Access
+from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.api.errors import failure
 
 SESSION_COOKIE = "rebalance-watch-session"
@@ -40,6 +43,10 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_OTHER_SITES = frozenset({"cross-site", "same-site"})
+"""Values of Sec-Fetch-Site, which browsers send, but scripts can't set. Of the same site, yet of another origin, is
+also a server on another port of this machine."""
+_NO_PAGES = ("/api/", "/metrics")
 _HERE_AGAIN = (
     '<!doctype html><meta charset="utf-8"><title>rebalance-watch</title><meta http-equiv="refresh" content="0">'
 )
@@ -82,13 +89,20 @@ class Gate:
             return failure(HTTPStatus.BAD_REQUEST, "Unknown host name: use 127.0.0.1, or set web.url.")
         if self._is_foreign(connection):
             return failure(HTTPStatus.FORBIDDEN, "Requests from pages of other sites are not allowed.")
-        if self._access.token is None or connection.scope["path"] in _OPEN_PATHS or self._is_known(connection):
-            return None
+        return _too_large(connection) or self._unknown(connection)
+
+    def _unknown(self, connection: HTTPConnection) -> Response | None:
+        """Return the response to a request that lacks the token; None if it has it, or needs none."""
+        try:
+            if self._access.token is None or connection.scope["path"] in _OPEN_PATHS or self._is_known(connection):
+                return None
+        except TooManyError as error:
+            return too_many(error)
         if "text/html" not in connection.headers.get("accept", ""):
             answer = failure(HTTPStatus.UNAUTHORIZED, "A token is required: send it as Authorization: Bearer TOKEN.")
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
-        if connection.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+        if connection.headers.get("sec-fetch-site") in _OTHER_SITES:
             return HTMLResponse(_HERE_AGAIN, headers={"Cache-Control": "no-store"})
         asked = connection.scope["query_string"].decode("latin-1")
         wanted = quote(connection.scope["path"]) + (f"?{asked}" if asked else "")
@@ -97,6 +111,8 @@ class Gate:
         )
 
     def _is_foreign(self, connection: HTTPConnection) -> bool:
+        if connection.headers.get("sec-fetch-site") in _OTHER_SITES and not _is_link(connection):
+            return True  # such as an image with the address of a prediction: nobody reads it, but it costs time
         origin = connection.headers.get("origin")
         if origin is None:  # a link, a scraper or a script: no page can read the response
             return False
@@ -105,9 +121,39 @@ class Gate:
 
     def _is_known(self, connection: HTTPConnection) -> bool:
         scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._access.knows(token.strip()):
+        if self._access.sessions.holds(connection.cookies.get(SESSION_COOKIE, "")):
             return True
-        return self._access.has_session(connection.cookies.get(SESSION_COOKIE, ""))
+        return scheme.lower() == "bearer" and self._access.check(token.strip(), address_of(connection))
+
+
+def _too_large(connection: HTTPConnection) -> Response | None:
+    """Return the response to a request whose body exceeds the limit, or may: the server holds it to its length."""
+    length = connection.headers.get("content-length")
+    if length is None and "transfer-encoding" in connection.headers:
+        return failure(HTTPStatus.LENGTH_REQUIRED, "A body without Content-Length is not accepted.")
+    if length is not None and not (length.isascii() and length.isdigit() and int(length[:20]) <= REQUEST_BYTES):
+        sentence = f"The body of the request has more than {REQUEST_BYTES:,} bytes."
+        return failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+    return None
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return where a connection comes from; a proxy on this machine says it in X-Forwarded-For."""
+    return connection.client.host if connection.client else ""
+
+
+def too_many(error: TooManyError) -> Response:
+    """Create the response after too many wrong tokens."""
+    answer = failure(HTTPStatus.TOO_MANY_REQUESTS, str(error))
+    answer.headers["Retry-After"] = str(error.seconds)
+    return answer
+
+
+def _is_link(connection: HTTPConnection) -> bool:
+    """Return whether the browser opens a page, instead of loading a part of another one."""
+    headers = connection.headers
+    opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return opens and connection.scope.get("method") == "GET" and not connection.scope["path"].startswith(_NO_PAGES)
 
 
 def _name(host: str) -> str:

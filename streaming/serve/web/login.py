@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Template
 
-from streaming.serve.web.access import SESSION_SECONDS, Access
-from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE
-
-_FORM_BYTES_MAX = 8_192
+from streaming.base.limits import LOGIN_FORM_BYTES
+from streaming.serve.web.access import Access, TooManyError
+from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of, too_many
+from streaming.serve.web.sessions import SESSION_SECONDS
 
 
 def login_routes(access: Access) -> APIRouter:
@@ -30,17 +30,22 @@ def login_routes(access: Access) -> APIRouter:
     async def login(request: Request) -> Response:
         fields = await _form(request)
         target = _own(fields.get("next", "/"))
-        if not access.knows(fields.get("token", "").strip()):
+        try:
+            is_right = access.check(fields.get("token", "").strip(), address_of(request))
+        except TooManyError as error:
+            return too_many(error)
+        if not is_right:
             return HTMLResponse(page.render(next=target, wrong=True), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         answer.set_cookie(
-            SESSION_COOKIE, access.session(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
+            SESSION_COOKIE, access.sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
             secure=request.url.scheme == "https" or (access.origin or "").startswith("https:"),
         )  # fmt: skip
         return answer
 
     @router.post("/logout")
-    def logout() -> Response:
+    def logout(request: Request) -> Response:
+        access.sessions.end(request.cookies.get(SESSION_COOKIE, ""))
         answer = RedirectResponse(LOGIN_PATH, HTTPStatus.SEE_OTHER)
         answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
         return answer
@@ -53,7 +58,7 @@ async def _form(request: Request) -> dict[str, str]:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _FORM_BYTES_MAX:
+        if len(body) > LOGIN_FORM_BYTES:
             return {}
     return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
 

@@ -17,8 +17,10 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from streaming.base.limits import REQUEST_BYTES
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
+from streaming.serve.first_run import FirstRun
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
@@ -62,7 +64,7 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
 
     from streaming.serve.dashboard import pages  # noqa: PLC0415  imports nicegui
 
-    pages.register(store)
+    pages.register(store, FirstRun(settings))
     ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
     return app
 
@@ -118,6 +120,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            ws_max_size=REQUEST_BYTES,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])

@@ -30,7 +30,7 @@ FROM (
             OR epoch_ms(instant) - epoch_ms(s.lag_time) > 2 * s.lag_interval_ms AND s.bound_time > s.lag_time
         ) AS is_bound,
         s.span_time IS NOT NULL AND (
-            s.waiting_time IS NULL
+            s.waiting_ms IS NULL
             OR epoch_ms(instant) - epoch_ms(s.span_time) <= 2 * s.span_interval_ms
             OR s.span_time > s.waiting_time
         ) AS is_span
@@ -48,7 +48,7 @@ FROM (
             max_by(o.commit_offset, o.rank) FILTER (WHERE o.is_exact) AS commit_offset,
             max_by(o.broker_offset, o.rank) FILTER (WHERE o.is_exact) AS broker_offset,
             max_by(o.commit_offset, o.rank) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL) AS bound_commit,
-            max_by(o.waiting_ms, o.rank) FILTER (WHERE o.is_bounded) AS waiting_ms,
+            nullif(max_by(coalesce(o.waiting_ms, -1), o.rank) FILTER (WHERE o.is_bounded), -1) AS waiting_ms,
             max(o.time) FILTER (WHERE o.is_bounded) AS waiting_time,
             max_by(o.interval_ms, o.rank) FILTER (WHERE o.is_bounded) AS waiting_interval_ms,
             max_by(o.waiting_ms, o.rank) FILTER (WHERE o.is_span) AS span_ms,
@@ -64,7 +64,7 @@ FROM (
                 p.*,
                 p.lag IS NOT NULL AND NOT coalesce(p.lag_is_at_least, false) AS is_exact,
                 p.waiting_ms IS NOT NULL AND p.kind = 'CONSUME_TIME_SPAN' AS is_span,
-                p.waiting_ms IS NOT NULL AND p.kind <> 'CONSUME_TIME_SPAN' AS is_bounded
+                p.kind = 'CONSUME_STATS' AS is_bounded
             FROM seen_at(instant) p
             WHERE p.client_id IS NULL
         ) o

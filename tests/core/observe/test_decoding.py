@@ -2,11 +2,12 @@
 
 import base64
 import json
+import time
 
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import VALUE_BYTES_MAX, RejectedError, decode
+from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX, RejectedError, decode
 from rebalance_model.observe.events import AnyEvent, key_of
 from schemas.json_schema import FOLDER
 
@@ -78,11 +79,52 @@ def test_the_limit_of_a_value_is_exact(size, accepted):
             decode(value, key=None, stamp=NOW, keyed=False)
 
 
+TICK = next(line for _, line in ACCEPTED if b'"TICK"' in line)
+
+
+def tick_with(field: bytes) -> bytes:
+    return TICK.removesuffix(b"}") + b',"unknown":' + field + b"}"
+
+
 @pytest.mark.parametrize(
-    ("value", "reason"),
-    [(b"[" * 100_000, "invalid"), (b'{"type":"TICK","x":' + b"[" * 100_000, "malformed: nested too deeply")],
-    ids=["array", "unknown field"],
+    "value",
+    [b"[" * 100_000, b'{"type":"TICK","x":' + b"[" * 100_000, tick_with(b'{"a":' * 900 + b"1" + b"}" * 900)],
+    ids=["array", "unknown field", "closed"],
 )
-def test_endless_nesting_is_rejected_and_nothing_worse(value, reason):
-    with pytest.raises(RejectedError, match=reason):
+def test_endless_nesting_is_rejected_and_nothing_worse(value):
+    with pytest.raises(RejectedError, match=f"malformed: nested more than {DEPTH_MAX} deep"):
         decode(value, key=None, stamp=NOW, keyed=False)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")], ids=["lists", "objects"])
+def test_the_limit_of_depth_is_exact_and_the_same_anywhere_on_the_stack(opening, closing):
+    """The operator and the archive must agree, however deep in the stack they decode."""
+
+    def accepted(depth: int, below: int = 0) -> bool:
+        if below:
+            return accepted(depth, below - 1)
+        try:
+            decode(tick_with(opening * depth + b"1" + closing * depth), key=None, stamp=NOW, keyed=False)
+        except RejectedError:
+            return False
+        return True
+
+    for below in (0, 700):
+        assert accepted(DEPTH_MAX - 1, below)
+        assert not accepted(DEPTH_MAX, below)
+
+
+def test_brackets_side_by_side_or_in_strings_do_not_nest():
+    text = b'"' + b'[{\\"' * 100 + b'"'
+    wide = b"[" + b"[{}]," * 1_000 + b'{"a":[1,2,"]"]}]'
+    for field in (b"[" + text + b"," + wide + b"]", wide):
+        assert decode(tick_with(field), key=None, stamp=NOW, keyed=False).BROADCAST
+
+
+@pytest.mark.parametrize("part", [b'\\"', b'"', b"[]", b"[", b"]["], ids=["escapes", "quotes", "pairs", "open", "back"])
+def test_to_look_for_depth_takes_time_in_proportion(part):
+    value = b"[" * 40 + b'"' + part * (900_000 // len(part))
+    began = time.process_time()
+    with pytest.raises(RejectedError):
+        decode(value, key=None, stamp=NOW, keyed=False)
+    assert time.process_time() - began < 1

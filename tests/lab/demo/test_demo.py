@@ -62,10 +62,15 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(demo_ru
         "PULL_EXPIRED",
         "127.0.0.1@orders-3",
         "poison message",
-        " incident list --all\n",
+        " dashboard, then http://127.0.0.1:8411/incident/",
+        " incident show ",
         " who-owned orders-group Orders broker-a:",
     ):
         assert shown in ran.stdout
+    ending = ran.stdout.rstrip("\n").rpartition("\n\n")[2].splitlines()
+    assert [line.partition(":")[0] for line in ending] == [
+        "Found", "Open", "Why it was stuck", "Who owned it", "Your own cluster",
+    ]  # fmt: skip
     assert "Traceback" not in ran.stdout + ran.stderr
     rows = defaultdict(list)
     loop = Fold()

@@ -4,12 +4,15 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import PIPE
 
 import msgspec
 import pyarrow as pa
@@ -276,12 +279,20 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(root, monkeypatch, tmp_pa
     assert len(found) == 2, "no crash before the decision, or none after it"
 
 
-KILLED = """
-import sys
+STARTS = """
+import os, sys
 from tests.pipeline.rebuild.test_swap import Path, start
 print("ready", flush=True)
-start(Path(sys.argv[1]))
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        start(Path(line.strip()))
+        os._exit(0)
+    print(pid, flush=True)
+    os.waitpid(pid, 0)
+    print("ended", flush=True)
 """
+"""Imports once, for 4 s, what each process needs that is to be killed."""
 
 
 def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
@@ -292,14 +303,19 @@ def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
     began = time.monotonic()
     start(root)
     lasts, new = time.monotonic() - began, rows(root)
-    for _ in range(5):
-        shutil.rmtree(root)
-        shutil.copytree(tmp_path / "pristine", root)
-        with subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE) as process:
-            process.stdout.readline()
+    with subprocess.Popen([sys.executable, "-c", STARTS], stdin=PIPE, stdout=PIPE, text=True, bufsize=1) as starter:
+        assert starter.stdout.readline() == "ready\n"
+        for _ in range(5):
+            shutil.rmtree(root)
+            shutil.copytree(tmp_path / "pristine", root)
+            print(root, file=starter.stdin)
+            pid = int(starter.stdout.readline())
             time.sleep(rng.uniform(0, lasts))
-            process.kill()
-        Folder(root / "checkpoints").withdraw()
-        with claimed(root / "checkpoints", root / "tables", BASIS):
-            pass
-        assert rows(root) == (new if read_manifest(root / "checkpoints").seed else old)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            assert starter.stdout.readline() == "ended\n"
+            Folder(root / "checkpoints").withdraw()
+            with claimed(root / "checkpoints", root / "tables", BASIS):
+                pass
+            assert rows(root) == (new if read_manifest(root / "checkpoints").seed else old)
+        starter.stdin.close()

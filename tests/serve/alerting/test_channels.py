@@ -1,54 +1,13 @@
 """Webhook, Alertmanager and Apprise, over real HTTP on the loopback."""
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import msgspec
 import pytest
 
-from streaming.serve.alerting.alert import Alert, Delivery, key_of
 from streaming.serve.alerting.channels import open_channel
 from streaming.serve.alerting.channels.channel import ChannelError
-from streaming.serve.alerting.render import Texts
-from tests.support.alerting import MINUTE, NOW, config, transition
+from tests.support.alerting import MINUTE, NOW, config, message
 
 IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where Python still has it
-
-
-class Server(ThreadingHTTPServer):
-    """Records requests and gives the answers that are set."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests = []
-        self.status = 200
-        self.broken = set()  # paths
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, dict(self.headers), json.loads(body)))
-        answer = f"no such thing at {self.server.url}/secret".encode()
-        self.send_response(500 if self.path in self.server.broken else self.server.status)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def server():
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -62,12 +21,6 @@ def channel():
     yield channel
     for one in opened:
         one.close()
-
-
-def message(kind="OPENED", notified=None, **fields):
-    one = transition(**fields)
-    alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=notified, transition=one),)
-    return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))
 
 
 def test_a_webhook_gets_the_message_with_its_key_and_our_headers(server, channel, monkeypatch):
@@ -109,6 +62,21 @@ def test_a_channel_error_has_the_reason_but_not_the_address(server, channel, sta
         channel(kind="webhook", url=f"{server.url}/secret").send(message(), NOW)
     assert caught.value.rejected is rejected
     assert "secret" not in str(caught.value)
+
+
+def test_a_channel_error_has_no_secret_that_the_endpoint_repeats(server, channel, monkeypatch):
+    monkeypatch.setenv("ALERTS_TEST_TOKEN", "Bearer s3cr3t-0f-the-test")
+    server.status = 401
+    server.answer = lambda request: f"{request.path} with {request.headers['Authorization']} is not known"
+    hook = channel(
+        kind="webhook",
+        url=server.url.replace("//", "//user:passw0rd@") + "/services/T0AB/xyzzy?key=abcdef",
+        headers={"Authorization": {"env": "ALERTS_TEST_TOKEN"}},
+    )
+    with pytest.raises(ChannelError, match=r"^HTTP 401 ….*is not known$") as caught:
+        hook.send(message(), NOW)
+    for secret in ("T0AB", "xyzzy", "abcdef", "s3cr3t", "passw0rd", "the-test"):
+        assert secret not in str(caught.value)
 
 
 def test_an_attempt_without_a_response_has_failed(channel):

@@ -7,7 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from streaming.base.errors import UserError
+from streaming.base.times import instant_ms
 from streaming.cli.main import app
+from streaming.serve.alerting.config import load_alerts
 from streaming.serve.alerting.ledger import Ledger
 from tests.support.alerting import HOUR, Clock, Listener, append_transitions, config, rounds, start, transition
 from tests.support.tables import make_tables
@@ -73,6 +75,8 @@ def test_a_silence_is_added_listed_and_ended(alert, tables):
         (["silence", "add", "--code", "LAGGY", "--for", "2h", "--reason", "x"], "No incident code matches 'LAGGY'"),
         (["silence", "end", "nobody"], "Unknown or expired silence nobody"),
         (["ack", "nothing"], "No incident has an id beginning with 'nothing'"),
+        (["routes", "--code", "LAG_GROWHT"], "Unknown incident code LAG_GROWHT: did you mean LAG_GROWTH?"),
+        (["routes", "-g", "a"], "with --code: routes depend on it"),
         (["test", "nobody"], "Unknown channel nobody: the alerts file defines ops."),
     ],
 )
@@ -127,6 +131,80 @@ def test_a_test_of_an_unreachable_channel_fails_and_leaves_no_trace(alert, table
     with pytest.raises(UserError, match=r"Channel ops did not accept the sample alert: no response \(ConnectError\)\."):
         alert("test", "ops")
     assert Ledger(tables).rows() == []
+
+
+BY_DAY = """
+[[routes]]
+severity = "critical"
+channels = ["pager"]
+
+[[routes]]
+groups = ["pay-*", "orders"]
+channels = ["ops"]
+hours = "09:00-18:00"
+days = "mon-fri"
+time_zone = "Asia/Shanghai"
+
+[channels.pager]
+kind = "webhook"
+url = "http://127.0.0.1:1/secret"
+"""
+
+
+@pytest.fixture
+def by_day(alert, tmp_path):
+    (tmp_path / "alerts.toml").write_text(BY_DAY + FILE.partition("\n\n")[2])
+    return alert
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--at", "2026-11-23T20:00Z"], [("pager", 1, None)]),
+        (["--at", "2026-11-23T20:00Z", "--severity", "warning"], [("ops", 2, "2026-11-24T01:00Z")]),
+        (["--at", "2026-11-27T10:00Z", "--severity", "warning"], [("ops", 2, "2026-11-30T01:00Z")]),
+        (["--at", "2026-11-24T02:00Z", "--severity", "warning"], [("ops", 2, None)]),
+        (["--at", "2026-11-24T02:00Z", "--severity", "warning", "-g", "audit"], []),
+    ],
+)
+def test_the_routes_say_who_gets_an_incident_at_a_time(by_day, arguments, expected):
+    given = ["-g", "pay-1", "--code", "LAG_GROWTH", *arguments]
+    found = json.loads(by_day("routes", *given, "--format", "json"))
+    begins = {text: instant_ms(text, 0) for *_, text in expected if text}
+    assert [(one["channel"], one["route"], one["begins"]) for one in found] == [
+        (channel, route, begins.get(text)) for channel, route, text in expected
+    ]
+
+
+def test_the_routes_are_shown_with_their_hours(by_day):
+    shown = by_day("routes", "--at", "2026-11-27T10:00Z")
+    [_, first, second] = [" ".join(line.split()) for line in shown.splitlines() if line.strip()]
+    assert first == "1 pager ≥ critical * * * any time active"
+    assert second.startswith("2 ops ≥ info * pay-*, orders * mon-fri 09:00-18:00 Asia/Shanghai begins 11-30 ")
+    said = by_day("routes", "-g", "pay-1", "--code", "LAG_GROWTH", "--severity", "info", "--at", "2026-11-27T10:00Z")
+    assert "when its hours begin, if it is still open" in said
+    assert "within 30 s" in by_day("routes", "-g", "pay-1", "--code", "LAG_GROWTH")
+    assert "at once" in by_day("routes", "-g", "pay-1", "--code", "ORDERED_QUEUE_STUCK")
+    nobody = by_day("routes", "-g", "audit", "--code", "LAG_GROWTH", "--severity", "info")
+    assert nobody == "No route matches LAG_GROWTH info: nobody is notified.\n"
+
+
+def test_an_open_incident_is_asked_for_by_the_beginning_of_its_id(by_day, tables):
+    append_transitions(tables, transition("abcdef", severity="warning"))
+    [ops] = json.loads(by_day("routes", "abc", "--at", "2026-11-24T02:00Z", "--format", "json"))
+    assert (ops["channel"], ops["route"]) == ("ops", 2)
+
+
+def test_the_status_has_the_channels_outside_their_hours(by_day, tables):
+    append_transitions(tables, transition(severity="warning"))  # at 00:53 there
+    rounds(start(tables, Clock(), {"ops": Listener(), "pager": Listener()}, load_alerts_of(tables)))
+    [incident] = json.loads(by_day("status", "--format", "json", code=3))["incidents"]
+    assert (incident["notified"], incident["off_hours"]) == ([], ["ops"])
+    assert "ops: outside its hours" in by_day("status", code=3)
+
+
+def load_alerts_of(tables):
+    return load_alerts(str(tables.parent / "alerts.toml"))
 
 
 def test_without_routes_the_process_does_not_start(alert, tmp_path):

@@ -12,7 +12,7 @@ from streaming.serve.alerting.channels import open_channel
 from streaming.serve.alerting.config import load_alerts
 from streaming.serve.alerting.render import Texts
 from streaming.serve.alerting.route import targets
-from tests.support.alerting import transition
+from tests.support.alerting import NOW, transition
 
 IMGHDR = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it where Python still has it
 ROUTE = '[[routes]]\nchannels = ["ops"]\n'
@@ -46,11 +46,11 @@ def test_the_example_in_the_file_is_valid(load, monkeypatch):
     begin = next(n for n, line in enumerate(lines) if line.startswith("# Routes are evaluated"))
     example = "\n".join(line.removeprefix("# ").removeprefix("#") for line in lines[begin + 2 :])
     settings = load(example)
-    assert set(settings.channels) == {"pager", "ops", "chat"}
+    assert set(settings.channels) == {"pager", "ops", "chat", "mail"}
     stuck = transition(code="ORDERED_QUEUE_STUCK", group="pay-1")
-    assert [(one.channel, one.wait_ms) for one in targets(settings, stuck)] == [("pager", 0), ("ops", 0)]
-    assert [one.channel for one in targets(settings, transition(severity="warning"))] == ["chat"]
-    assert targets(settings, transition(severity="info")) == []
+    assert [(one.channel, one.wait_ms) for one in targets(settings, stuck, NOW)] == [("pager", 0), ("ops", 0)]
+    assert [one.channel for one in targets(settings, transition(severity="warning"), NOW)] == ["chat"]
+    assert targets(settings, transition(severity="info"), NOW) == []
 
 
 @pytest.mark.parametrize(
@@ -59,28 +59,39 @@ def test_the_example_in_the_file_is_valid(load, monkeypatch):
         ("poll = ", r"is not valid TOML"),
         ('poll = "1 hour"', r"poll: Invalid duration '1 hour'. Use 90s, 30m, 2h or 1d"),
         ("group_wait = 3", r"group_wait: Invalid duration '3'"),
-        ("colour = 1", r"colour: Extra inputs are not permitted"),
+        ("colour = 1", r"unknown setting colour: use poll, group_wait, remind_after"),
+        ('[[route]]\nchannels = ["ops"]\n', r"unknown setting route: did you mean routes\?"),
+        (ROUTE + 'group = "pay-*"\n' + HOOK, r"unknown setting routes\.1\.group: did you mean groups\?"),
+        (HOOK + "heders = {}\n", r"unknown setting channels\.ops\.heders: did you mean headers\?"),
+        ('[channels.ops]\nkind = "webhook"\nurl = {envv = "A"}', r"channels\.ops\.url\.envv: did you mean env\?"),
+        (ROUTE.replace("ops", "opps") + HOOK, r"channel 'opps', which is not in \[channels\]: did you mean ops\?"),
+        (ROUTE + 'codes = ["LAG_GROWHT"]\n' + HOOK, r"no incident code matches 'LAG_GROWHT': did you mean LAG_GROWTH"),
         (ROUTE, r"route 1 refers to channel 'ops', which is not in \[channels\]"),
-        (ROUTE + 'codes = ["STUCK"]\n' + HOOK, r"routes 1 codes 1: no incident code matches 'STUCK'"),
-        (ROUTE + 'severity = "bad"\n' + HOOK, r"routes 1 severity: Input should be 'info', 'warning' or 'critical'"),
-        ('[channels.ops]\nkind = "mail"', r"channels ops: .*'alertmanager', 'webhook', 'apprise'"),
-        ('[channels.ops]\nkind = "webhook"', r"channels ops webhook url: Field required"),
+        (ROUTE + 'codes = ["STUCK"]\n' + HOOK, r"routes\.1\.codes\.1: no incident code matches 'STUCK'"),
+        (ROUTE + 'severity = "bad"\n' + HOOK, r"routes\.1\.severity: should be 'info', 'warning' or 'critical'"),
+        (ROUTE + 'hours = "9-18"\n' + HOOK, r"routes\.1\.hours\.1: invalid hours '9-18': use 09:00-18:00"),
+        (ROUTE + 'days = ["monday"]\n' + HOOK, r"routes\.1\.days\.1: invalid day 'monday': use mon, tue"),
+        (ROUTE + 'time_zone = "Shanghai"\n' + HOOK, r"routes\.1\.time_zone: Unknown time zone 'Shanghai'"),
+        (HOOK + 'service = "dingtalks"\n', r"channels\.ops\.service: should be .*: did you mean dingtalk\?"),
+        (HOOK + 'service = "wecom"\nsign = "secret"\n', r"channels\.ops: only dingtalk, lark and feishu verify a sig"),
+        ('[channels.ops]\nkind = "mail"', r"channels\.ops: unknown kind 'mail': use alertmanager, webhook, apprise"),
+        ('[channels.ops]\nkind = "webhook"', r"channels\.ops\.url: is missing"),
         ('[channels.ops]\nkind = "webhook"\nurl = {env = "A", file = "b"}', r"use a value, \{env = \"NAME\"\}"),
         ('[channels.ops]\nkind = "apprise"\nurls = "slack://secret"', r"Apprise URLs contain passwords"),
-        ('[channels."o p"]\nkind = "webhook"\nurl = "x"', r"channels o p .*"),
-        ("[limit]\nmessages = 0", r"limit messages: .*greater than or equal to 1"),
+        ('[channels."o p"]\nkind = "webhook"\nurl = "x"', r"channels\.o p: .*"),
+        ("[limit]\nmessages = 0", r"limit\.messages: .*greater than or equal to 1"),
     ],
 )  # fmt: skip
 def test_an_invalid_file_is_one_sentence_without_secrets(load, text, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         load(text)
     said = str(caught.value)
-    assert re.fullmatch(r"(Invalid|The) alerts file \S+alerts\.toml(:| is not valid TOML:) [^\n]+\.", said)
+    assert re.fullmatch(r"(Invalid|The) alerts file \S+alerts\.toml(:| is not valid TOML:) [^\n]+[.?]", said)
     assert "secret" not in said
 
 
 def test_a_missing_alerts_file_is_a_user_error():
-    with pytest.raises(UserError, match=r"Cannot read the alerts file nowhere\.toml: correct alerts\.file\."):
+    with pytest.raises(UserError, match=r"The alerts file nowhere\.toml does not exist: correct alerts\.file\."):
         load_alerts("nowhere.toml")
 
 

@@ -34,6 +34,14 @@ def test_each_kind_of_message_has_its_title_and_link(kind, fields, title, words)
         assert word in made.body
 
 
+def test_a_message_has_the_commands_to_run_next_with_the_latest_evidence():
+    stuck = {"code": "ORDERED_QUEUE_STUCK", "sub_cause": "SUSPEND_LOOP", "evidence": '{"commit_offset":712}'}
+    for kind in ("OPENED", "ESCALATED", "REMINDER"):
+        made = message(alert(kind, notified="warning", **stuck))
+        assert "\nmqadmin queryMsgByOffset -b b -t Orders -i 0 -o 712\n" in made.body
+        assert made.alerts[0]["commands"][0] in made.body
+
+
 def test_an_alert_of_the_cluster_has_no_empty_group():
     made = message(alert(group="", cluster="", code="JOB_SILENT", subject="job"))
     assert made.title == "CRITICAL JOB_SILENT: job"

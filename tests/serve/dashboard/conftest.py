@@ -23,7 +23,17 @@ class Site(NamedTuple):
     base: str
     tables: Path
     now: int
-    """The present time of the tables; epoch milliseconds."""
+    """The present time of the tables and of the server, whose clock stands still: otherwise the pages of a slow test
+    run would show that nothing has been heard for minutes; epoch milliseconds."""
+
+
+_DASHBOARD = """
+import sys, time
+now = int(sys.argv.pop(1)) * 1_000_000
+time.time_ns = lambda: now
+from streaming.cli.main import main
+main()
+"""
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +43,7 @@ def site(tmp_path_factory) -> Iterator[Site]:
     make_tables(root / "tables")
     append(root / "tables", [row for group in [*shop(now), fleet(now)] for row in group.taken()])
     archive(root / "tables", now)
-    command = [sys.executable, "-c", "from streaming.cli.main import main; main()", "dashboard", "--port", "0"]
+    command = [sys.executable, "-c", _DASHBOARD, str(now), "dashboard", "--port", "0"]
     environment = {**os.environ, "REBALANCE_WATCH_RUNTIME__ROOT": str(root)}
     with (root / "dashboard.log").open("w+") as log, subprocess.Popen(command, env=environment, stderr=log) as server:
         try:

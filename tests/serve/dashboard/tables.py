@@ -1,9 +1,10 @@
 """Tables for the pages: a few groups with a history, and one very large group."""
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import (
@@ -20,6 +21,13 @@ from rebalance_model.observe.effects import (
 from tests.support.tables import append_rows
 
 MINUTE = 60_000
+FRAMES = (
+    "java.base@17.0.18/sun.nio.ch.Net.poll(Native Method)",
+    "com.shop.payments.Gateway.charge(Gateway.java:88)",
+    "com.shop.orders.OrderListener.consumeMessage(OrderListener.java:41)",
+    "org.apache.rocketmq.client.impl.consumer.ConsumeMessageOrderlyService$ConsumeRequest.run(ConsumeMessage.java:471)",
+)
+"""Where the listener of the stuck queue hangs."""
 COVERAGE = (
     '{"brokers":1,"hooks":1,"polls":true,"brokers_answering":1,"members":3,"members_answering":3,"offsets":true,'
     '"silent_rules":[]}'
@@ -27,15 +35,22 @@ COVERAGE = (
 
 
 def archive(folder: Path, now: int) -> None:
-    """Return the event that opened the incident of `orders`."""
+    """Archive the event that opened the incident of `orders`, and the stacks of its client's listener."""
     time = now - STUCK
-    event = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
-    event |= {"source_id": "poll-1@1", "seq": 1}
-    row = event | {
-        "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": None, "key": "prod/orders-group",
-        "value": json.dumps(event), "partition": 0, "offset": 0, "ingest_time": time,
-    }  # fmt: skip
-    append_rows(folder, "telemetry", [row])
+    tick = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
+    tick |= {"source_id": "poll-1@1", "seq": 1}
+    stack = {"name": "ConsumeMessageThread_orders-group_1", "state": "TIMED_WAITING", "frames": FRAMES}
+    answer = tick | {"type": "CONSUMER_RUNNING_INFO", "seq": 2, "group": "orders-group", "client_id": CLIENTS[0]}
+    answer |= {"orderly": True, "queues": [], "stacks": [stack]}
+    rows = [
+        event | {
+            "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": event.get("group"),
+            "key": "prod/orders-group", "value": msgspec.json.encode(event).decode(), "partition": 0, "offset": 0,
+            "ingest_time": time,
+        }
+        for event in (tick, answer)
+    ]  # fmt: skip
+    append_rows(folder, "telemetry", rows)
 
 
 class Group:
@@ -118,7 +133,8 @@ class Group:
         self._add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", transition=transition,
             subject=f"{self.topic}@broker-a:{queue_id}", opened_at=opened, topic=self.topic, broker="broker-a",
-            queue_id=queue_id, client_id=self.clients[0], evidence=f'{{"lag":28,"commit_age_ms":{time - opened}}}',
+            queue_id=queue_id, client_id=self.clients[0],
+            evidence=f'{{"lag":28,"commit_offset":812,"commit_age_ms":{time - opened}}}',
             explanation="The owner's listener has taken a message and not returned.",
             first_step="Take a thread dump of the owner.", **defaults,
         )  # fmt: skip

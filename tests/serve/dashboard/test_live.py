@@ -75,15 +75,15 @@ def test_an_open_page_turns_silent_once_without_new_rows(store, clock, monkeypat
     monkeypatch.setattr(page, "_show", lambda: updates.append(clock.now))
 
     look(page)
-    clock.now = NOW + 13 * MINUTE  # the last row is a minute older
+    clock.now = NOW + 1 * MINUTE  # the last row is a minute older
     look(page)
     updates.clear()
-    clock.now = NOW + 14 * MINUTE
+    clock.now = NOW + 2 * MINUTE
     look(page, times=3)
     clock.now = NOW + 5 * HOUR
     look(page, times=3)
 
-    assert updates == [NOW + 14 * MINUTE]
+    assert updates == [NOW + 2 * MINUTE]
 
 
 def group_page(store, monkeypatch, at=None, span="1h"):

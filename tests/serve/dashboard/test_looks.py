@@ -8,7 +8,10 @@ from playwright.sync_api import expect
 
 from tests.serve.dashboard.tables import MINUTE, STUCK
 
-PAGES = ("/", "/group/orders-group", "/group/orders-group/rebalance/r1", "/incident/stuck0001", "/group/nobody")
+PAGES = (
+    "/", "/incidents", "/incident/stuck0001", "/clients", "/client/10.0.0.5@orders-1", "/group/orders-group",
+    "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1", "/group/nobody",
+)  # fmt: skip
 
 
 def test_the_theme_follows_the_system_and_a_choice_is_remembered(open_page):
@@ -49,6 +52,8 @@ def test_on_a_phone_rows_with_a_date_are_not_cut_off(open_page, path):
     page = open_page(path, width=390)
     page.get_by_role("rowheader").first.wait_for()
     page.evaluate("for (const time of document.querySelectorAll('time')) time.textContent = '30 Nov 2026 23:46:29'")
+    ages = "document.querySelectorAll('td.number span:not(.unknown)')"
+    page.evaluate(f"for (const age of {ages}) age.textContent = '52 min 52 s ago (stale)'")
     _none_is_cut(page)
 
 

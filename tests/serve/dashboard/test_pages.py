@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from streaming.base.times import instant_ms, written
-from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group
+from tests.serve.dashboard.tables import CLIENTS, DIED, FRAMES, MINUTE, STUCK, Group
 from tests.support.tables import append
 
 
@@ -51,7 +51,7 @@ def test_a_groups_page_shows_owners_members_rebalances_and_incidents(open_page):
     stuck = row(page, "Queues", "Orders@broker-a:0")
     expect(stuck).to_contain_text("BAD ORDERED_QUEUE_STUCK LISTENER_HUNG")
     expect(stuck).to_contain_text("orders-1")
-    expect(stuck).to_contain_text(re.compile(r"[12] min \d+ s"))  # the age of the lock, now
+    expect(stuck).to_contain_text("1 min 4 s")  # the age of the lock, now
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
     first = row(page, "Members", CLIENTS[0])
     expect(first.get_by_role("cell")).to_have_text(["3", "3", "34", "1"])
@@ -172,17 +172,80 @@ def test_new_rows_keep_the_users_input_and_focus(open_page, site):
     expect(link).to_be_visible()
 
 
-def test_an_incidents_page_shows_evidence_timeline_and_next_step(open_page, site):
+def test_incidents_of_all_groups_are_filtered_by_the_address(open_page, site):
+    stuck = Group("audit-group", "Audit", ("10.0.0.9@audit-1",))
+    stuck.seq = 2_000
+    stuck.incident(site.now - 40 * MINUTE, "audited", "OPENED", site.now - 40 * MINUTE, severity="warning")
+    stuck.incident(site.now - 39 * MINUTE, "audited", "RESOLVED", site.now - 40 * MINUTE, severity="warning")
+    append(site.tables, stuck.taken())
+    page = open_page("/")
+    page.get_by_role("link", name="All incidents").click()
+
+    rows = page.get_by_role("group", name="Incidents, table").get_by_role("row")
+    expect(rows.filter(has_text="orders-group")).to_contain_text("open")
+    expect(rows.filter(has_text="audit-group")).to_contain_text("1 min")
+    page.get_by_role("combobox", name="State").select_option("Resolved")
+    page.wait_for_url(re.compile(r"state=resolved$"))
+    expect(rows.filter(has_text="orders-group")).to_have_count(0)
+    page.get_by_role("searchbox").fill("audit@broker-a:0")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("find=audit"))
+    expect(rows).to_have_count(2)
+    page.get_by_role("combobox", name="Severity").select_option("critical")
+    expect(page.get_by_text("No incidents match these filters.")).to_be_visible()
+    page.get_by_role("combobox", name="Severity").select_option("warning")
+    rows.last.get_by_role("link", name="ORDERED_QUEUE_STUCK").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("ORDERED_QUEUE_STUCK")
+
+
+def test_an_incidents_page_leads_with_cause_next_step_and_commands(open_page, site):
     page = open_page("/incident/stuck")  # a beginning of its id does
 
     expect(page.get_by_role("heading", level=1)).to_have_text("ORDERED_QUEUE_STUCK")
-    expect(page.get_by_text("Take a thread dump of the owner.")).to_be_visible()
-    expect(row_of(page, "lag")).to_contain_text("28")
-    expect(page.get_by_label("Event as JSON")).to_contain_text('"source_id": "poll-1@1"')
+    first = page.get_by_role("region").first
+    expect(first.get_by_role("heading", level=2).first).to_have_text("Main cause: LISTENER_HUNG")
+    expect(first.get_by_text("Take a thread dump of the owner.")).to_be_visible()
+    expect(first.locator("code")).to_have_text([
+        f"mqadmin consumerStatus -g orders-group -i {CLIENTS[0]} -s",
+        "mqadmin queryMsgByOffset -b broker-a -t Orders -i 0 -o 812",
+    ])  # fmt: skip
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    first.get_by_role("button", name="Copy: The next message to be consumed").click()
+    expect(first.get_by_text("Copied")).to_be_visible()
+    assert (
+        page.evaluate("navigator.clipboard.readText()") == "mqadmin queryMsgByOffset -b broker-a -t Orders -i 0 -o 812"
+    )
     page.get_by_role("link", name="Group at opening").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
     assert f"at={written(site.now - STUCK)}" in page.url
     expect(page.get_by_text(f"As of {_shown(site.now - STUCK)}")).to_be_visible()
+
+
+def test_an_incidents_page_shows_where_the_listener_hangs(open_page):
+    page = open_page("/incident/stuck0001")
+
+    stacks = page.get_by_role("region", name="What the listener was doing")
+    expect(stacks).to_contain_text(CLIENTS[0])
+    expect(stacks.get_by_label("Stack of ConsumeMessageThread_orders-group_1")).to_have_text("\n".join(FRAMES))
+
+
+def test_an_incidents_page_shows_its_queue_evidence_and_timeline(open_page):
+    page = open_page("/incident/stuck0001")
+
+    picture = page.get_by_role("group", name="Queue over time")
+    expect(picture.locator(".owned")).to_have_text("orders-1")
+    assert picture.locator("path").count() == 2  # lag and waiting time: nothing else was reported
+    expect(page.get_by_role("listitem").filter(has_text="this incident opened LISTENER_HUNG")).to_be_visible()
+    page.get_by_text("Values of the picture").click()
+    values = page.get_by_role("group", name="Values, table").get_by_role("row")
+    assert values.count() == 22
+    expect(values.last).to_contain_text("28")
+    expect(row_of(page, "lag")).to_contain_text("28")
+    event = page.get_by_label("Event as JSON")
+    expect(event).to_be_hidden()
+    page.get_by_text("The event as JSON").click()
+    expect(event).to_contain_text('"source_id": "poll-1@1"')
+    assert "<span" not in page.locator("body").inner_text()
 
 
 def row_of(page, text: str):
@@ -195,6 +258,33 @@ def _shown(time_ms: int) -> str:
 
 def _clock(time_ms: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(time_ms / 1000))
+
+
+def test_clients_are_listed_and_lead_to_their_queues_over_time(open_page):
+    page = open_page("/clients?group=orders-group")
+    assert page.get_by_role("group", name="Clients, table").get_by_role("row").count() == 3
+    row(page, "Filters", CLIENTS[1]).get_by_role("link", name=CLIENTS[1]).click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text(CLIENTS[1])
+    groups = row(page, "Groups", "orders-group")
+    expect(groups.get_by_role("cell").nth(2)).to_have_text("unknown")  # its version: nothing has reported it
+    expect(page.get_by_role("img", name="The queues of the client over time: 3 lanes")).to_be_visible()
+    expect(row(page, "Queues over time", "Orders@broker-a:5")).to_contain_text("now")
+
+
+def test_a_queue_has_a_page_with_its_owners_over_time(open_page, site):
+    page = open_page(f"/group/orders-group?at={site.now - DIED + MINUTE}")
+    row(page, "Queues", "Orders@broker-a:4").get_by_role("link", name="Orders@broker-a:4").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Orders@broker-a:4")
+    expect(page.get_by_role("region", name="Summary").get_by_role("link", name="orders-1")).to_be_visible()
+    assert page.locator(".owned").all_inner_texts() == ["orders-3", "orders-1"]
+    expect(row(page, "Owners in this period", "orders-3")).to_contain_text("reported by the client")
+    expect(page.get_by_role("link", name="rebalance: orders-3 connection closed")).to_be_visible()
+    expect(page.get_by_text("No incidents in this period.")).to_be_visible()
+    page.get_by_role("combobox", name="Period").select_option("Last 15 min")
+    page.wait_for_url(re.compile("span=15m"))
+    assert "at=" in page.url
 
 
 def test_a_rebalances_page_lists_each_moved_queue(open_page, site):
@@ -217,6 +307,11 @@ def test_a_rebalances_page_lists_each_moved_queue(open_page, site):
         ("/group/orders-group?at=nonsense", "Invalid time"),
         ("/group/orders-group?span=2y", "Invalid span"),
         ("/incident/none", "No incident has an id"),
+        ("/incidents?group=order-group", "did you mean orders-group"),
+        ("/client/nobody", "Unknown client nobody"),
+        ("/group/orders-group/queue/Orders/broker-a/77", "had no queue Orders@broker-a:77"),
+        ("/clients?group=nobody", "Unknown consumer group nobody"),
+        ("/incidents?state=shut", "Use one of open, resolved"),
         ("/nothing/here", "There is no page at /nothing/here."),
         ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
     ],

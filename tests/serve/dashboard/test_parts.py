@@ -12,7 +12,7 @@ from streaming.queries.columns import MOVE, Context
 from streaming.queries.group_at import find_group
 from streaming.queries.incident_detail import incident
 from streaming.queries.lag import lag
-from streaming.queries.present import SILENT_AFTER, Ends, ends
+from streaming.queries.present import UNHEARD_AFTER, Ends, ends
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.incident import evidence_rows
@@ -75,20 +75,18 @@ def test_names_are_shortened_only_if_they_stay_unique(ids, short):
 
 
 def test_now_is_the_clock_unless_telemetry_is_silent():
-    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW + MINUTE) == Ends(
-        0, NOW, NOW + MINUTE, silent=False, snapshot_interval=SNAPSHOT_INTERVAL
+    assert ends(0, NOW, UNHEARD_AFTER, NOW + MINUTE) == Ends(
+        0, NOW, NOW + MINUTE, silent=False, silent_after=UNHEARD_AFTER
     )
-    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW + SILENT_AFTER * SNAPSHOT_INTERVAL) == Ends(
-        0, NOW, NOW, silent=True, snapshot_interval=SNAPSHOT_INTERVAL
+    assert ends(0, NOW, UNHEARD_AFTER, NOW + UNHEARD_AFTER) == Ends(
+        0, NOW, NOW, silent=True, silent_after=UNHEARD_AFTER
     )
     # A source's clock is ahead.
-    assert ends(0, NOW, SNAPSHOT_INTERVAL, NOW - MINUTE) == Ends(
-        0, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL
-    )
+    assert ends(0, NOW, UNHEARD_AFTER, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
 
 
 def test_a_span_ends_now_or_is_centred_on_the_instant():
-    available = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL)
+    available = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
 
     assert window(available, "1h", None) == Window(NOW - HOUR, NOW)
     assert window(available, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
@@ -121,7 +119,7 @@ def test_a_page_shows_that_telemetry_is_silent():
         return rendered(
             "home_head",
             at=None,
-            ends=Ends(0, NOW, NOW, silent=silent, snapshot_interval=SNAPSHOT_INTERVAL),
+            ends=Ends(0, NOW, NOW, silent=silent, silent_after=UNHEARD_AFTER),
             incidents=[],
             counts=Counter(),
         )
@@ -168,7 +166,7 @@ def test_a_page_number_beyond_the_last_shows_the_last():
 
 
 def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
-    available = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, snapshot_interval=SNAPSHOT_INTERVAL)
+    available = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
     past = history(model, "gaps-group", None, window(available, "1h", None))
     data = timeline_data(past, [], available, {"a@2": 0}, lambda place: place[2] == 0)
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rebalance_model.observe.policy import Policy
 from streaming.queries.health import METRIC
-from streaming.queries.present import SILENT_AFTER
+from streaming.queries.present import STATE_MISSED
 from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
@@ -90,7 +90,7 @@ def test_unknown_values_of_a_group_have_no_series(scraped, name, orders, quiet, 
 def test_the_health_of_a_silent_group_is_unknown(tmp_path, scraper, noon):
     example().write(tmp_path / "tables")
     with noon.context() as later:
-        later.setattr(snapshot, "now_ms", lambda: NOON + SILENT_AFTER * Policy().snapshot_interval)
+        later.setattr(snapshot, "now_ms", lambda: NOON + STATE_MISSED * Policy().snapshot_interval)
         found = scraper(tmp_path).scrape()
 
     assert of(found, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]

@@ -22,7 +22,8 @@ ROUTES = {
     "/health", "/groups", "/groups/{group}", "/groups/{group}/queues", "/groups/{group}/owners",
     "/groups/{group}/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/intervals", "/groups/{group}/diff",
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
-    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql",
+    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql", "/clients",
+    "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 
 
@@ -118,6 +119,7 @@ def test_open_and_resolved_incidents(api):
     assert {one["incident_id"] for one in body_of(api.get("/incidents", params={"all": True}))} - {
         one["incident_id"] for one in found
     } == {"over"}
+    assert [one["incident_id"] for one in body_of(api.get("/incidents", params={"resolved": True}))] == ["over"]
     assert {one["code"] for one in body_of(api.get("/incidents", params={"severity": "warning"}))} == {
         "QUEUE_UNASSIGNED"
     }

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from streaming.base.limits import LOGIN_FAILURES, REQUEST_BYTES
 from streaming.base.settings import load_settings
 from streaming.serve.web.access import access
 from streaming.serve.web.gate import SESSION_COOKIE, Gate
@@ -23,6 +24,7 @@ TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PAGE = {"Accept": "text/html,*/*"}
 PUBLIC = "https://watch.example"
+LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 
 def application(**web: object) -> FastAPI:
@@ -118,6 +120,23 @@ def test_a_foreign_origin_gets_neither_data_nor_a_websocket(free, origin):
     assert free.options("/x", headers={"Origin": origin}).headers.get("access-control-allow-origin") is None
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_page_of_another_site_can_only_link_to_pages(free, site):
+    """Without a token, and without Origin, as of an image or a script: nothing else would tell it from a scraper."""
+    for mode, dest in (("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe")):
+        part = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+        assert free.get("/api/v1/groups/g/what-if?join=1000", headers=part).status_code == 403
+        assert free.get("/group/g", headers=part).status_code == 403
+    link = LINK | {"Sec-Fetch-Site": site}
+    assert free.get("/group/g", headers=link).status_code == 200
+    assert free.get("/api/v1/groups/g/what-if", headers=link).status_code == 403
+    assert free.get("/metrics", headers=link).status_code == 403
+    assert free.post("/group/g", headers=link).status_code == 403
+    for own_site in ("same-origin", "none"):
+        own_part = {"Sec-Fetch-Site": own_site, "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+        assert free.get("/api/v1/groups", headers=own_part).status_code == 200
+
+
 def test_its_own_origin_gets_data_and_a_websocket(free):
     assert free.get("/x", headers={"Origin": own(free)}).status_code == 200
     assert accepts_websocket(free, origin=own(free))
@@ -137,6 +156,38 @@ def test_with_a_token_set_every_path_needs_it(closed, path):
 def test_with_a_token_set_the_websocket_needs_it(closed):
     assert not accepts_websocket(closed)
     assert accepts_websocket(closed, authorization=f"Bearer {TOKEN}")
+
+
+@pytest.mark.parametrize("way", ["form", "header"])
+def test_after_too_many_wrong_tokens_even_the_right_one_is_refused(way):
+    """By form and by header alike; who is logged in already is not affected."""
+    with (
+        answering(application(token=SecretStr(TOKEN))) as address,
+        httpx.Client(base_url=address) as client,
+        httpx.Client(base_url=address) as inside,
+    ):
+        inside.post("/login", data={"token": TOKEN})
+
+        def attempt(token: str) -> httpx.Response:
+            if way == "form":
+                return client.post("/login", data={"token": token})
+            return client.get("/x", headers={"Authorization": f"Bearer {token}"})
+
+        statuses = [attempt(f"wrong {number}").status_code for number in range(LOGIN_FAILURES)]
+        assert set(statuses) == {401}
+        refused = attempt(TOKEN)
+        assert (refused.status_code, "retry in" in refused.json()["error"]) == (429, True)
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert client.get("/x", headers=BEARER).status_code == 429
+        assert client.get("/x").status_code == 401
+        assert inside.get("/x").status_code == 200
+
+
+def test_a_body_that_is_too_large_or_has_no_length_is_not_read(free):
+    """Of 5 GB the server would keep 5 GB, before it looks whether it is JSON."""
+    assert free.post("/login", content=b"x" * 1_000).status_code == 401
+    assert free.post("/login", content=b"x" * (REQUEST_BYTES + 1)).status_code == 413
+    assert free.post("/login", content=iter([b"x"])).status_code == 411
 
 
 def test_a_path_in_the_host_header_is_refused(closed):
@@ -165,9 +216,11 @@ def test_a_browser_is_redirected_to_the_login_form_and_back(closed):
     assert closed.get("/x").status_code == 200
     assert accepts_websocket(closed, cookie=f"{SESSION_COOKIE}={closed.cookies[SESSION_COOKIE]}")
 
+    copied = {"Cookie": f"{SESSION_COOKIE}={closed.cookies[SESSION_COOKIE]}"}
     out = closed.post("/logout", headers={"Origin": own(closed)})
     assert out.headers["Location"] == "/login"
     assert closed.get("/x").status_code == 401
+    assert closed.get("/x", headers=copied).status_code == 401, "a copy of the cookie has ended with it"
 
 
 def test_the_cookie_is_secure_if_the_proxy_serves_https(behind):
@@ -199,7 +252,7 @@ def test_without_a_token_set_the_login_form_redirects(free):
 
 
 def test_a_link_from_another_site_reloads_so_that_the_cookie_is_sent(closed):
-    answer = closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "cross-site"})
+    answer = closed.get("/incident/1", headers={**PAGE, **LINK})
     assert (answer.status_code, 'http-equiv="refresh" content="0"' in answer.text) == (200, True)
     assert closed.get("/incident/1", headers={**PAGE, "Sec-Fetch-Site": "same-origin"}).status_code == 303
 

@@ -146,11 +146,12 @@ def test_a_browser_logs_in_once_and_follows_a_link_of_another_site(dashboard, br
 
 
 def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
-    with served("dashboard", tmp_path) as address, browser.new_context() as context:
+    with served("dashboard", tmp_path, SOURCE__KIND="files") as address, browser.new_context() as context:
         answer = httpx.get(f"{address}/api/v1/groups", timeout=30)
         assert answer.status_code == 503
         assert answer.json()["error"].startswith(f"There are no tables in {tmp_path / 'tables'} yet")
-        assert httpx.get(address, timeout=30).status_code == 503
+        assert httpx.get(address, timeout=30).status_code == 200
+        assert httpx.get(f"{address}/incidents", timeout=30).status_code == 503
         unready = httpx.get(f"{address}/readyz", timeout=30)
         assert (unready.status_code, unready.json()["tasks"][0]["reason"]) == (503, "there are no tables yet")
         metrics = httpx.get(f"{address}/metrics", timeout=30)
@@ -160,9 +161,14 @@ def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
         page = context.new_page()
         page.set_default_timeout(40_000)
         page.goto(address)
-        page.get_by_role("heading", level=1, name="No data yet").wait_for()
+        page.get_by_role("heading", level=1, name="No consumer groups yet").wait_for()
+        steps = page.locator(".steps > li")
+        steps.nth(1).get_by_text("No telemetry yet (files in").wait_for()
+        assert steps.nth(2).locator("code").inner_text() == "rebalance-watch run"
+        (tmp_path / "log" / "partition=0").mkdir(parents=True)
+        (tmp_path / "log" / "partition=0" / f"{0:020}.jsonl").write_text("{}\n")
+        steps.nth(1).get_by_text("The log has telemetry").wait_for()
         make_tables(tmp_path / "tables")
-        page.get_by_text("No consumer groups yet").wait_for()
         example().write(tmp_path / "tables")
         page.get_by_role("heading", level=2, name="Groups by health").wait_for()
         assert httpx.get(f"{address}/api/v1/groups", timeout=30).json()[0]["group"] == "orders"

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from typing import Protocol
+from urllib.parse import unquote
 
 import httpx
 
 from streaming.base.errors import UserError
+from streaming.base.http import Poster
+from streaming.base.limits import REPLY_BYTES
+from streaming.base.redaction import Redaction
 from streaming.serve.alerting.config import Secret
 from streaming.serve.alerting.render import Message
 
@@ -64,28 +68,40 @@ class HttpClient:
             usable = False
         if not usable:
             raise UserError("Invalid address of an alert channel. Use http://HOST:PORT or https://HOST/PATH.")
+        values = {name: value.read() for name, value in headers.items()}
+        self._redaction = Redaction([*_secrets(self._url), *values.values()])
         try:
-            self._client = httpx.Client(
-                timeout=timeout_ms / 1000, headers={name: value.read() for name, value in headers.items()}
-            )
+            self._poster = Poster(timeout_ms / 1000, REPLY_BYTES, headers=values)
         except (UnicodeError, ValueError):
             raise UserError("Invalid header of an alert channel. Use ASCII characters.") from None
 
-    def post(self, body: bytes, key: str) -> None:
-        """Post a body.
+    def post(self, body: bytes, key: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Post a body, with more parameters in the address if they are given; return the body of the answer.
 
         Raises:
             ChannelError: there was no response or an error status.
         """
         headers = {"Content-Type": "application/json", IDEMPOTENCY_KEY: key}
+        url = self._url.copy_merge_params(query) if query else self._url
         try:
-            answer = self._client.post(self._url, content=body, headers=headers)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            answer = self._poster.post(url, content=body, headers=headers)
+        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ChannelError(f"no response ({type(error).__name__})") from None
         if not answer.is_success:
-            text = " ".join(answer.text[:_ANSWER_CHARACTERS].split()).replace(str(self._url), "…")
-            raise ChannelError(f"HTTP {answer.status_code} {text}".rstrip(), rejected=answer.status_code in _REJECTED)
+            text = self.redacted(answer.body.decode("utf-8", "replace"))
+            raise ChannelError(f"HTTP {answer.status} {text}".rstrip(), rejected=answer.status in _REJECTED)
+        return answer.body
+
+    def redacted(self, text: str) -> str:
+        """Return the beginning of what the server said, without the address and the headers."""
+        return self._redaction.of(text)[:_ANSWER_CHARACTERS]
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._poster.close()
+
+
+def _secrets(url: httpx.URL) -> list[str]:
+    """Return what is secret of an address: all of it, also as the header that httpx makes of its user."""
+    user = url.userinfo.decode()
+    return [str(url), url.raw_path.decode(), *([user, unquote(user), url.password or ""] if user else [])]

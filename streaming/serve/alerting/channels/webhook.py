@@ -1,4 +1,4 @@
-"""Webhook: posts a message as JSON to an HTTP server, as it is or formatted by the user's template."""
+"""Webhook: posts a message as JSON to an HTTP server, as it is, for a chat service, or by the user's template."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ from jinja2 import Template
 from streaming.base.errors import UserError
 from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels.channel import ChannelError, HttpClient
+from streaming.serve.alerting.channels.chat import SERVICES, Service, Signature, refusal, text_of, with_fields
 from streaming.serve.alerting.config import WebhookConfig
 from streaming.serve.alerting.render import SAMPLE, TEMPLATE_ERRORS, Message, Texts, sandbox
 
@@ -26,15 +27,35 @@ class Webhook:
         """
         self._template = _template(config.template) if config.template is not None else None
         self._http = HttpClient(config.url, "", config.headers, config.timeout)
+        self._name = config.service or ""
+        self._service = SERVICES.get(self._name)
+        self._secret = config.sign.read() if config.sign is not None else None
 
     def send(self, message: Message, now: int) -> None:
         """Post a message."""
-        del now
         try:
-            body = msgspec.json.encode(message) if self._template is None else _made(self._template, message)
+            body = self._body(message)
         except TEMPLATE_ERRORS as error:
             raise ChannelError(f"the template failed: {error}", rejected=True) from None
-        self._http.post(body, message.key)
+        if self._service is None:
+            self._http.post(body, message.key)
+        else:
+            self._chat(self._service, body, message.key, now)
+
+    def _body(self, message: Message) -> bytes:
+        if self._template is not None:
+            return _made(self._template, message)
+        if self._service is not None:
+            return msgspec.json.encode(self._service.body(text_of(message, self._service.bytes_max)))
+        return msgspec.json.encode(message)
+
+    def _chat(self, service: Service, body: bytes, key: str, now: int) -> None:
+        signature = service.sign(self._secret, now) if service.sign and self._secret else Signature()
+        answer = self._http.post(with_fields(body, signature), key, signature.query)
+        if refused := refusal(service, answer):
+            code, text = refused
+            said = text if code is None else f"{code} {self._http.redacted(text)}"
+            raise ChannelError(f"{self._name} {said}".rstrip(), rejected=code in service.rejected)
 
     def stand(self, message: Message, now: int) -> None:
         """Do nothing: only new alerts are sent."""

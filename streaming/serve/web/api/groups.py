@@ -6,14 +6,23 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from streaming.base.errors import UserError
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
-from streaming.queries import ownership, what_if
+from streaming.queries import ownership, queue_history, what_if
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries.group_at import find_group
-from streaming.queries.results import Group, Interval, LagPoint, Overview, OwnerChange, Plan, Queue, Rebalance
+from streaming.queries.results import (
+    Group,
+    Interval,
+    LagPoint,
+    Overview,
+    OwnerChange,
+    Plan,
+    Queue,
+    QueueDetail,
+    Rebalance,
+)
 from streaming.serve.web.api.parameters import (
     FORMS,
     At,
@@ -29,8 +38,6 @@ from streaming.serve.web.api.parameters import (
 from streaming.tables import ReadModel
 
 router = APIRouter(tags=["groups"])
-
-_NEWCOMERS_MAX = 1_000
 
 
 @router.get("/groups", response_model=list[Group])
@@ -63,6 +70,24 @@ def owner(  # noqa: PLR0913  a queue has four names
 ) -> Response:
     """Show the ownership interval of one queue at a time; null if it was unassigned."""
     return sent(store.ask_here(ownership.who_owned, name, topic, broker, queue_id, cluster=cluster, at=at))
+
+
+@router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}", response_model=QueueDetail)
+def queue(  # noqa: PLR0913  a queue has four names
+    *,
+    name: GroupName,
+    topic: str,
+    broker: str,
+    queue_id: int,
+    store: StoreOf,
+    at: At,
+    since: Annotated[str | None, Query(description="Begin of the period; default: an hour before `at`.")] = None,
+    cluster: Cluster = None,
+) -> Response:
+    """Show one queue at a time, and its owners, offsets, lag, lock and incidents over the period before it."""
+    begin = None if since is None else instant_ms(since, now_ms())
+    asked = queue_history.queue_detail
+    return sent(store.ask_here(asked, name, topic, broker, queue_id, cluster=cluster, since=begin, at=at))
 
 
 @router.get("/groups/{group}/intervals", response_model=list[Interval])
@@ -147,8 +172,6 @@ class Change(NamedTuple):
 def _plans(  # noqa: PLR0913  what may change
     model: ReadModel, name: str, change: Change, *, topic: str | None, cluster: str | None, at: int | None
 ) -> list[Plan]:
-    if any(one.isdecimal() and int(one) > _NEWCOMERS_MAX for one in change.join):
-        raise UserError(f"join: at most {_NEWCOMERS_MAX} clients are allowed.")
     members = change.clients
     if members is None:
         members = of_groups.last_group_state(model, find_group(model, name, cluster, at)).members

@@ -25,6 +25,7 @@ def incidents(  # noqa: PLR0913  its filters
     code: Annotated[str | None, Query(description="Only this code, such as ORDERED_QUEUE_STUCK.")] = None,
     severity: Annotated[Severity | None, Query(description="Only this severity.")] = None,
     every_one: Annotated[bool, Query(alias="all", description="Include resolved incidents.")] = False,
+    resolved: Annotated[bool, Query(description="Only resolved incidents.")] = False,
     since: Annotated[str | None, Query(description="Incidents that were open at any time since then.")] = None,
     unfold: Annotated[bool, Query(description="Include incidents that another one in the list explains.")] = False,
 ) -> Response:
@@ -32,7 +33,8 @@ def incidents(  # noqa: PLR0913  its filters
     return sent(
         store.ask_here(
             of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
-            only_open=since is None and not every_one, since=0 if since is None else instant_ms(since, now_ms()), at=at,
+            only_open=since is None and not every_one and not resolved, only_resolved=resolved,
+            since=0 if since is None else instant_ms(since, now_ms()), at=at,
             unfold=unfold,
         )
     )  # fmt: skip

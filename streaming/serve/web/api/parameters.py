@@ -79,4 +79,9 @@ Cluster = Annotated[str | None, Query(description="Cluster; required if the grou
 
 def sent(answer: object) -> Response:
     """Create a response with the JSON that the command line prints."""
-    return Response(as_json(answer), media_type="application/json", headers={"Cache-Control": "no-store"})
+    return sent_json(as_json(answer))
+
+
+def sent_json(content: bytes) -> Response:
+    """Create a response with this JSON."""
+    return Response(content, media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,87 @@
+"""POST requests to servers that may answer anything: limited in time and size as a whole, headers and body together.
+
+httpx's own timeouts are for each read, so a byte a second would keep a request for ever.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import httpx
+
+
+class Answer(NamedTuple):
+    """The status of an answer and its body, or as much of the body as the limits allow."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the server has accepted the request."""
+        return 200 <= self.status < 300
+
+
+class Poster:
+    """Sends POST requests, one at a time, and keeps connections for the next ones."""
+
+    def __init__(
+        self,
+        seconds: float,
+        bytes_max: int,
+        *,
+        headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Open no connection yet.
+
+        Args:
+            seconds: for a whole request, from the lookup of the name to the end of the answer.
+            bytes_max: of the answer's body.
+            headers: for each request.
+            tls: how servers are checked; None: as usual.
+
+        Raises:
+            ValueError: a header has characters that are not ASCII.
+        """
+        self._seconds = seconds
+        self._bytes_max = bytes_max
+        self._client = httpx.AsyncClient(
+            timeout=seconds, headers={"Accept-Encoding": "identity", **(headers or {})}, verify=tls or True
+        )
+        self._loop = asyncio.Runner()
+
+    def post(self, url: httpx.URL | str, **content: Any) -> Answer:
+        """Send a request with httpx's arguments (``content``, ``data``, ``headers``, ``auth``).
+
+        Raises:
+            TimeoutError: no status came within the time.
+            httpx.HTTPError: no connection, or no HTTP.
+        """
+        return self._loop.run(self._post(url, content))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._loop.run(self._client.aclose())
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _post(self, url: httpx.URL | str, content: Mapping[str, Any]) -> Answer:
+        status, body = 0, bytearray()
+        try:
+            async with asyncio.timeout(self._seconds), self._client.stream("POST", url, **content) as answer:
+                status = answer.status_code
+                async for part in answer.aiter_raw():
+                    body += part
+                    if len(body) > self._bytes_max:
+                        break
+        except (TimeoutError, httpx.HTTPError):
+            if not status:
+                raise
+        return Answer(status, bytes(body[: self._bytes_max]))

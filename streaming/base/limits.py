@@ -1,0 +1,56 @@
+"""Limits on everything that is received: bytes, depth, counts and time. What exceeds one is refused with a sentence.
+
+Each is well above what the real parts send; `streaming/README.md` lists them.
+"""
+
+from typing import Final
+
+from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX
+
+FRAME_BYTES: Final = 16_777_216
+"""Bytes of one frame of RocketMQ's protocol, header and body (com.rocketmq.remoting.frameMaxLength: Netty refuses
+more), and of what Kafka answers in the handshake at the start."""
+ANSWER_DEPTH: Final = 64
+"""Nested objects and lists in an answer of RocketMQ; its own nest less than ten deep."""
+ANSWER_VALUES: Final = 1_000_000
+"""Values in an answer of RocketMQ, after its references (`$ref`) are replaced; 4,096 queues of a client are 70,000."""
+ANSWER_SECONDS: Final = 1.0
+"""Seconds of processor time to read one answer of RocketMQ; 4,096 queues take 0.2."""
+ANSWER_KEY_CHARACTERS: Final = 4_096
+"""Characters of a message queue that an answer of RocketMQ has as a key written as a string."""
+STACK_THREADS: Final = 20
+"""Threads of a client's thread dump that are kept; a consumer consumes in 20 by default."""
+STACK_FRAMES: Final = 64
+"""Frames of such a thread that are kept, from the top."""
+STACK_FRAME_CHARACTERS: Final = 300
+"""Characters of such a frame, or of the thread's name, that are kept."""
+ROUTE_QUEUES: Final = 100_000
+"""Queues of one topic in a route, of all brokers."""
+REMARK_CHARACTERS: Final = 1_000
+"""Characters of an error's text that are kept; the rest is cut."""
+EVENT_BYTES: Final = VALUE_BYTES_MAX
+"""Bytes of one event of the telemetry log; a larger one is rejected and recorded as such."""
+EVENT_DEPTH: Final = DEPTH_MAX
+"""Nested objects and lists in an event, also in fields that no event has; a deeper one is rejected."""
+REPLY_BYTES: Final = 65_536
+"""Bytes of the answer of a webhook, an Alertmanager or a token server that are read; a channel's `timeout` is for the
+whole request, until the end of the answer."""
+SQL_CHARACTERS: Final = 100_000
+"""Characters of a user's own SQL."""
+SQL_QUERIES: Final = 2
+"""Users' queries that the dashboard runs at a time, each in a process of its own; the next one is refused."""
+SQL_MEMORY_BYTES: Final = 2_000_000_000
+"""Bytes that a user's query may allocate, beyond the open tables. DuckDB's own limit is half of it, from where it
+spills to disk; strings that a function makes are beside that."""
+SPILL_BYTES: Final = 10_000_000_000
+"""Bytes on disk for sorts and aggregates that do not fit into memory, for each process with open tables."""
+SQL_ANSWER_BYTES: Final = 64_000_000
+"""Bytes of a user's result as JSON; `web.sql_rows` limits its rows and `web.sql_seconds` its time."""
+WHAT_IF_CLIENTS: Final = 1_000
+"""Clients that are named, or join, in a prediction of an allocation."""
+REQUEST_BYTES: Final = 1_000_000
+"""Bytes of the body of a request to the dashboard, and of a message of its websocket."""
+LOGIN_FORM_BYTES: Final = 8_192
+"""Bytes of the login form, which anybody may send."""
+LOGIN_FAILURES: Final = 10
+"""Wrong tokens from one address within a minute; after that its tokens are refused until the minute is over."""

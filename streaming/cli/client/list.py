@@ -1,0 +1,63 @@
+"""`rebalance-watch client list`: list the clients of all groups, or of one."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Grid
+from streaming.cli.options import (
+    AtOption,
+    ClusterOption,
+    EveryOption,
+    FormatOption,
+    Output,
+    WatchOption,
+    instant,
+)
+from streaming.cli.output import present
+from streaming.queries.columns import CLIENT, Context
+from streaming.queries.results import Client
+
+
+def clients(  # noqa: PLR0913  a command line
+    group: Annotated[str | None, typer.Argument(help="Only clients of this group.", show_default=False)] = None,
+    *,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents.
+
+    Members of a group that run different versions are named below the table.
+    """
+    from streaming.queries.clients import clients as ask
+
+    present(
+        lambda model: ask(model, group, cluster=cluster, at=instant(at)),
+        lambda found, now: _draw(found, instant(at) or now),
+        Client,
+        Output(output, watch, every),
+        current=at is None,
+    )
+
+
+def _draw(found: Sequence[Client], now: int) -> RenderableType:
+    if not found:
+        return Text("No clients.")
+    several = len({one.cluster for one in found}) > 1
+    table = Grid.of(CLIENT.grid, found, Context(now), without=() if several else {"cluster"})
+    return Lines(table, *(Text(line, style="yellow") for line in _mixed(found)))
+
+
+def _mixed(found: Sequence[Client]) -> Iterator[str]:
+    from streaming.queries.clients import mixed_versions
+
+    for (_, group), counts in mixed_versions(found).items():
+        versions = ", ".join(f"{count} run {version}" for version, count in counts.items())
+        yield f"info: members of {group} run different versions: {versions}"

@@ -1,0 +1,65 @@
+"""`rebalance-watch client show`: show one client."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Grid
+from streaming.cli.incident.grid import incident_grid
+from streaming.cli.options import (
+    AtOption,
+    ClusterOption,
+    EveryOption,
+    FormatOption,
+    Output,
+    SinceOption,
+    WatchOption,
+    instant,
+)
+from streaming.cli.output import present, section
+from streaming.queries import labels
+from streaming.queries.columns import CLIENT, INTERVAL, Context
+from streaming.queries.results import ClientDetail
+
+
+def show(  # noqa: PLR0913  a command line
+    client_id: Annotated[str, typer.Argument(metavar="CLIENT", help="Client id.", show_default=False)],
+    *,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only in this group.")] = None,
+    cluster: ClusterOption = None,
+    since: SinceOption = None,
+    at: AtOption = None,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Show one client: version, address, heartbeat and subscriptions, its queues over time, and its incidents."""
+    from streaming.queries.clients import client
+
+    present(
+        lambda model: client(model, client_id, group=group, cluster=cluster, since=instant(since) or 0, at=instant(at)),
+        _draw,
+        ClientDetail,
+        Output(output, watch, every),
+        current=at is None,
+    )
+
+
+def _draw(found: ClientDetail, now: int) -> RenderableType:
+    context = Context(found.until)
+    as_of = f"  as of {labels.moment_in_zone(found.until, now)}"
+    parts: list[RenderableType] = [Text.assemble((found.client_id, "bold"), (as_of, "dim"))]
+    if not found.groups:
+        parts.append(Text("in no group"))
+    for one in found.groups:
+        values = {column.title.lower(): str(column.value(one, context)) for column in CLIENT.page[2:]}
+        said = ", ".join(f"{title} {text}" for title, text in values.items() if text not in {"", labels.NOT_KNOWN})
+        parts.append(Text(f"{one.group} ({one.cluster}): {said}"))
+    if found.intervals:
+        parts += section("Queues over time", Grid.of(INTERVAL.grid, found.intervals, context))
+    if found.incidents:
+        parts += section("Incidents", incident_grid(found.incidents, found.until))
+    return Lines(*parts)

@@ -1,0 +1,76 @@
+"""`rebalance-watch queue show`: show one queue over a period."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from streaming.cli.grid import Grid
+from streaming.cli.incident.grid import incident_grid
+from streaming.cli.options import (
+    AtOption,
+    ClusterOption,
+    EveryOption,
+    FormatOption,
+    GroupOption,
+    Output,
+    SinceOption,
+    TopicOption,
+    WatchOption,
+    instant,
+)
+from streaming.cli.output import present, section
+from streaming.cli.queue_name import HELP, METAVAR, parse_queue
+from streaming.queries import labels
+from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE, Context
+from streaming.queries.results import QueueDetail
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
+
+_ROWS = 20
+"""The number of observations in a table."""
+
+
+def show(  # noqa: PLR0913  a command line
+    names: Annotated[list[str] | None, typer.Argument(metavar=METAVAR, help=HELP)] = None,
+    *,
+    group: GroupOption = None,
+    topic: TopicOption = None,
+    since: SinceOption = None,
+    at: AtOption = None,
+    cluster: ClusterOption = None,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Show one queue: its state, and over the last hour (--since) owners, offsets, lag, lock and incidents."""
+    from streaming.queries.queue_history import queue_detail
+
+    named = parse_queue(names, group, topic, "rebalance-watch queue show orders Orders broker-a:0")
+
+    def ask(model: "ReadModel") -> QueueDetail:
+        return queue_detail(model, *named, cluster=cluster, since=instant(since), at=instant(at))
+
+    present(ask, _draw, QueueDetail, Output(output, watch, every), current=at is None)
+
+
+def _draw(found: QueueDetail, now: int) -> RenderableType:
+    history = found.history
+    context = Context(history.until)
+    name = labels.queue_name(history.topic, history.broker, history.queue_id)
+    as_of = f"  as of {labels.moment_in_zone(history.until, now)}"
+    parts: list[RenderableType] = [Text.assemble((f"{name} of {history.group}", "bold"), (as_of, "dim"))]
+    if found.queue is not None:
+        parts.append(Grid.of(QUEUE.grid[1:], [found.queue], context))
+    owners = [INTERVAL["client_id"], *(one for one in INTERVAL.grid if one.name not in {"group", "queue"})]
+    parts += section("Owners", Grid.of(owners, history.intervals, context) if history.intervals else Text("unknown"))
+    if history.incidents:
+        parts += section("Incidents", incident_grid(history.incidents, history.until, with_group=False))
+    if history.observations:
+        shown = history.observations[-_ROWS:]
+        title = f"Reported (the last {len(shown)} of {len(history.observations)}; --format json has all)"
+        parts += section(title, Grid.of(OBSERVATION.grid, shown, context))
+    return Lines(*parts)

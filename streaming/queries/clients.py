@@ -1,0 +1,189 @@
+"""Query the clients of consumer groups: version, address, heartbeat, subscriptions, queues and incidents.
+
+What derived tables do not have comes from the archive of telemetry: the brokers' lists of connections, heartbeats (by
+hooks), and the clients' own answers. What the archive does not have (any more) is unknown.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rebalance_model.versions import release_of
+from streaming.base.errors import NotFoundError
+from streaming.queries.group_at import find_group, instant_of
+from streaming.queries.incidents import incident_from_row
+from streaming.queries.present import present
+from streaming.queries.results import Client, ClientDetail, Incident, Interval
+from streaming.tables.observations import day
+from streaming.tables.reader import ReadModel, Row
+
+_BACK_MS = 300_000
+"""How far back the archive is read: several heartbeats (30 s) and polls."""
+_Key = tuple[str, str, str]
+"""Cluster, group and client id."""
+
+_IN_TIME = f"""
+e.time > from_ms($now - {_BACK_MS}) AND e.time <= from_ms($now)
+    AND e.date BETWEEN {day(f"$now - {_BACK_MS}")} AND {day("$now")}
+    AND ($cluster IS NULL OR e.cluster = $cluster) AND ($group IS NULL OR e.group = $group)
+"""
+_LISTS = f"""
+SELECT e.cluster, e.group, e.broker, max(e.time) AS time,
+    arg_max(json_extract(e.value, '$.connections'), e.time) AS connections
+FROM telemetry e WHERE e.type = 'CONSUMER_CONNECTION' AND {_IN_TIME}
+GROUP BY e.cluster, e.group, e.broker
+"""  # noqa: S608  parts of ours
+_OWN = f"""
+SELECT
+    t.cluster, t.group, t.type, t.client_id, max(t.time) AS time,
+    arg_max(json_extract_string(t.value, ['$.version', '$.language', '$.channel', '$.start_time']), t.time) AS said,
+    arg_max(json_extract(t.value, '$.subscriptions'), t.time) AS subscriptions
+FROM (
+    SELECT e.*, json_extract_string(e.value, '$.client_id') AS client_id
+    FROM telemetry e WHERE e.type IN ('HEART_BEAT', 'CONSUMER_RUNNING_INFO') AND {_IN_TIME}
+) t
+WHERE $client IS NULL OR t.client_id = $client
+GROUP BY t.cluster, t.group, t.type, t.client_id
+"""  # noqa: S608  parts of ours
+_MEMBERS = """
+SELECT g.cluster, g.group, unnest(g.members) AS client_id FROM groups_at(from_ms($instant)) g
+WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
+"""
+_OWNED = """
+SELECT o.cluster, o.group, o.client_id, count(*) AS queues FROM owners_at(from_ms($instant)) o
+WHERE o.client_id IS NOT NULL AND NOT starts_with(o.topic, '%RETRY%')
+    AND ($cluster IS NULL OR o.cluster = $cluster) AND ($group IS NULL OR o.group = $group)
+GROUP BY o.cluster, o.group, o.client_id
+"""
+_OPEN = """
+SELECT i.cluster, i.group, i.client_id, i.subject FROM incidents_at(from_ms($instant)) i
+WHERE i.resolved_at IS NULL AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
+"""
+_INTERVALS = """
+SELECT t.* FROM ownership_intervals t
+WHERE t.client_id = $client AND ($cluster IS NULL OR t.cluster = $cluster) AND ($group IS NULL OR t.group = $group)
+    AND t.from_time <= from_ms($until) AND (t.to_time IS NULL OR t.to_time >= from_ms($since))
+ORDER BY t.cluster, t.group, t.topic, t.broker, t.queue_id, t.from_time
+"""
+_INCIDENTS = """
+SELECT i.* FROM incidents_at(from_ms($instant)) i
+WHERE (i.client_id = $client OR i.main_client_id = $client OR i.subject = $client)
+    AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
+    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
+ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
+"""
+
+
+def clients(
+    model: ReadModel, group: str | None = None, *, cluster: str | None = None, at: int | None = None
+) -> list[Client]:
+    """List the clients of all groups, or of one: members, and others that still have queues.
+
+    Raises:
+        UserError: see `find_group`.
+    """
+    of = find_group(model, group, cluster, at) if group is not None else None
+    return _clients(model, of.cluster if of is not None else cluster, group, None, at)
+
+
+def client(  # noqa: PLR0913  filters
+    model: ReadModel, client_id: str, *, group: str | None = None, cluster: str | None = None, since: int = 0,
+    at: int | None = None,
+) -> ClientDetail:  # fmt: skip
+    """Return a client in each of its groups, the queues that it had since a time, and its incidents.
+
+    Raises:
+        NotFoundError: no group has, or had, such a client.
+    """
+    wanted = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
+    until = at if at is not None else present(model, None)
+    owned = tuple(Interval(**row) for row in model.rows(_INTERVALS, _only(wanted | {"until": until}, _INTERVALS)))
+    found = tuple(_incidents(model.rows(_INCIDENTS, _only(wanted, _INCIDENTS))))
+    shown = tuple(one for one in _clients(model, cluster, group, client_id, at) if one.client_id == client_id)
+    if not (shown or owned or found):
+        raise NotFoundError(f"Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.")
+    return ClientDetail(client_id=client_id, since=since, until=until, groups=shown, intervals=owned, incidents=found)
+
+
+def mixed_versions(found: Sequence[Client]) -> dict[tuple[str, str], dict[str, int]]:
+    """Return the members by version of each group (cluster and name) whose members run different known ones."""
+    counts: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for one in found:
+        if one.is_member and one.version is not None:
+            counts[one.cluster, one.group][one.version] += 1
+    return {key: dict(sorted(of.items())) for key, of in counts.items() if len(of) > 1}
+
+
+def _only(wanted: dict[str, Any], query: str) -> dict[str, Any]:
+    """Return the parameters that a query has: DuckDB refuses others."""
+    return {name: value for name, value in wanted.items() if f"${name}" in query}
+
+
+def _incidents(rows: Sequence[Row]) -> Iterator[Incident]:
+    for row in rows:
+        yield incident_from_row(row)
+
+
+def _clients(
+    model: ReadModel, cluster: str | None, group: str | None, client_id: str | None, at: int | None
+) -> list[Client]:
+    wanted = {
+        "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at)
+    }  # fmt: skip
+
+    def rows(query: str) -> list[Row]:
+        return model.rows(query, _only(wanted, query))
+
+    members = {_key(row) for row in rows(_MEMBERS)}
+    queues = {_key(row): int(row["queues"]) for row in rows(_OWNED)}
+    known = _known(rows(_LISTS), rows(_OWN))
+    open_of: dict[_Key, int] = defaultdict(int)
+    for row in rows(_OPEN):
+        for one in {row["client_id"], row["subject"]} - {None}:
+            open_of[row["cluster"], row["group"], one] += 1
+    return [
+        Client(
+            cluster=key[0], group=key[1], client_id=key[2], is_member=key in members, queues=queues.get(key, 0),
+            open_incidents=open_of.get(key, 0), **known.get(key, {}),
+        )
+        for key in sorted(members | queues.keys())
+    ]  # fmt: skip
+
+
+def _key(row: Row) -> _Key:
+    return row["cluster"], row["group"], row["client_id"]
+
+
+def _known(lists: list[Row], own: list[Row]) -> dict[_Key, dict[str, Any]]:
+    """Return what the archive says of each client: a heartbeat has what a list has, by the broker's own clock."""
+    found: dict[_Key, dict[str, Any]] = defaultdict(dict)
+    for row in lists:
+        for connection in json.loads(row["connections"] or "[]") or ():
+            of = found[row["cluster"], row["group"], connection["client_id"]]
+            if of.get("seen_at", 0) <= row["time"]:
+                of |= _connection(
+                    connection.get("version"), connection.get("language"), connection.get("channel"), row["time"]
+                )
+    for row in own:
+        of = found[_key(row)]
+        version, language, channel, start_time = row["said"]
+        if row["type"] == "HEART_BEAT":
+            of["last_heartbeat"] = row["time"]
+            if of.get("seen_at", 0) <= row["time"]:
+                of |= _connection(version, language, channel, row["time"])
+        elif start_time and int(start_time):
+            of["started_at"] = int(start_time)
+        if row["subscriptions"] is not None:
+            topics = sorted(
+                f"{one['topic']} {one['sub_string']}".rstrip() for one in json.loads(row["subscriptions"]) or ()
+            )
+            of["subscriptions"] = tuple(one for one in topics if not one.startswith("%RETRY%"))
+    return found
+
+
+def _connection(version: str | int | None, language: str | None, channel: str | None, time: int) -> dict[str, Any]:
+    number = int(version or 0)
+    return {
+        "version": release_of(number), "language": language or None, "address": channel or None, "seen_at": time
+    }  # fmt: skip

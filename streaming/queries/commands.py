@@ -1,0 +1,86 @@
+"""Build the commands to run next about an incident, filled in from its row and evidence.
+
+The only place that builds them: pages, REST, command line and alerts show the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from shlex import quote
+from typing import Any
+
+from rebalance_model.observe.rules.registry import advice_for
+from rebalance_model.observe.rules.rule import Inspection
+from streaming.queries.results import Command, Incident
+
+
+def commands_of(incident: Incident, evidence: Mapping[str, Any]) -> tuple[Command, ...]:
+    """Return the commands about an incident by its main cause.
+
+    Args:
+        incident: the incident.
+        evidence: the evidence of the transition that tells the main cause.
+    """
+    return commands_from(incident.model_dump() | {"evidence": evidence})
+
+
+def commands_from(row: Mapping[str, Any]) -> tuple[Command, ...]:
+    """Return the commands about an incident or one of its transitions.
+
+    Args:
+        row: code, main_cause, group, main_client_id, topic, broker, queue_id, and evidence with its fields.
+
+    Returns:
+        The commands in the order in which to run them; one whose arguments are unknown is omitted.
+    """
+    advice = advice_for(row["code"], row["main_cause"])
+    return tuple(_commands(row, advice.inspect)) if advice is not None else ()
+
+
+def _commands(row: Mapping[str, Any], wanted: tuple[Inspection, ...]) -> Iterator[Command]:
+    for inspection in wanted:
+        built = _BUILD[inspection](row)
+        if built is not None:
+            purpose, *words = built
+            yield Command(purpose=purpose, text=" ".join(["mqadmin", *map(quote, words)]))
+
+
+def _threads(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    client = row["main_client_id"] or row["evidence"].get("owner")
+    if not (client and row["group"]):
+        return None
+    return "State and threads of the client", "consumerStatus", "-g", row["group"], "-i", client, "-s"
+
+
+def _message(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    offset = row["evidence"].get("commit_offset")
+    if row["queue_id"] is None or not isinstance(offset, int) or offset < 0:
+        return None
+    place = ("-b", row["broker"], "-t", row["topic"], "-i", str(row["queue_id"]), "-o", str(offset))
+    return "The next message to be consumed", "queryMsgByOffset", *place
+
+
+def _members(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return ("Clients with address, version and subscriptions", "consumerConnection", "-g", row["group"])
+
+
+def _compare(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return "States of all clients, compared", "consumerStatus", "-g", row["group"]
+
+
+def _progress(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    topic = ("-t", row["topic"]) if row["topic"] else ()
+    return "Offsets and lag by queue", "consumerProgress", "-g", row["group"], *topic
+
+
+def _brokers(_: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return "Registered brokers", "clusterList"
+
+
+_BUILD = {
+    "THREADS": _threads,
+    "MESSAGE": _message,
+    "MEMBERS": _members,
+    "COMPARE": _compare,
+    "PROGRESS": _progress,
+    "BROKERS": _brokers,
+}
+"""Returns the purpose, the subcommand of mqadmin and its arguments; None if an argument is unknown."""

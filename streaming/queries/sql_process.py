@@ -1,0 +1,114 @@
+"""Run users' own SQL in a process of its own, with a hard limit of memory, that can be ended at any instant.
+
+DuckDB looks for an interrupt only between chunks of rows: one call of a scalar function runs as long as it likes, and
+its strings do not count in DuckDB's own memory limit. So a query that takes too long is ended with its process. What
+that process does is in `sql_worker`, which this one does not import: it would take as long again.
+"""
+
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pipe
+from typing import Final, Self
+
+from streaming.base.errors import ERRORS_BY_NAME, UserError
+from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
+from streaming.base.place import Place
+
+_WORKER: Final = "streaming.queries.sql_worker"
+_OPEN_SECONDS: Final = 120.0
+"""The first query over tables in an object store copies their files, as every command does."""
+
+
+class SqlProcess:
+    """A process with the tables open. It answers one query at a time, and ends with the process that started it."""
+
+    def __init__(self, tables: Place, *, lasting: bool = False) -> None:
+        """Start it; it opens the tables meanwhile.
+
+        Args:
+            tables: their folder or object store.
+            lasting: whether it is for many queries: then it follows the tables, and loads at once what any may need.
+        """
+        self._spill = tempfile.TemporaryDirectory(prefix="rebalance-watch-")
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", _WORKER, str(theirs.fileno()), self._spill.name],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # a library that gets no memory may print what only its authors understand
+            )
+        self._connection.send((tables, lasting))
+        self._is_open = False
+
+    def ask(self, query: str, *, timeout_s: float, limit: int) -> bytes:
+        """Run one SELECT over tables, views and functions; return a `SqlResult` as JSON.
+
+        Args:
+            query: a query in DuckDB's SQL.
+            timeout_s: seconds after which the query is ended with the process.
+            limit: the maximum number of rows.
+
+        Raises:
+            UserError: the query is not allowed (see `guard`), fails, or needs too much time, memory or space.
+            NotReadyError: there are no tables.
+        """
+        try:
+            if not self._is_open:
+                self._wait(_OPEN_SECONDS, "Opening the tables took more than {:g} seconds: try again.")
+                self._received()
+                self._is_open = True
+            self._connection.send((query, timeout_s, limit))
+            self._wait(
+                timeout_s,
+                "The query took more than {:g} seconds and was stopped: limit it to one group or a shorter period.",
+            )
+            return self._received()
+        except (EOFError, OSError):  # it was killed, or has ended itself: in both cases mostly for lack of memory
+            self.close()
+            raise UserError(
+                f"The query needs more than {SQL_MEMORY_BYTES / 1e9:.0f} GB of memory and was stopped: limit it to one "
+                "group or a shorter period."
+            ) from None
+        except BaseException as error:
+            if not isinstance(error, UserError):  # such as Ctrl-C: the query may still run
+                self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether the process has ended."""
+        return self._connection.closed or self._process.poll() is not None
+
+    def kill(self) -> None:
+        """End the process, whatever it does, from any thread: a query that runs there fails."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process and remove its files; a second call does nothing."""
+        self.kill()
+        self._process.wait()
+        self._connection.close()
+        self._spill.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, seconds: float, says: str) -> None:
+        if not self._connection.poll(seconds):
+            self.close()
+            raise UserError(says.format(seconds))
+
+    def _received(self) -> bytes:
+        """Return what the process sends, see `sql_worker`."""
+        kind, *last = self._connection.recv_bytes(100).decode().split(",")
+        content = self._connection.recv_bytes(SQL_ANSWER_BYTES)
+        if any(last):
+            self.close()
+        if kind:
+            raise ERRORS_BY_NAME[kind](content.decode())
+        return content

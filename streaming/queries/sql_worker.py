@@ -1,0 +1,128 @@
+"""The process in which users' own SQL runs: it opens the tables, and answers one query after the other.
+
+It gets the tables, and then each query, over the connection that is its first argument. It sends two messages in turn:
+the name of an error, or nothing, and whether the process ends now; then the text of the error, or the answer as JSON.
+"""
+
+import resource
+import signal
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+from streaming.base.errors import UserError, first_line
+from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
+from streaming.base.place import Place
+from streaming.queries.results import as_json
+from streaming.queries.sql import sql
+from streaming.tables.reader import ReadModel
+
+_ORPHAN_SECONDS: Final = 1.0
+"""A query whose asker was killed ends by itself so much later than it would have been ended."""
+_REFRESH_SECONDS: Final = 1.0
+
+
+class Worker:
+    """Answers queries until the other side closes the connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._begin = 0
+        """Bytes of data without a query; 0: unknown."""
+        self._is_lasting = False
+        """Whether the process follows the tables between queries."""
+        self._refreshed = 0.0
+        self._is_last = False
+        """Whether the process ends after what it has sent last."""
+
+    def serve(self, spill: Path) -> None:
+        """Open the tables and answer queries."""
+        tables: Place
+        tables, self._is_lasting = self._connection.recv()
+        if self._is_lasting:
+            with suppress(ImportError):
+                import_module("pandas")  # pyarrow does so for the first timestamp: half a second
+        try:
+            model = ReadModel(tables, spill=spill)
+        except UserError as error:
+            self._is_last = True
+            self._fail(error)
+            return
+        with model:
+            if self._is_lasting:
+                self._refresh(model)
+            self._limit_memory()
+            self._send("", b"")
+            while not self._is_last:
+                while self._is_lasting and not self._connection.poll(_REFRESH_SECONDS):
+                    self._refresh(model)
+                self._answer(model, *self._connection.recv())
+
+    def _answer(self, model: ReadModel, query: str, timeout_s: float, limit: int) -> None:
+        # If nobody is left to end this process, the kernel does.
+        signal.setitimer(signal.ITIMER_REAL, timeout_s + _ORPHAN_SECONDS)
+        try:
+            if self._is_lasting and time.monotonic() - self._refreshed > _REFRESH_SECONDS:
+                self._refresh(model)
+            self._send("", _found(model, query, limit))
+        except UserError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001  such as MemoryError: whatever it is, the query caused it
+            self._fail(UserError(f"The query failed: {first_line(error) or type(error).__name__}."))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _refresh(self, model: ReadModel) -> None:
+        model.refresh()
+        self._refreshed = time.monotonic()
+
+    def _fail(self, error: UserError) -> None:
+        self._send(type(error).__name__, str(error).encode("utf-8", "replace"))
+
+    def _send(self, kind: str, content: bytes) -> None:
+        self._is_last |= not self._has_memory()
+        self._connection.send_bytes(f"{kind},{'last' if self._is_last else ''}".encode())
+        self._connection.send_bytes(content)
+
+    def _limit_memory(self) -> None:
+        """Let the process allocate no more than `SQL_MEMORY_BYTES` beyond what the open tables take."""
+        self._begin = _data_bytes()
+        most = self._begin + SQL_MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+    def _has_memory(self) -> bool:
+        """Return whether enough is left for the next query: what a query has freed is mostly kept for the next one."""
+        return not self._begin or _data_bytes() - self._begin < SQL_MEMORY_BYTES / 4
+
+
+def _found(model: ReadModel, query: str, limit: int) -> bytes:
+    try:
+        answer = as_json(sql(model, query, limit=limit))
+    except (RecursionError, ValueError):  # ValueError: pydantic, from another depth
+        raise UserError("The result nests too deeply: unnest its lists and structs.") from None
+    if len(answer) > SQL_ANSWER_BYTES:
+        raise UserError(
+            f"The result has {len(answer) / 1e6:,.0f} MB, the limit is {SQL_ANSWER_BYTES / 1e6:,.0f}: select fewer "
+            "columns or rows."
+        )
+    return answer
+
+
+def _data_bytes() -> int:
+    """Return the size of the data of this process, as RLIMIT_DATA limits it."""
+    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+
+
+def main() -> None:
+    """Serve on the connection whose file descriptor is the first argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    descriptor, spill = sys.argv[1:]
+    with Connection(int(descriptor)) as connection, suppress(EOFError, ConnectionError):
+        Worker(connection).serve(Path(spill))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The quantities of one queue over time as lines: interrupted where nothing is known, and where it is stale."""
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import TypeAlias
+
+from streaming.queries.results import QueueObservation
+
+Line: TypeAlias = list[tuple[int, float]]
+"""Connected points: time (epoch milliseconds) and value."""
+Value = Callable[[QueueObservation], int | None]
+_Step = tuple[int, int, float]
+"""Begin, time from which it is stale, and value."""
+
+
+def steps(observations: Iterable[QueueObservation], value: Value, until: int) -> list[Line]:
+    """Return what was observed as steps: a value holds until the next one, or until it is stale."""
+    return _joined(
+        _until_next(
+            ((one.time, one.stale_at, float(found)) for one in observations if (found := value(one)) is not None), until
+        )
+    )
+
+
+def with_bounds(
+    observations: Iterable[QueueObservation], value: Value, is_bound: Callable[[QueueObservation], bool], until: int
+) -> tuple[list[Line], list[Line]]:
+    """Return the exact values, and bounds where no exact value is known that is not stale."""
+    seen: list[tuple[bool, _Step]] = []
+    exact_until = -1
+    for one in observations:
+        found, bound = value(one), is_bound(one)
+        if found is None or (bound and one.time <= exact_until):
+            continue
+        if not bound:
+            exact_until = one.stale_at
+        seen.append((bound, (one.time, one.stale_at, float(found))))
+    shown = list(zip((bound for bound, _ in seen), _until_next((step for _, step in seen), until), strict=True))
+    exact, bounds = ([step for bound, step in shown if bound is wanted] for wanted in (False, True))
+    return _joined(exact), _joined(bounds)
+
+
+def _until_next(found: Iterable[_Step], until: int) -> list[_Step]:
+    """Return the steps with their ends: the begin of the next one, or when they are stale."""
+    known = list(found)
+    begins = [*(begin for begin, _, _ in known[1:]), until]
+    return [
+        (begin, max(begin, min(following, stale_at, until)), value)
+        for (begin, stale_at, value), following in zip(known, begins, strict=False)
+    ]
+
+
+def _joined(found: Iterable[_Step]) -> list[Line]:
+    """Return the steps as lines: those that follow each other without a gap are one line."""
+    lines: list[Line] = []
+    for begin, end, value in found:
+        points = [(begin, value), (end, value)]
+        if lines and lines[-1][-1][0] >= begin:
+            lines[-1] += points
+        else:
+            lines.append(points)
+    return lines
+
+
+def clipped(lines: Iterable[Line], since: int) -> list[Line]:
+    """Return the parts of lines from a time on (epoch milliseconds)."""
+    found: list[Line] = []
+    for line in lines:
+        if line[-1][0] < since:
+            continue
+        after = [point for point in line if point[0] >= since]
+        before = [point for point in line if point[0] < since]
+        if before:
+            (begin, first), (end, last) = before[-1], after[0]
+            after.insert(0, (since, first + (last - first) * (since - begin) / (end - begin)))
+        found.append(after)
+    return found
+
+
+def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line]:
+    """Return the age of the queue's lock: it rises with time, and falls when the lock is renewed.
+
+    By the hook if that reports it; otherwise by the owner, whose times of renewal are the latest possible ones.
+    """
+    seen = list(observations)
+    by_hook = [one for one in seen if one.source == "HOOK"]
+    of = by_hook if any(one.lock_at is not None for one in by_hook) else [one for one in seen if one.client_id]
+    lines: list[Line] = []
+    for one, following in pairwise([*of, None]):
+        if one is None or one.lock_at is None:
+            continue
+        end = min(one.stale_at, until, following.time if following is not None else until)
+        renewed = following.lock_at if following is not None else None
+        drop = renewed if renewed is not None and one.time < renewed <= end else None
+        line: Line = [(one.time, one.time - one.lock_at)]
+        if drop is not None:
+            line += [(drop, drop - one.lock_at), (drop, 0)]
+        line.append((end, end - (drop if drop is not None else one.lock_at)))
+        if lines and lines[-1][-1][0] >= one.time:
+            lines[-1] += line
+        else:
+            lines.append(line)
+    return lines
+
+
+def value_at(lines: Iterable[Line], time: int) -> float | None:
+    """Return the value of a quantity at an instant, milliseconds since the epoch; None if it is unknown then."""
+    for line in lines:
+        if line[0][0] <= time <= line[-1][0]:
+            (begin, first), (end, last) = max(
+                (pair for pair in pairwise(line) if pair[0][0] <= time <= pair[1][0]), key=lambda pair: pair[1][0]
+            )
+            return last if end == begin else first + (last - first) * (time - begin) / (end - begin)
+    return None

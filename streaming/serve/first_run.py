@@ -1,0 +1,99 @@
+"""What is left to do until there are consumer groups: requirements, telemetry, job."""
+
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from typing import Literal, NamedTuple
+
+from checkpoints.generation import is_claimed
+from streaming.base.errors import NotFoundError, UserError
+from streaming.base.place import tables_of
+from streaming.base.settings import Settings
+from streaming.log.open import has_telemetry
+
+State = Literal["done", "todo", "wrong", "checking"]
+_DOCTOR_SECONDS_MAX = 60
+_AGAIN = {"doctor": 30.0, "telemetry": 5.0, "job": 1.0}
+"""The time for which what was found of a step holds, in seconds; requirements that are met stay so."""
+_COMMANDS = {
+    "doctor": "rebalance-watch doctor",
+    "telemetry": "rebalance-watch collect poll",
+    "job": "rebalance-watch run",
+}
+
+
+class Step(NamedTuple):
+    """One step of the checklist."""
+
+    name: str
+    state: State
+    found: str
+    """What was found, in one sentence."""
+    advice: tuple[str, ...] = ()
+    """What to change."""
+    command: str = ""
+    """What to run; empty if it is done."""
+
+
+class FirstRun:
+    """The steps until there are groups; checked while a page waits for these, and never otherwise."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._looks = {"doctor": self._doctor, "telemetry": self._telemetry, "job": self._job}
+        self._steps = {name: Step(name, "checking", "Checking …") for name in self._looks}
+        self._due = dict.fromkeys(self._looks, 0.0)
+
+    def look(self) -> tuple[Step, ...]:
+        """Return the steps as last looked at, in order; those that are due are looked at in the background."""
+        for name, due in self._due.items():
+            if time.monotonic() >= due:
+                self._due[name] = math.inf  # not again while it is looked at
+                threading.Thread(target=self._update, args=(name,), name=f"first run: {name}", daemon=True).start()
+        return tuple(self._steps.values())
+
+    def _update(self, name: str) -> None:
+        found = self._looks[name]()
+        is_done = found.state == "done"
+        self._steps[name] = found if is_done else found._replace(command=found.command or _COMMANDS[name])
+        self._due[name] = math.inf if is_done and name == "doctor" else time.monotonic() + _AGAIN[name]
+
+    def _doctor(self) -> Step:
+        """Run `doctor` as the user would: its checks belong to the command line, and import what this process lacks."""
+        command = [sys.executable, "-m", "streaming.cli.main", "doctor", "--format", "json"]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=_DOCTOR_SECONDS_MAX, check=False)
+            checks = json.loads(ended.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return Step("doctor", "wrong", "`rebalance-watch doctor` could not be run here.")
+        wrong = [one for one in checks if one["state"] != "ok" and one["needed"]]
+        if not wrong:
+            return Step("doctor", "done", f"{len(checks)} checks on this machine: the job can start.")
+        advice = tuple(f"{one['part']}: {one['found']}. {one['mend']}".strip() for one in wrong)
+        return Step("doctor", "wrong", "The job can't start on this machine.", advice)
+
+    def _telemetry(self) -> Step:
+        source = self._settings.source
+        log = f"topic {source.topic} at {source.bootstrap_servers}"
+        if source.kind == "files":
+            log = f"files in {self._settings.log_path}"
+        try:
+            seen = has_telemetry(self._settings)
+        except UserError as error:
+            lacks_topic = isinstance(error, NotFoundError)
+            command = "rebalance-watch topic create" if lacks_topic else ""
+            return Step("telemetry", "wrong", f"The log can't be read ({log}).", (str(error),), command)
+        if seen:
+            return Step("telemetry", "done", f"The log has telemetry ({log}).")
+        servers = ", ".join(server for one in self._settings.collector.polled for server in one.name_servers)
+        advice = f"collector.name_servers is {servers}; `rebalance-watch doctor --servers` says whether they answer."
+        return Step("telemetry", "todo", f"No telemetry yet ({log}).", (advice,))
+
+    def _job(self) -> Step:
+        where = f"tables: {tables_of(self._settings)}"
+        if is_claimed(self._settings.runtime.checkpoints):
+            return Step("job", "done", f"The job is running; its first groups appear within seconds ({where}).")
+        return Step("job", "todo", f"No job runs on this machine ({where}).")

@@ -1,0 +1,35 @@
+"""Endpoints of clients."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streaming.base.times import instant_ms, now_ms
+from streaming.queries import clients as of_clients
+from streaming.queries.results import Client, ClientDetail
+from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
+
+router = APIRouter(tags=["clients"])
+InGroup = Annotated[str | None, Query(description="Only in this group.")]
+
+
+@router.get("/clients", response_model=list[Client])
+def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = None) -> Response:
+    """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents."""
+    return sent(store.ask_here(of_clients.clients, group, cluster=cluster, at=at))
+
+
+@router.get("/clients/{client_id}", response_model=ClientDetail)
+def client(  # noqa: PLR0913  its filters
+    *,
+    client_id: str,
+    store: StoreOf,
+    at: At,
+    group: InGroup = None,
+    cluster: Cluster = None,
+    since: Annotated[str | None, Query(description="Queues and incidents since then; default: all of history.")] = None,
+) -> Response:
+    """Show one client in its groups, its queues over time, and its incidents."""
+    begin = 0 if since is None else instant_ms(since, now_ms())
+    return sent(store.ask_here(of_clients.client, client_id, group=group, cluster=cluster, since=begin, at=at))

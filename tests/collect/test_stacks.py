@@ -1,0 +1,81 @@
+"""Which client is asked for the stacks of its listener, and what is kept of a thread dump."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.base.limits import STACK_FRAMES, STACK_THREADS
+from streaming.collect.stacks import Listeners, listener_stacks
+
+MEMBER = ("lab", "orders-group", "orders-1")
+AFTER = 30_000
+SERVICE = "org.apache.rocketmq.client.impl.consumer.ConsumeMessage{}Service$ConsumeRequest.run(ConsumeMessage.java:471)"
+
+
+def thread(name, state, *frames):
+    """A thread as UtilAll.jstack writes it; a name of 40 characters or more has no space behind it."""
+    return "".join(f"{line}\n" for line in (f"{name:40}TID: 42 STATE: {state}", *(f"{name:40}{one}" for one in frames)))
+
+
+@pytest.mark.parametrize("kind", ["Orderly", "Concurrently"])
+@pytest.mark.parametrize("name", ["ConsumeMessageThread_1", f"ConsumeMessageThread_{'g' * 40}_12"])
+def test_the_threads_that_consume_are_kept_down_to_the_consume_service(kind, name):
+    of_listener = (
+        "java.lang.Object.wait(Native Method)",
+        "com.shop.Orders.consume(Orders.java:7)",
+        SERVICE.format(kind),
+    )
+    idle = thread("ConsumeMessageThread_2", "WAITING", "java.util.concurrent.LinkedBlockingQueue.take(Queue.java:433)")
+    hung = thread(name, "WAITING", *of_listener, "java.lang.Thread.run(Thread.java:840)")
+
+    for newline in ("\n", "\r\n"):
+        dump = "\n".join([idle, hung, thread("main", "RUNNABLE", "a.Main.main(Main.java:1)")]).replace("\n", newline)
+        assert listener_stacks(dump) == [{"name": name, "state": "WAITING", "frames": list(of_listener)}]
+
+
+def test_of_many_threads_and_frames_the_first_are_kept():
+    deep = ("a.B.c(B.java:1)",) * 1_000 + (SERVICE.format("Orderly"),)
+    stacks = listener_stacks("\n".join(thread(f"t-{n}", "RUNNABLE", *deep) for n in range(100)))
+    assert len(stacks) == STACK_THREADS
+    assert {len(one["frames"]) for one in stacks} == {STACK_FRAMES}
+
+
+@given(st.text() | st.text(alphabet="a\n: TIDSE4").map(lambda text: f"n TID: 1 STATE: A\n{text}"))
+def test_any_text_is_read(text):
+    assert listener_stacks(text) == []
+
+
+def queue(consumed, *, cached=3, dropped=False):
+    mq = {"topic": "Orders", "broker": "broker-a", "queue_id": 0}
+    return {"mq": mq, "cached_count": cached, "dropped": dropped, "consume_time": consumed}
+
+
+@pytest.mark.parametrize(
+    ("answers", "due"),
+    [
+        ([(0, queue(5)), (AFTER, queue(5))], True),
+        ([(0, queue(5)), (AFTER - 1, queue(5))], False),
+        ([(0, queue(5)), (AFTER, queue(6))], False),
+        ([(0, queue(5)), (AFTER, queue(5, cached=0))], False),
+        ([(0, queue(5)), (AFTER, queue(5, dropped=True))], False),
+        ([(0, queue(5, cached=0)), (AFTER, queue(5))], False),
+    ],
+    ids=["hung", "not-yet", "consumes", "nothing-to-consume", "released", "only-now"],
+)
+def test_a_listener_is_asked_when_it_finished_no_message_for_long(answers, due):
+    listeners = Listeners(AFTER)
+    start = 1_000_000
+    for at, row in answers:
+        listeners.note(MEMBER, [row], start + at, asked=False)
+    assert listeners.is_due(MEMBER, start + answers[-1][0]) is due
+    assert not Listeners(0).is_due(MEMBER, start)
+
+
+def test_it_is_asked_once_and_again_after_ten_minutes_or_when_it_is_back():
+    listeners, start = Listeners(AFTER), 1_000_000
+    listeners.note(MEMBER, [queue(5)], start, asked=False)
+    listeners.note(MEMBER, [queue(5)], start + AFTER, asked=True)
+    due = [listeners.is_due(MEMBER, start + AFTER + later) for later in (1, 599_999, 600_000)]
+    listeners.keep(set())
+    assert due == [False, False, True]
+    assert not listeners.is_due(MEMBER, start + AFTER + 600_000)

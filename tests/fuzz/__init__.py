@@ -1,0 +1,1 @@
+"""Fuzzing: real samples, mutated, for whatever receives something from outside (`streaming.base.limits`)."""

@@ -1,0 +1,104 @@
+"""Clients by what brokers, hooks and they themselves have reported."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from rebalance_model.versions import release_of
+from streaming.base.errors import NotFoundError
+from streaming.queries.clients import client, clients, mixed_versions
+from streaming.tables import ReadModel
+from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, Group, orders
+from tests.support.tables import append, append_rows, make_tables
+
+NOW = 1_795_300_000_000
+GROUP = "orders-group"
+
+
+def event(kind: str, time: int, **fields) -> dict:
+    said = {"type": kind, "time": time, "cluster": "prod", "broker": "broker-a", "group": GROUP, **fields}
+    return {
+        "date": datetime.fromtimestamp(time / 1000, UTC).date(), "type": kind, "time": time, "cluster": "prod",
+        "broker": "broker-a", "broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": time, "group": GROUP,
+        "key": f"prod/{GROUP}", "value": json.dumps(said), "partition": 0, "offset": time, "ingest_time": time,
+    }  # fmt: skip
+
+
+def listed(time: int, *versions: int) -> dict:
+    connections = [
+        {"client_id": name, "channel": f"10.0.0.5:4000{n}", "language": "JAVA"}
+        | ({"version": version} if version else {})
+        for n, (name, version) in enumerate(zip(CLIENTS, versions, strict=False))
+    ]
+    return event("CONSUMER_CONNECTION", time, connections=connections)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = make_tables(tmp_path_factory.mktemp("tables"))
+    late = Group(GROUP, "Orders", CLIENTS)
+    late.seq = 1_000
+    late.incident(NOW - 40 * MINUTE, "over0001", "OPENED", NOW - 40 * MINUTE)
+    late.incident(NOW - 39 * MINUTE, "over0001", "RESOLVED", NOW - 40 * MINUTE)
+    append(folder, [*orders(NOW).taken(), *late.taken()])
+    subscriptions = [{"topic": "Orders", "sub_string": "red"}, {"topic": f"%RETRY%{GROUP}", "sub_string": "*"}]
+    append_rows(folder, "telemetry", [
+        listed(NOW - 20 * MINUTE, 493, 493),  # too old to be shown
+        listed(NOW - 4 * MINUTE, 0, 0),  # an event omits what is 0
+        listed(NOW - 3 * MINUTE, 407, 407),
+        listed(NOW - 2 * MINUTE, 407, 493),
+        event("HEART_BEAT", NOW - MINUTE - 20_000, client_id=CLIENTS[0], version=407, language="JAVA",
+              channel="10.0.0.5:50000", subscriptions=subscriptions),
+        event("CONSUMER_RUNNING_INFO", NOW - MINUTE - 10_000, client_id=CLIENTS[1], start_time=NOW - 50 * MINUTE,
+              subscriptions=subscriptions[:1]),
+    ])  # fmt: skip
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def test_a_client_has_what_was_last_reported_of_it(model):
+    first, second = clients(model, GROUP, at=NOW)
+
+    assert (first.client_id, first.is_member, first.queues, first.open_incidents) == (CLIENTS[0], True, 3, 1)
+    assert (first.version, first.address) == ("4.9.7", "10.0.0.5:50000")
+    assert first.last_heartbeat == first.seen_at == NOW - MINUTE - 20_000
+    assert (second.version, second.language, second.address) == ("5.4.0", "JAVA", "10.0.0.5:40001")
+    assert (second.seen_at, second.last_heartbeat) == (NOW - 2 * MINUTE, None)
+    assert second.started_at == NOW - 50 * MINUTE
+    assert first.subscriptions == second.subscriptions == ("Orders red",)
+
+
+def test_what_nobody_has_reported_is_unknown(model):
+    found = clients(model, at=NOW - 10 * MINUTE)
+
+    assert {(one.version, one.address, one.seen_at, one.subscriptions) for one in found} == {(None, None, None, None)}
+
+
+def test_members_with_different_known_versions_are_told_apart(model):
+    assert mixed_versions(clients(model, at=NOW)) == {("prod", GROUP): {"4.9.7": 1, "5.4.0": 1}}
+    assert mixed_versions(clients(model, at=NOW - 10 * MINUTE)) == {}
+
+
+def test_a_client_that_is_gone_has_its_former_queues(model):
+    found = client(model, CLIENTS[2], at=NOW)
+
+    assert found.groups == ()
+    assert [(one.queue_id, one.to_time) for one in found.intervals] == [(4, NOW - DIED), (5, NOW - DIED)]
+    with pytest.raises(NotFoundError, match="Unknown client"):
+        client(model, CLIENTS[2], since=NOW - DIED + 1, at=NOW)
+
+
+def test_incidents_of_a_client_are_those_of_the_period(model):
+    assert [one.incident_id for one in client(model, CLIENTS[0], at=NOW).incidents] == ["stuck0001", "over0001"]
+    recent = client(model, CLIENTS[0], since=NOW - 30 * MINUTE, at=NOW)
+    assert [one.incident_id for one in recent.incidents] == ["stuck0001"]
+
+
+@pytest.mark.parametrize(
+    ("number", "release"),
+    [(-1, None), (0, None), (59, "3.x"), (213, "4.0.0"), (407, "4.9.7"), (475, "5.3.1"), (492, "5.4.0-SNAPSHOT"),
+     (611, "5.9.9"), (612, "6.0 or later")],
+)  # fmt: skip
+def test_a_version_number_is_the_ordinal_of_its_release(number, release):
+    assert release_of(number) == release
