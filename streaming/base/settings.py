@@ -106,15 +106,20 @@ class Source(_Section):
     files_per_batch: int = Field(ge=1)
 
 
-class TlsClient(_Section):
-    """What a client needs for TLS; files are PEM."""
+class Certified(_Section):
+    """What one side of a TLS connection shows to the other; files are PEM."""
 
-    ca_file: str
-    check_hostname: bool
     certificate_file: str
     key_file: str
     key_password: SecretStr
     key_password_file: str
+
+
+class TlsClient(Certified):
+    """What a client needs for TLS; files are PEM."""
+
+    ca_file: str
+    check_hostname: bool
 
 
 class Kafka(TlsClient):
@@ -257,7 +262,7 @@ class Lab(_Section):
     groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
 
 
-class Web(_Section):
+class Web(Certified):
     """The dashboard, its REST API and its metrics."""
 
     host: str = Field(min_length=1)
@@ -272,7 +277,8 @@ class Web(_Section):
     def address(self) -> str:
         """The dashboard's public address, for links; no slash at its end."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return (self.url or f"http://{host}:{self.port}").rstrip("/")
+        scheme = "https" if self.certificate_file else "http"
+        return (self.url or f"{scheme}://{host}:{self.port}").rstrip("/")
 
 
 class Tables(_Section):

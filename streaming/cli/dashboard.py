@@ -21,11 +21,11 @@ def dashboard(
     from streaming.serve.web.server import dashboard_application, serve
 
     settings = load_settings()
+    listens = {"host": host or settings.web.host, "port": settings.web.port if port is None else port}
     log = start_lines(settings.log.format, "dashboard")
     serve(
         dashboard_application,
-        settings,
-        host or settings.web.host,
-        settings.web.port if port is None else port,
+        settings.model_copy(update={"web": settings.web.model_copy(update=listens)}),
         lambda where: log.info(f"Dashboard: {where} (Ctrl-C to stop)"),
+        log.warning,
     )

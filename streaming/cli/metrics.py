@@ -21,11 +21,11 @@ def metrics(
     from streaming.serve.web.server import metrics_application, serve
 
     settings = load_settings()
+    listens = {"host": host or settings.web.host, "port": settings.metrics.port if port is None else port}
     log = start_lines(settings.log.format, "metrics")
     serve(
         metrics_application,
-        settings,
-        host or settings.web.host,
-        settings.metrics.port if port is None else port,
+        settings.model_copy(update={"web": settings.web.model_copy(update=listens)}),
         lambda where: log.info(f"Metrics: {where}/metrics (Ctrl-C to stop)"),
+        log.warning,
     )

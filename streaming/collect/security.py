@@ -2,9 +2,8 @@
 
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from streaming.base.client_certificate import client_certificate
+from streaming.base.certificate import load_certificate
 from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of, text_of
 from streaming.base.settings import RocketMq
@@ -40,22 +39,13 @@ def security_of(rocketmq: RocketMq) -> Security:
 
 
 def _tls_context(rocketmq: RocketMq) -> ssl.SSLContext:
-    certificate = client_certificate("rocketmq", rocketmq)
     authorities = text_of("rocketmq.ca_file", rocketmq.ca_file) if rocketmq.ca_file else None
     try:
         context = ssl.create_default_context(cadata=authorities)
     except ssl.SSLError:
         raise SettingsError(f"The file {rocketmq.ca_file} has no PEM certificate: correct rocketmq.ca_file.") from None
     context.check_hostname = rocketmq.check_hostname
-    if certificate:
-        chain, key = (Path(name).expanduser() for name in (rocketmq.certificate_file, rocketmq.key_file))
-        try:
-            context.load_cert_chain(chain, key, certificate.key_password)
-        except ssl.SSLError:
-            raise SettingsError(
-                f"The key {rocketmq.key_file} is not that of the certificate {rocketmq.certificate_file}: correct "
-                "rocketmq.key_file."
-            ) from None
+    load_certificate(context, "rocketmq", rocketmq)
     return context
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streaming.base.client_certificate import client_certificate
+from streaming.base.certificate import certificate_of
 from streaming.base.errors import UserError
 from streaming.base.secrets import bytes_of, secret_of, text_of
 from streaming.base.settings import Kafka, Settings
@@ -63,7 +63,7 @@ def python_properties(kafka: Kafka) -> dict[str, Any]:
     """
     found: dict[str, Any] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_tls:
-        certificate = client_certificate("kafka", kafka)
+        certificate = certificate_of("kafka", kafka)
         found |= {
             "ssl_check_hostname": kafka.check_hostname,
             "ssl_cafile": _path("ca_file", kafka.ca_file),
@@ -89,7 +89,7 @@ def java_properties(kafka: Kafka) -> JavaProperties:
         plain["ssl.endpoint.identification.algorithm"] = "https" if kafka.check_hostname else ""
         if authorities := _path("ca_file", kafka.ca_file):
             plain |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
-        if certificate := client_certificate("kafka", kafka):
+        if certificate := certificate_of("kafka", kafka):
             plain["ssl.keystore.type"] = "PEM"
             secret["ssl.keystore.certificate.chain"] = certificate.chain
             secret["ssl.keystore.key"] = certificate.key

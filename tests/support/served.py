@@ -62,7 +62,7 @@ def served(command: str, root: Path, *arguments: str, **environment: str) -> Ite
 def _address(process: subprocess.Popen, log: Path) -> str:
     deadline = time.monotonic() + _STARTS_SECONDS
     while time.monotonic() < deadline:
-        if found := re.search(r": (http://[^ /]+)", log.read_text()):
+        if found := re.search(r": (https?://[^ /]+)", log.read_text()):
             return found[1]
         assert process.poll() is None, log.read_text()
         time.sleep(0.05)

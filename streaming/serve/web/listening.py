@@ -26,7 +26,7 @@ def listen(host: str, port: int, mend: str = "choose another with --port or --ho
         raise UserError(f"Cannot listen on {host} port {port} ({why}): {mend}.") from None
 
 
-def address(listening: socket.socket) -> str:
+def address(listening: socket.socket, scheme: str = "http") -> str:
     """Return the address for a browser on this machine."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -30,6 +30,7 @@ from streaming.serve.web.api.errors import install_error_handlers
 from streaming.serve.web.gate import Gate
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.login import login_routes
+from streaming.serve.web.tls import server_tls
 
 TITLE = "rebalance-watch"
 _DESCRIPTION = (
@@ -95,25 +96,32 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
 def serve(
     application: Callable[[Settings, Store, Access], FastAPI],
     settings: Settings,
-    host: str,
-    port: int,
     say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> None:
-    """Serve an application until Ctrl-C or SIGTERM; ``say`` is called with its address when it is reachable.
+    """Serve an application on the host and port of the section [web] until Ctrl-C or SIGTERM.
 
     Before there are tables it is served, too: requests for them are answered with 503, and pages wait.
 
+    Args:
+        application: creates it.
+        settings: of the process.
+        say: is called with its address when it is reachable.
+        warn: is called with what is wrong with a renewed certificate.
+
     Raises:
-        UserError: a token is required, or the port cannot be bound.
+        UserError: a token is required, the certificate can't be used, or the port cannot be bound.
     """
-    who = access(host, settings.web)
+    web = settings.web
+    who = access(web.host, web)
     with (
-        listen(host, port) as listening,
+        server_tls(web, warn) as tls,
+        listen(web.host, web.port) as listening,
         Store(tables_of(settings)) as store,
-        probes.probes(store.health, host, port=0),  # for a supervisor; otherwise they are on the same port
+        probes.probes(store.health, web.host, port=0),  # for a supervisor; otherwise they are on the same port
     ):
         app = application(settings, store, who)
-        say(address(listening))
+        say(address(listening, "http" if tls is None else "https"))
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -122,5 +130,6 @@ def serve(
             server_header=False,
             ws_max_size=REQUEST_BYTES,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])

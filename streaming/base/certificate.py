@@ -1,18 +1,20 @@
-"""The client's certificate and key of a section with TLS: `[kafka]`, `[rocketmq]`."""
+"""Certificate and key of a section with TLS: the client's of `[kafka]` and `[rocketmq]`, the server's of `[web]`."""
 
+import ssl
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of, text_of
-from streaming.base.settings import TlsClient
+from streaming.base.settings import Certified
 
 
 @dataclass(frozen=True)
-class ClientCertificate:
+class Certificate:
     """A certificate with its chain, and its key; both PEM."""
 
     chain: str
@@ -22,8 +24,8 @@ class ClientCertificate:
     """Of the key's file; empty if that is not encrypted."""
 
 
-def client_certificate(section: str, tls: TlsClient) -> ClientCertificate | None:
-    """Return the client's certificate of the section of this name; None if it has none.
+def certificate_of(section: str, tls: Certified) -> Certificate | None:
+    """Return the certificate of the section of this name; None if it has none.
 
     Raises:
         SettingsError: a file can't be read or used, or the certificate has expired.
@@ -36,7 +38,25 @@ def client_certificate(section: str, tls: TlsClient) -> ClientCertificate | None
     _check_validity(section, tls.certificate_file, chain)
     key_password = secret_of(f"{section}.key_password", tls.key_password, tls.key_password_file)
     key = _decrypted(section, tls.key_file, text_of(f"{section}.key_file", tls.key_file), key_password)
-    return ClientCertificate(chain, key, key_password)
+    return Certificate(chain, key, key_password)
+
+
+def load_certificate(context: ssl.SSLContext, section: str, tls: Certified) -> None:
+    """Let a context show the certificate of the section of this name, if it has one.
+
+    Raises:
+        SettingsError: as from `certificate_of`; or the key is another certificate's.
+    """
+    certificate = certificate_of(section, tls)
+    if certificate is None:
+        return
+    chain, key = (Path(name).expanduser() for name in (tls.certificate_file, tls.key_file))
+    try:
+        context.load_cert_chain(chain, key, certificate.key_password)
+    except (ssl.SSLError, OSError):
+        raise SettingsError(
+            f"The key {tls.key_file} is not that of the certificate {tls.certificate_file}: correct {section}.key_file."
+        ) from None
 
 
 def _check_validity(section: str, file: str, chain: str) -> None:
@@ -45,7 +65,7 @@ def _check_validity(section: str, file: str, chain: str) -> None:
     except ValueError:
         raise SettingsError(f"The file {file} has no PEM certificate: correct {section}.certificate_file.") from None
     if ends < datetime.now(UTC):
-        raise SettingsError(f"The client certificate {file} expired on {ends:%Y-%m-%d}: renew it.")
+        raise SettingsError(f"The certificate {file} expired on {ends:%Y-%m-%d}: renew it.")
 
 
 def _decrypted(section: str, file: str, pem: str, password: str) -> str:
