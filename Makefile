@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cover bench prove install venv lock clean
+.PHONY: help demo test check cover bench prove audit sbom install venv lock clean
 
 # Packages are installed without compiled modules. Where this is set, as in many containers, each process would compile
 # all that it imports: 2 s of processor time for pandas alone, instead of 0.5 s.
@@ -54,6 +54,12 @@ bench: $(READY) ## Measure job, allocation and simulation, compared with the lim
 
 prove: cover ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds
 	$(BIN)/python -m pytest -m prove --timeout=0
+
+audit: $(READY) ## Ask for known vulnerabilities of the pinned packages
+	$(BIN)/python -m tests.supply.audit
+
+sbom: $(READY) ## Write the software bill of materials (CycloneDX) to dist/
+	$(BIN)/python -m tests.supply.sbom dist/rebalance-watch.cdx.json
 
 # pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.
 # Of the packages that only the job needs pyspark, half a gigabyte, is not even fetched where it is not installed.
