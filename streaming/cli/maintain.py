@@ -47,7 +47,6 @@ def maintain(
     """
     from streaming.tables.delta import is_delta_at
     from streaming.tables.maintenance import PRUNED, Limits
-    from streaming.tables.progress_rollup import SERIES
 
     settings = load_settings()
     tables, wanted = tables_of(settings), table or list(TABLES)
@@ -69,13 +68,13 @@ def maintain(
 
     def once() -> None:
         since = now_ms() - age if age is not None else None
-        if not dry_run and not set(SERIES).isdisjoint(wanted):
-            _roll_up(tables)
-        done = _once(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
+        done, failed = _round(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
         if every is None:
             _print(done, dry_run=dry_run)
         else:
             _print_round(done)
+        if failed:
+            raise UserError(" ".join(failed))
 
     if every is not None:
         _repeat(once, every, partial(wait_for_tables, exist, tables), settings)
@@ -94,17 +93,9 @@ def _check_names(wanted: Sequence[str], droppable: Container[str]) -> None:
 
 def _roll_up(tables: Place) -> None:
     """Aggregate the completed days of the series before any of them is dropped."""
-    from deltalake.exceptions import TableNotFoundError
-
-    from streaming.tables.maintenance import maintained
     from streaming.tables.progress_rollup import roll_up
 
-    with maintained(tables):
-        try:
-            done = roll_up(tables, now_ms())
-        except TableNotFoundError:  # of a later release than these tables
-            return
-    for one in done:
+    for one in roll_up(tables, now_ms()):
         print_line(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", table=one.table, rows=one.rows)
 
 
@@ -129,36 +120,53 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
             time.sleep(pause_ms / 1000)
 
 
-def _once(tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
-    """Maintain the tables once.
+def _round(
+    tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool
+) -> tuple[list["Done"], list[str]]:
+    """Maintain each table, whether or not another one fails.
+
+    Returns:
+        What was done, and a sentence for each failure.
 
     Raises:
-        UserError: a table could not be maintained.
+        UserError: another process maintains the tables.
     """
-    import duckdb
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return _round(tables, wanted, limits, dry_run=dry_run)
-    except (duckdb.Error, DeltaError, OSError) as error:
-        raise UserError(f"Maintenance of the tables in {tables} failed: {first_line(error)}.") from error
-
-
-def _round(tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool) -> list["Done"]:
-    from deltalake.exceptions import TableNotFoundError
-
     from streaming.tables.maintenance import maintain as run
     from streaming.tables.maintenance import maintained
+    from streaming.tables.progress_rollup import SERIES
 
-    console, done = Console(stderr=True), []
-    with maintained(tables), console.status("") as status:
+    done: list[Done] = []
+    failed: list[str] = []
+
+    def one(name: str) -> None:
+        done.append(run(tables, name, limits(name), dry_run=dry_run))
+
+    with maintained(tables), Console(stderr=True).status("") as status:
+        rolls_up = not dry_run and not set(SERIES).isdisjoint(wanted)
+        if rolls_up and (failure := _failure("the series", partial(_roll_up, tables))):
+            failed.append(failure)
+            wanted = [name for name in wanted if name not in SERIES]  # no day is dropped before it is aggregated
         for name in wanted:
             status.update(f"table {name}")
-            try:
-                done.append(run(tables, name, limits(name), dry_run=dry_run))
-            except TableNotFoundError:  # of a later release than these tables
-                continue
-    return done
+            if failure := _failure(name, partial(one, name)):
+                failed.append(failure)
+    return done, failed
+
+
+def _failure(subject: str, work: Callable[[], None]) -> str | None:
+    """Do the work; return a sentence if it fails."""
+    import duckdb
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        work()
+    except TableNotFoundError:  # of a later release than these tables
+        return None
+    except UserError as error:
+        return str(error)
+    except (duckdb.Error, DeltaError, OSError) as error:
+        return f"Maintenance of {subject} failed: {first_line(error)}."
+    return None
 
 
 def _print_round(done: Sequence["Done"]) -> None:

@@ -365,6 +365,22 @@ def test_an_error_is_one_sentence_and_ends_only_a_single_run(command, job, monke
     assert len(files_of(job.root, HISTORY)) == 1
 
 
+def test_a_table_that_fails_does_not_keep_the_others_from_their_turn(command, job, sleep):
+    torn = job.root / "tables" / "queue_progress" / "_delta_log" / f"{0:020}.json"  # its turn is the first
+    torn.write_text("{")
+
+    once = command()
+    assert type(once.exception) is UserError
+    assert str(once.exception).startswith("Maintenance of the series failed: ")
+    assert len(files_of(job.root, HISTORY)) == 1
+    assert any(line.startswith(f"{HISTORY} ") for line in once.output.splitlines())
+
+    job.owners(5)
+    again = command("--every", "10m")
+    assert again.stderr.count(f"{once.exception} Retrying in 10m.") == 3
+    assert len(files_of(job.root, HISTORY)) == 2  # one file of one row a group does not pay yet
+
+
 def test_another_that_works_on_the_tables_is_waited_for(command, job, sleep):
     with maintained(job.root / "tables"):
         result = command("--every", "10m")
