@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
 
 JAVA_8 = 52  # the class file version
-LATER = 10.0
+LATER = 90.0
+"""Nothing but a hang takes so long."""
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +52,14 @@ class HookJvm:
 
     def leave(self):
         """End as a broker does that is shut down."""
-        self._process.communicate('["exit", {}]\n', timeout=20)
+        self._process.communicate('["exit", {}]\n', timeout=LATER)
 
     def said(self):
         return [line for line in self._log.read_text().splitlines() if "rebalance-watch hook: " in line]
 
     def end(self):
         if self._process.returncode is None:
-            self._process.communicate(timeout=20)
+            self._process.communicate(timeout=LATER)
 
 
 @pytest.fixture(scope="module")
@@ -194,10 +196,10 @@ def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
     commit(jvm, 2)
     after_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
-    assert {(event.reason, event.count) for event in of(found, events.TelemetryLost)} == {
-        ("unreadable request", 6),
-        ("event too large", 1),
-    }
+    lost = Counter()  # a tick between two of them reports those before it
+    for event in of(found, events.TelemetryLost):
+        lost[event.reason] += event.count
+    assert lost == {"unreadable request": 6, "event too large": 1}
     assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
     assert hooked.missing(found) == 1  # the one that was too large; of the others no group is known
 
@@ -223,14 +225,16 @@ def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp
     assert hooked.is_whole(found)
     mine = [(type(one).__name__, getattr(one, "code", "")) for one in found if getattr(one, "group", "") == "g"]
     assert mine == [("PullMessage", None), ("PullMessage", 24), ("LockBatchMq", 0)]
+    began = time.monotonic()
     for step in range(60):
         jvm.call(code=hooked.PULL, fields=hooked.pull("long", 0, step))
         time.sleep(0.05)
+    seconds = time.monotonic() - began
     found = after_a_tick(tmp_path)
     sums = [event for event in of(found, events.PullMessage) if event.group == "long"]
     assert hooked.is_whole(found)  # it looks at the span of each
     assert sum(event.count for event in sums) == 60
-    assert 3 <= len(sums) <= 6
+    assert 3 <= len(sums) <= 2 * seconds + 2  # a slow machine takes longer for them
 
 
 def test_an_unlock_that_a_replica_forwards_is_no_event(jvm, tmp_path):
@@ -249,10 +253,13 @@ def test_an_unlock_that_a_replica_forwards_is_no_event(jvm, tmp_path):
 
 def test_a_sum_of_pulls_is_ordered_by_their_start(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
-    jvm.overtake(code=hooked.PULL, first=hooked.pull("g", 0, 5, commits=5), then=hooked.pull("g", 0, 6, commits=6))
+    for queue_id in range(8):
+        first, then = (hooked.pull("g", queue_id, offset, commits=offset) for offset in (5, 6))
+        jvm.overtake(code=hooked.PULL, first=first, then=then)
     found = after_a_tick(tmp_path)
-    (pulls,) = of(found, events.PullMessage)
-    assert (pulls.count, pulls.first_offset, pulls.last_offset, pulls.commit_offset) == (2, 5, 6, 6)
+    sums = [pulls for pulls in of(found, events.PullMessage) if pulls.count == 2]  # a tick between two ends their sum
+    assert sums
+    assert {(one.first_offset, one.last_offset, one.commit_offset) for one in sums} == {(5, 6, 6)}
 
 
 def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
@@ -261,7 +268,7 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     commit(jvm, 1, group="bystander")
     after_a_tick(tmp_path)
     commit(jvm, 0, times=2_000)
-    time.sleep(0.2)
+    after_a_tick(tmp_path)  # the queue has room again
     commit(jvm, 2)
     commit(jvm, 2, group="bystander")
     found = after_a_tick(tmp_path)
@@ -310,8 +317,10 @@ def test_the_last_events_are_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     commit(jvm, 7)
     jvm.leave()
     found = hooked.spooled(spool)
-    assert [type(event) for event in found] == [events.UpdateConsumerOffset, events.BrokerStatus, events.Tick]
-    assert found[-1].end
+    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [7]
+    assert len(of(found, events.BrokerStatus)) == 1
+    assert isinstance(found[-1], events.Tick)
+    assert [tick.end for tick in of(found, events.Tick)][-2:] in ([True], [False, True])  # a slow start has ticks, too
 
 
 def test_the_ticks_of_a_running_hook_do_not_mark_its_end(jvm, tmp_path):
