@@ -7,7 +7,7 @@ import pytest
 from rebalance_model.observe.events import ConsumerRunningInfo, Tick
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
-from streaming.collect.collector import collect
+from streaming.collect.collector import Pace, collect
 from streaming.log.rows import partition_of
 from tests.support.counted_cluster import CLUSTER, CountedCluster
 
@@ -30,11 +30,17 @@ class Membership:
         return partition in self._partitions
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Begin the round at once: those that share the groups wait for the next interval."""
+    monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
+
+
 def collected(partitions):
     """Return the events of one round of a collector with these partitions."""
     events = []
     with CountedCluster(GROUPS) as cluster:
-        collector = {"name_servers": [cluster.address], "interval_ms": 1_000, "deadline_ms": 900}
+        collector = {"name_servers": [cluster.address], "interval_ms": 60_000, "deadline_ms": 59_000}
         settings = load_settings(collector=collector, source={"partitions": PARTITIONS})
         shares = Membership(partitions)
         asyncio.run(collect(settings, events.extend, rounds=1, shares=shares, report=lambda _: None))
