@@ -18,7 +18,7 @@ from kafka.admin import (
 from streaming.base.errors import UserError
 from streaming.log.kafka_properties import Connection
 
-_SETTLED_SECONDS_MAX = 10.0
+_SETTLED_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.05
 
 

@@ -23,7 +23,7 @@ State = Literal["running", "frozen", "down"]
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
-_END_SECONDS_MAX = 15.0  # after SIGKILL only a process stuck in the kernel still exists
+_END_SECONDS_MAX = 60.0  # after SIGKILL only a process stuck in the kernel still exists
 
 
 class ProcessId(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from streaming.lab.jvm import JavaObject
 from streaming.lab.rocketmq_users import create_users
 
 _KEYS = 64  # order numbers repeat; messages of one order go to one queue, in order
-_ROUTE_SECONDS_MAX = 20.0
+_ROUTE_SECONDS_MAX = 60.0
 
 
 class Topics:

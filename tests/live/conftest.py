@@ -15,6 +15,10 @@ from streaming.collect.security import Security, security_of
 from streaming.lab.lab import Lab
 
 UNSECURED = Security()
+ANSWER_SECONDS = 15.0
+"""A busy machine takes its time; a client that does not answer makes its broker wait for 10 s."""
+PATIENCE_SECONDS = 100
+"""Nothing but a fault takes so long, and it is less than the 120 s after which a broker drops a silent member."""
 
 
 @pytest.fixture(scope="session")
@@ -92,12 +96,12 @@ class Watch:
         assert all(view == views[0] for view in views), "the brokers know different members"
         return views[0]
 
-    def running(self, group, client_id, seconds=3.0):
+    def running(self, group, client_id, seconds=ANSWER_SECONDS):
         """Return the queues in the client's answer."""
         rows = self.running_info(group, client_id, seconds)["queues"]
         return {_place(row): SimpleNamespace(**row) for row in rows if row["mq"]["topic"][0] != "%"}
 
-    def running_info(self, group, client_id, seconds=3.0):
+    def running_info(self, group, client_id, seconds=ANSWER_SECONDS):
         """Return the client's whole answer about itself."""
 
         async def ask(rpc):
@@ -133,15 +137,16 @@ class Watch:
 
     def queues(self, topic):
         """Return the number of read queues by the name server's route."""
-        return len(self._ask(lambda rpc: rpc.route(topic, 3.0))["queues"])
+        return len(self._ask(lambda rpc: rpc.route(topic, ANSWER_SECONDS))["queues"])
 
     def brokers(self):
         """Return the brokers' names by the name server's answer."""
-        return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(3.0))}
+        return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS))}
 
     def _ask_brokers(self, question, group):
         async def ask(rpc):
-            return [await getattr(rpc, question)(broker, group, 3.0) for broker in await rpc.brokers(3.0)]
+            brokers = await rpc.brokers(ANSWER_SECONDS)
+            return [await getattr(rpc, question)(broker, group, ANSWER_SECONDS) for broker in brokers]
 
         return self._ask(ask)
 
@@ -162,7 +167,7 @@ def watch(lab):
     return Watch(lab.name_server, security_of(settings_of(lab).rocketmq))
 
 
-def eventually(holds, seconds=40):
+def eventually(holds, seconds=PATIENCE_SECONDS):
     """Wait until a condition holds and return its value; a cluster needs time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -20,8 +20,9 @@ from tests.support import hooked
 pytestmark = pytest.mark.live
 GROUP, TOPIC = "orders-group", "Orders"
 QUEUES = [(broker, number) for broker in ("broker-a", "broker-b") for number in range(4)]
-LOCK_SECONDS_MAX = 75
-"""A client that leaves during a rebalance may be granted a lock after releasing all; no other gets it for 60 s."""
+LOCK_SECONDS_MAX = 150
+"""A client that leaves during a rebalance may be granted a lock after releasing all; no other gets it for 60 s, and
+then at its next rebalance."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_three_consumers_share_all_queues_and_a_second_up_starts_nothing(lab, la
 def test_a_consumer_joins_and_leaves(lab, watch, eventually):
     joined = lab.fault("join")
     try:
-        eventually(lambda: joined.client_id in watch.members(GROUP), seconds=10)
+        eventually(lambda: joined.client_id in watch.members(GROUP))
         eventually(lambda: set(Counter(watch.owners(GROUP, TOPIC).values()).values()) == {2})
     finally:
         lab.cure("join")
@@ -86,9 +87,9 @@ def _given_back(lab, gone):
 def test_a_removed_consumer_is_down_until_the_cure_even_after_lab_up(lab, lab_settings, watch, eventually, kind):
     gone = lab.fault(kind, client="orders-3")
     try:
-        eventually(lambda: gone.client_id not in watch.members(GROUP), seconds=10)
+        eventually(lambda: gone.client_id not in watch.members(GROUP))
         if kind == "leave":  # its locks went with it; those of a killed one stay up to 60 s
-            eventually(lambda: QUEUES[-1] in _given_back(lab, gone), seconds=10)
+            eventually(lambda: QUEUES[-1] in _given_back(lab, gone))
             eventually(lambda: len(watch.owners(GROUP, TOPIC)) == len(QUEUES), LOCK_SECONDS_MAX)
         Lab.up(lab_settings)
         code, shown, error = _status(lab_settings)
@@ -97,13 +98,13 @@ def test_a_removed_consumer_is_down_until_the_cure_even_after_lab_up(lab, lab_se
         assert {one["name"]: one["fault"] for one in shown["members"] if one["state"] == "down"} == {"orders-3": kind}
     finally:
         lab.cure(kind)
-    eventually(lambda: watch.owners(GROUP, TOPIC).get(QUEUES[-1]) == gone.client_id)
+    eventually(lambda: watch.owners(GROUP, TOPIC).get(QUEUES[-1]) == gone.client_id, LOCK_SECONDS_MAX)
 
 
 def test_a_frozen_consumer_stays_a_member_and_does_not_answer(lab, watch, eventually):
     frozen = lab.fault("freeze", client="orders-2")
     try:
-        assert frozen.client_id in watch.members(GROUP)
+        eventually(lambda: frozen.client_id in watch.members(GROUP))  # some are still on their way back from before
         with pytest.raises(RpcFailedError):
             watch.running(GROUP, frozen.client_id, seconds=1)
         assert {one.name for one in lab.status() if one.state == "frozen"} == {"orders-2"}
@@ -116,12 +117,12 @@ def test_a_consumer_that_is_cut_off_stays_a_member_without_traffic(lab, lab_sett
     orders = lab_settings.lab.groups["orders"]
     # A queue on its way to the client would stand, too.
     eventually(lambda: watch.is_shared_out(orders, brokers=2), LOCK_SECONDS_MAX)
-    connections = watch.connections(GROUP)
+    connections = eventually(lambda: watch.connections(GROUP))
     mine = {queue for queue, owner in watch.owners(GROUP, TOPIC).items() if owner == _id("orders-2")}
     cut = lab.fault("partition", client="orders-2")
     try:
         before = watch.offsets(GROUP, TOPIC)
-        assert cut.client_id in watch.members(GROUP)
+        eventually(lambda: cut.client_id in watch.members(GROUP))
         with pytest.raises(RpcFailedError):
             watch.running(GROUP, cut.client_id, seconds=1)
 
@@ -155,10 +156,13 @@ def test_hung_and_poisoned_queues_stand_still_alone(lab, watch, eventually):
             return all(now[queue][1] > before[queue][1] for queue in now.keys() - stuck.keys())
 
         eventually(others_moved)
-        now = {queue: watch.running(GROUP, one.client_id)[queue] for queue, one in stuck.items()}
-        moved = [stuck[queue] for queue in stuck if now[queue].consume_time > consumed[queue].consume_time]
-        assert moved == [poisoned]
-        assert now["broker-b", 1].transaction_count == 1
+
+        def retried():
+            now = {queue: watch.running(GROUP, one.client_id)[queue] for queue, one in stuck.items()}
+            assert now["broker-b", 1].transaction_count == 1
+            return [stuck[queue] for queue in stuck if now[queue].consume_time > consumed[queue].consume_time]
+
+        assert eventually(retried) == [poisoned]
     finally:
         lab.cure("hang")
         lab.cure("poison")
@@ -217,16 +221,16 @@ def test_the_queues_of_a_broker_go_and_come_with_it(lab, lab_settings, watch, ev
     killed = lab.fault("broker-kill")
     try:
         assert killed.broker == "broker-b"
-        eventually(lambda: watch.brokers() == {"broker-a"}, seconds=10)
-        eventually(lambda: watch.owners(GROUP, TOPIC).keys() == set(QUEUES[:4]), seconds=90)
+        eventually(lambda: watch.brokers() == {"broker-a"})
+        eventually(lambda: watch.owners(GROUP, TOPIC).keys() == set(QUEUES[:4]), LOCK_SECONDS_MAX)
         before = watch.offsets(GROUP, TOPIC)
         eventually(lambda: all(now[1] > before[queue][1] for queue, now in watch.offsets(GROUP, TOPIC).items()))
     finally:
         lab.cure("broker-kill")
-    eventually(lambda: watch.is_shared_out(orders, brokers=2), seconds=90)
+    eventually(lambda: watch.is_shared_out(orders, brokers=2), LOCK_SECONDS_MAX)
     lab.fault("broker-restart", client="broker-a")
     assert lab.cure("broker-restart").broker == "broker-a"
-    eventually(lambda: watch.is_shared_out(orders, brokers=2), seconds=90)
+    eventually(lambda: watch.is_shared_out(orders, brokers=2), LOCK_SECONDS_MAX)
 
 
 def test_every_broker_writes_down_what_it_is_asked_in_a_spool_of_its_own(lab, eventually):
