@@ -16,6 +16,7 @@ import httpx
 from streaming.lab.servers import LOOPBACK, free_port
 
 PROGRAM = "prometheus-alertmanager"
+_START_SECONDS_MAX = 120
 _CONFIG = """
 route: {{receiver: test, group_by: [alertname, incident_id], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}}
 receivers: [{{name: test, webhook_configs: [{{url: "{url}/alertmanager", send_resolved: true}}]}}]
@@ -113,7 +114,7 @@ class Alertmanager:
                  "--cluster.listen-address="],
                 stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _START_SECONDS_MAX
         while not self._answers():
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < deadline
@@ -122,13 +123,13 @@ class Alertmanager:
 
     def _answers(self):
         try:
-            return httpx.get(f"{self.url}/-/ready").is_success
+            return httpx.get(f"{self.url}/-/ready", timeout=_START_SECONDS_MAX).is_success
         except httpx.HTTPError:
             return False
 
     def active(self):
         """Return the firing alerts by incident."""
-        answer = httpx.get(f"{self.url}/api/v2/alerts").raise_for_status().json()
+        answer = httpx.get(f"{self.url}/api/v2/alerts", timeout=_START_SECONDS_MAX).raise_for_status().json()
         return {alert["labels"]["incident_id"]: alert for alert in answer}
 
     def kill(self):

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing: conf/apt.txt"),
 ]
 
+STARTS_SECONDS = 120
 CONFIG = """
 poll = "1s"
 group_wait = "0s"
@@ -77,23 +78,23 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     command, tables, webhook, manager, eventually
 ):
     found = all_that_end([effect for effect in effects() if isinstance(effect, IncidentTransition)])
-    command.start().wait_for("following", 30)
-    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
+    command.start().wait_for("following", STARTS_SECONDS)
+    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None)
     begun = {one.incident_id for one in found if one.transition == "OPENED"}
     append_transitions(tables, *(one for one in found if one.transition != "RESOLVED"))
-    eventually(lambda: webhook.told() >= {one for one in wanted(found) if one[1] != "RESOLVED"}, 20)
+    eventually(lambda: webhook.told() >= {one for one in wanted(found) if one[1] != "RESOLVED"})
     open_there = {incident for incident, kind in wanted(found) if kind == "OPENED"}
     assert open_there <= begun
-    eventually(lambda: set(manager.active()) == open_there, 20)
-    shown = next(iter(manager.active().values()))
+    eventually(lambda: set(manager.active()) == open_there)
+    shown = next(iter(eventually(manager.active).values()))
     assert shown["annotations"]["idempotency_key"].startswith(f"{shown['labels']['incident_id']}:")
     assert shown["generatorURL"].endswith(f"/incident/{shown['labels']['incident_id']}")
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
-    assert set(manager.active()) == open_there
+    eventually(lambda: set(manager.active()) == open_there)  # without that, none would come back
     append_transitions(tables, *(one for one in found if one.transition == "RESOLVED"))
-    eventually(lambda: webhook.told() == wanted(found), 20)
-    eventually(lambda: not manager.active(), 20)
-    heard = eventually(lambda: all_ended(webhook), 20)
+    eventually(lambda: webhook.told() == wanted(found))
+    eventually(lambda: not manager.active())
+    heard = eventually(lambda: all_ended(webhook))
     assert {incident for incident, *_ in heard} == open_there
     assert [one for one in heard if one[2] == "resolved" and (*one[:2], "firing") not in heard] == []
     assert command.interrupt() == 0, command.said()
@@ -187,8 +188,8 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
     """Kill the process this number of times while incidents change; return how many messages came more than once."""
     random, story = Random(seed), Story(tables, seed)
     webhook.faults, webhook.slow_seconds = 0.4, 0.2
-    command.start().wait_for("following", 30)
-    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None, 10)
+    command.start().wait_for("following", STARTS_SECONDS)
+    eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None)
     for number in range(kills):
         for _ in range(random.randint(1, 4)):
             story.go_on()
@@ -200,15 +201,15 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
         story.go_on()
         command.start()
         if random.random() < 0.7:  # otherwise it would be killed while it starts
-            command.wait_for("following", 30)
+            command.wait_for("following", STARTS_SECONDS)
         assert "Traceback" not in command.said(), command.said()
         if number % 10 == 7:
             manager.kill()
             manager.start()
     webhook.faults, webhook.slow_seconds = 0.0, 0.0
     story.end()
-    eventually(lambda: webhook.told() == wanted(story.transitions), 60)
-    eventually(lambda: not manager.active(), 30)
+    eventually(lambda: webhook.told() == wanted(story.transitions))
+    eventually(lambda: not manager.active())
     time.sleep(2)  # the last answer is kept with the next round
     assert command.interrupt() == 0, command.said()
     check_told(webhook, story, Ledger(tables).rows())
