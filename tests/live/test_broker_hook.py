@@ -17,6 +17,8 @@ from tests.support import hooked
 pytestmark = pytest.mark.live
 CLIENT = "192.0.2.1@7"
 MOST_BYTES, FILE_BYTES = 1_500_000, 100_000
+PULLS = 40
+"""More than any machine needs seconds for them."""
 LAST = "last"
 """Asks for a kind of call that was one-way before: each kind has a line and threads of its own in the broker, so that
 only an answer to the same kind says that it got to the former ones."""
@@ -49,7 +51,7 @@ def after_a_tick(spool, eventually):
         found = hooked.spooled(spool)
         return found if any(time > now for time in ticks(found)) else None
 
-    return eventually(ticked, 10)
+    return eventually(ticked)
 
 
 def of(found, group, *, pulls=False):
@@ -126,11 +128,11 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
 def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, eventually):
     with hooked.Client(broker.address) as client:
         client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g3"))
-        for offset in range(3):
+        for offset in range(PULLS):
             client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
         client.ask(hooked.LITE_PULL, hooked.pull("g3", 3, 40))
-        client.ask(hooked.UPDATE_OFFSET, hooked.commit("g3", 2, 3))  # pulls have threads of their own: no order
-        client.ask(hooked.PULL, hooked.pull("g3", 2, 3))
+        client.ask(hooked.UPDATE_OFFSET, hooked.commit("g3", 2, PULLS))  # pulls have threads of their own: no order
+        client.ask(hooked.PULL, hooked.pull("g3", 2, PULLS))
         found = of(after_a_tick(spool, eventually), "g3", pulls=True)
 
     pulls = [event for event in found if isinstance(event, events.PullMessage)]
@@ -138,10 +140,10 @@ def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, even
     before = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq < committed.seq]
     (after,) = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq > committed.seq]
     (lite,) = [sum_ for sum_ in pulls if sum_.queue_id == 3]
-    assert len(before) <= 2  # a second may have ended between them, and every sum with it
-    assert (sum(sum_.count for sum_ in before), before[0].first_offset) == (3, 0)
-    assert (before[-1].last_offset, before[-1].commit_offset) == (2, 2)
-    assert (after.count, after.first_offset, after.commit_offset) == (1, 3, -1)
+    assert len(before) < PULLS / 2  # seconds may have ended between them, and every sum with it
+    assert (sum(sum_.count for sum_ in before), before[0].first_offset) == (PULLS, 0)
+    assert (before[-1].last_offset, before[-1].commit_offset) == (PULLS - 1, PULLS - 1)
+    assert (after.count, after.first_offset, after.commit_offset) == (1, PULLS, -1)
     assert (lite.count, lite.first_offset, lite.code) == (1, 40, None)
 
 
@@ -176,7 +178,7 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
 def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventually):
     with hooked.Client(broker.address) as client:
         body = hooked.heartbeat("c" * 2_000, "g1")
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 100
         while b"disk full" not in broker.log.read_bytes():
             assert time.monotonic() < deadline
             assert client.ask(hooked.HEART_BEAT, body=body).code == 0
@@ -188,7 +190,7 @@ def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventua
         kept = hooked.spooled(spool)
         for file in files[:-1]:
             file.unlink()
-        eventually(lambda: ticks(hooked.spooled(spool)), 10)
+        eventually(lambda: ticks(hooked.spooled(spool)))
         client.ask(hooked.HEART_BEAT, body=body)  # the next number of this group shows how many there were
         found = after_a_tick(spool, eventually)
 
@@ -206,7 +208,7 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
     with hooked.broker(tmp_path, spool=spool, queueCapacity=100) as broker, hooked.Client(broker.address) as client:
         client.make("Orders", "g1")
         assert client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g1")).code == 0
-        eventually(lambda: b"telemetry is lost: spool can't be written" in broker.log.read_bytes(), 5)
+        eventually(lambda: b"telemetry is lost: spool can't be written" in broker.log.read_bytes())
         spool.unlink()
         found = after_a_tick(spool, eventually)
         (lost,) = [event for event in found if isinstance(event, events.TelemetryLost)]
@@ -225,7 +227,7 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
             full = sum(event.count for event in lost if event.reason == "queue full")
             return full > 0 and len(commits) + full in (sent, sent + 1)  # the question may be among what was lost
 
-        eventually(all_accounted, 10)
+        eventually(all_accounted)
         found = after_a_tick(spool, eventually)
     assert hooked.missing(of(found, "g1")) > 0
 
@@ -254,7 +256,7 @@ def test_a_hook_reports_newest_offsets_only_without_async_send(tmp_path, eventua
     with hooked.broker(synchronous, spool=synchronous / "spool", conf="asyncSendEnable=false") as broker:
         send_and_commit(broker.address)
         assert newest(after_a_tick(synchronous / "spool", eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
-        processes.end(broker.process, grace_seconds=20)
+        processes.end(broker.process, grace_seconds=100)
     ends = [event.end for event in hooked.spooled(synchronous / "spool") if isinstance(event, events.Tick)]
     assert ends[-1]
     assert not any(ends[:-1])
@@ -271,7 +273,7 @@ def test_a_collectors_question_is_seen_between_its_asking_and_its_answer(broker,
         stamps[asked] = time.time_ns() // 1_000_000
         return answer.code == 0
 
-    eventually(ask, 10)  # in its first second a broker has no answer
+    eventually(ask)  # in its first second a broker has no answer
     for _ in range(20):
         ask()
     found = [event for event in after_a_tick(spool, eventually) if isinstance(event, events.ClockSeen)]
@@ -298,7 +300,7 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
         found = after_a_tick(spool, eventually)
         send_and_commit(broker.address)
         assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
-        processes.end(broker.process, grace_seconds=10)
+        processes.end(broker.process, grace_seconds=100)
         last = hooked.spooled(spool)[-1]
 
     assert hooked.is_whole(found)
