@@ -63,7 +63,7 @@ def _run(respond, talk):
     return asyncio.run(run())
 
 
-def _failure(respond, seconds=5.0):
+def _failure(respond, seconds=60.0):
     async def talk(server, client):
         with pytest.raises(RpcFailedError) as failed:
             await client.ask(server.address, _question(), seconds=seconds)
@@ -83,7 +83,7 @@ def test_concurrent_requests_share_a_connection_and_get_their_answers():
 
     async def talk(server, client):
         names = [f"g{number}" for number in range(20)]
-        answers = await asyncio.gather(*(client.ask(server.address, _question(name), seconds=5) for name in names))
+        answers = await asyncio.gather(*(client.ask(server.address, _question(name), seconds=60) for name in names))
         assert [answer.body.decode() for answer in answers] == names
         assert server.connections == 1
 
@@ -95,7 +95,7 @@ def test_an_answer_is_decoded_by_its_own_serialization():
         writer.write(encode(Command(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
 
     async def talk(server, client):
-        assert (await client.ask(server.address, _question(), seconds=5)).body == b"b"
+        assert (await client.ask(server.address, _question(), seconds=60)).body == b"b"
         assert server.questions[0].version >= 401  # so that the name server answers in standard JSON
 
     _run(respond, talk)
@@ -107,7 +107,7 @@ def test_a_pushed_request_is_no_answer():
         writer.write(_answer(question, b"answer"))
 
     async def talk(server, client):
-        assert (await client.ask(server.address, _question(), seconds=5)).body == b"answer"
+        assert (await client.ask(server.address, _question(), seconds=60)).body == b"answer"
 
     _run(respond, talk)
 
@@ -130,12 +130,12 @@ def test_each_request_has_its_deadline_and_late_answers_are_dropped():
 
     async def talk(server, client):
         slow = asyncio.create_task(client.ask(server.address, _question("slow"), seconds=0.1))
-        assert (await client.ask(server.address, _question("quick"), seconds=5)).body == b"quick"
+        assert (await client.ask(server.address, _question("quick"), seconds=60)).body == b"quick"
         with pytest.raises(RpcFailedError) as failed:
             await slow
         assert failed.value.code == DEADLINE
         await asyncio.sleep(0.2)
-        assert (await client.ask(server.address, _question("after"), seconds=5)).body == b"after"
+        assert (await client.ask(server.address, _question("after"), seconds=60)).body == b"after"
         assert server.connections == 1
 
     _run(respond, talk)
@@ -168,7 +168,7 @@ async def _unknown_type(_question, writer):
     ],
 )
 def test_an_invalid_answer_fails_at_once_with_its_reason(respond, why):
-    failure = _failure(respond, seconds=60)
+    failure = _failure(respond)
     assert failure.code == UNREACHABLE
     assert why in failure.remark
 
@@ -183,8 +183,8 @@ def test_a_lost_connection_is_reopened():
     async def talk(server, client):
         for _ in range(2):
             with pytest.raises(RpcFailedError):
-                await client.ask(server.address, _question("drop"), seconds=5)
-            assert (await client.ask(server.address, _question(), seconds=5)).body == b"ok"
+                await client.ask(server.address, _question("drop"), seconds=60)
+            assert (await client.ask(server.address, _question(), seconds=60)).body == b"ok"
         assert server.connections == 3  # the reopened one is used until it is dropped
 
     _run(respond, talk)

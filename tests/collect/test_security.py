@@ -111,7 +111,7 @@ def refused(server_tls, **rocketmq):
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_tls)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server, RemotingClient(of(**rocketmq)) as client:
-            await client.ask(address, QUESTION, seconds=5)
+            await client.ask(address, QUESTION, seconds=60)
             return address
 
     return asyncio.run(talk())
