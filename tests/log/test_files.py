@@ -79,10 +79,10 @@ def test_a_row_over_the_bound_is_refused_and_the_rest_stays(tmp_path):
 
 
 def test_age_makes_a_file_visible(tmp_path):
-    with FilePublisher(tmp_path, 2, roll_seconds=0.05) as publisher:
+    with FilePublisher(tmp_path, 2, roll_seconds=0.5) as publisher:
         publisher.write(_rows(0, b"a"))
         assert _visible(tmp_path) == []
-        time.sleep(0.06)
+        time.sleep(0.51)
         publisher.write(_rows(1, b"b"))  # as the tick does every second
         assert _lines(tmp_path, 0) == [b"a"]
         assert _lines(tmp_path, 1) == [b"b"]

@@ -18,7 +18,10 @@ from streaming.queries.sql_process import SqlProcess
 from tests.support.tables import append, make_tables
 from tests.tables.test_read_model import orders
 
-IN_A_FUNCTION = "SELECT levenshtein(repeat('a', 60000), repeat('b', 60000))"
+IN_A_FUNCTION = "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000))"
+"""Takes minutes."""
+SOON_SECONDS = 60
+"""Before such a query would end by itself, on a machine with other tests."""
 LONG = (IN_A_FUNCTION, "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b")
 
 
@@ -42,18 +45,18 @@ def shared(tables):
         yield process
 
 
-def ask(process, query, timeout_s=20.0, limit=100):
+def ask(process, query, timeout_s=90.0, limit=100):
     return json.loads(process.ask(query, timeout_s=timeout_s, limit=limit))
 
 
 def test_a_query_is_stopped_in_time_wherever_it_is(pool):
     """A new process opens the tables meanwhile, for the next one."""
     for query in LONG:
-        pool.ask("SELECT 1", timeout_s=20, limit=1)
+        pool.ask("SELECT 1", timeout_s=90, limit=1)
         began = time.monotonic()
         with pytest.raises(UserError, match=r"more than 0\.3 seconds"):
             pool.ask(query, timeout_s=0.3, limit=1)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < SOON_SECONDS
     assert ask(pool, "SELECT count(*) AS n FROM rebalances")["columns"] == ["n"]
 
 
@@ -82,7 +85,7 @@ def test_a_query_gets_no_more_memory_than_its_limit(tables):
 )
 def test_what_is_refused_is_a_sentence(shared, query, says):
     with pytest.raises(UserError, match=says) as refused:
-        shared.ask(query, timeout_s=20, limit=10_000)
+        shared.ask(query, timeout_s=90, limit=10_000)
     assert "\n" not in str(refused.value)
 
 
@@ -91,7 +94,7 @@ def test_rows_are_limited_and_new_ones_are_seen(shared, tables):
         "columns": ["range"], "rows": [[0], [1]], "cut": True,
     }  # fmt: skip
     append(tables, orders())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + SOON_SECONDS
     while ask(shared, "SELECT count(*) FROM rebalances")["rows"] != [[4]]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -105,14 +108,14 @@ def test_without_tables_it_says_so(tmp_path):
 def test_when_its_asker_is_killed_the_query_ends(tables):
     asking = (
         "import sys; from pathlib import Path; from streaming.queries.sql_process import SqlProcess\n"
-        "process = SqlProcess(Path(sys.argv[1])); process.ask('SELECT 1', timeout_s=20, limit=1)\n"
+        "process = SqlProcess(Path(sys.argv[1])); process.ask('SELECT 1', timeout_s=90, limit=1)\n"
         "print(process._process.pid, flush=True); process.ask(sys.argv[2], timeout_s=1, limit=1)"
     )
     query = IN_A_FUNCTION
     with subprocess.Popen([sys.executable, "-c", asking, tables, query], stdout=subprocess.PIPE, text=True) as asker:
         pid = int(asker.stdout.readline())
         asker.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + SOON_SECONDS
     while is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -120,15 +123,15 @@ def test_when_its_asker_is_killed_the_query_ends(tables):
 
 def test_closing_the_pool_ends_a_query(tables):
     pool = SqlPool(tables)
-    pool.ask("SELECT 1", timeout_s=20, limit=1)
+    pool.ask("SELECT 1", timeout_s=90, limit=1)
     with ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(pool.ask, IN_A_FUNCTION, timeout_s=60, limit=1)
+        asked = asking.submit(pool.ask, IN_A_FUNCTION, timeout_s=600, limit=1)
         while not pool._busy:
             time.sleep(0.01)
         began = time.monotonic()
         pool.close()
         assert isinstance(asked.exception(), UserError)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < SOON_SECONDS
 
 
 def memory_most(process):
