@@ -79,13 +79,14 @@ def chain(object_store: ObjectStore, log: Path, rows: dict[str, list[str]], tmp_
     """The job, and beside it from the start the alerts."""
     root = tmp_path_factory.mktemp("root")
     given = settings_of(root, log, object_store)
+    given["TABLES__PROGRESS_DAYS"] = 10_000  # `maintain` would drop the capture's, three days after its recording
     with Webhook() as webhook:
         (root / "alerts.toml").write_text(ALERTS.format(url=webhook.url))
         given["ALERTS__FILE"] = root / "alerts.toml"
         with Command(root, given, "alert", "run") as alerts, Command(root, given, "run", "--available-now") as job:
             alerts.start().wait_for("waiting for the tables", SECONDS)
             assert job.start().ended(SECONDS) == 0, job.said()
-            webhook.wait_for(len(alerts_of(rows)), 60)
+            webhook.wait_for(len(alerts_of(rows)), SECONDS)
             assert alerts.interrupt() == 0, alerts.said()
             assert "Traceback" not in alerts.said()
         return Chain(root, given, place_of(object_store), job.said(), webhook.told())
