@@ -7,6 +7,7 @@ depends on the pipeline (`test_exactly_once`). All processes run on one machine,
 import heapq
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -34,6 +35,7 @@ SETTLED_SECONDS, SETTLED_SECONDS_MAX = 10, 300
 """A cluster whose assignment was correct for this time is at rest. A thawed client first closes the channels that did
 not answer and comes back on others, repeatedly, and its group rebalances every time."""
 LOCK_MS = Policy().client_lock_max_live_time
+TICK_MS = 1_000
 FLIGHT_MS = 1_000
 """A request sent before the freeze may be granted after it."""
 SOURCES = ("hook alone", "poll alone", "hook and poll")
@@ -92,6 +94,14 @@ class Run:
                 renewed |= {(mq.topic, mq.queue_id): event.time for mq in event.granted}
         return renewed
 
+    def late_ms(self, freeze, until):
+        """Return by how much the ticks of a source came too late at most, because the machine stood still."""
+        gaps = [0]
+        for log in (self.hook, self.poll):
+            ticks = [one.time for one in log if isinstance(one, events.Tick) and freeze.time <= one.time <= until]
+            gaps += [later - earlier - TICK_MS for earlier, later in pairwise(ticks)]
+        return max(gaps)
+
 
 def first(told, source, code):
     """Return when the source first reported it; None: never."""
@@ -132,7 +142,7 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
         Command(tmp_path, settings, "collect", "poll", "--to", recording).start() as collector,
         ConsumerStatus(tmp_path / "mqadmin", lab.name_server, group.group) as mqadmin,
     ):
-        collector.wait_for("round", 60)
+        collector.wait_for("round", 300)
         while not mqadmin.answers:
             time.sleep(0.1)
         for _ in range(times):
@@ -149,13 +159,14 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
 
 def check(run, freeze, until, told):
     """Check what must hold for every freeze, however long."""
-    renewed = run.renewals(freeze)
+    renewed, late_ms = run.renewals(freeze), run.late_ms(freeze, until)
+    late = late_ms / 1000
     expired = [one for one in told["hook alone"] if one.code == LOCK_EXPIRED]
     assert expired
     for one in expired:
-        assert LOCK_MS < one.time - renewed[one.queue] <= LOCK_MS + 2_000
+        assert LOCK_MS < one.time - renewed[one.queue] <= LOCK_MS + 2_000 + late_ms
     by_hook, by_poll, by_both = (_seconds(freeze, first(told, source, LOCK_EXPIRED)) for source in SOURCES)
-    assert 8 <= by_hook <= 33  # the client renews every 20 s
+    assert 0 < by_hook <= 33 + late  # the client renews every 20 s, unless the machine stands still
     unanswered = [
         _seconds(freeze, event.asked)
         for event in run.poll
@@ -165,8 +176,8 @@ def check(run, freeze, until, told):
         and freeze.time <= event.time <= first(told, "poll alone", LOCK_EXPIRED)
     ]
     assert len(unanswered) >= 2
-    assert 30 < by_poll - unanswered[0] <= 32
-    assert by_both <= by_hook + 1
+    assert 30 < by_poll - unanswered[0] <= 32 + late
+    assert by_both <= by_hook + 1 + late
     after = [said for said in run.mqadmin if freeze.done <= said.asked and said.answered < until]
     assert after
     for said in after:
