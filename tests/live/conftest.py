@@ -143,6 +143,11 @@ class Watch:
         """Return the brokers' names by the name server's answer."""
         return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS))}
 
+    def masters(self):
+        """Return the id of each broker's master, or of the slave that acts as master, by the name server's answer."""
+        found = self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS))
+        return {broker.name: broker.broker_id for broker in found if broker.is_master}
+
     def _ask_brokers(self, question, group):
         async def ask(rpc):
             brokers = await rpc.brokers(ANSWER_SECONDS)

@@ -28,6 +28,10 @@ BROKER = "broker-a"
 INTERVAL_MS = 4_000
 POLICY = Policy(poll_interval=INTERVAL_MS, clear_after=10_000)
 QUIET_SECONDS = 16
+RENEWED_MS = 8_000
+"""A lock is renewed every 20 s and valid for 30 s: within this time a client need not miss a renewal."""
+CLEARED_SECONDS = 26
+"""`clear_after`, the rounds before and after it, and a stall."""
 EXPECTED = {"BROKER_UNREACHABLE", "TELEMETRY_GAP", "BROKER_LOCKS_LOST"}
 """What the loss of a master leads to."""
 REREADS = {"OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION"}
@@ -74,8 +78,8 @@ def lab_of(folder, pairs, replication, **properties):
             left.down()
 
 
-def record(folder, lab, seconds):
-    """Record hooks and polls before and after a master is killed."""
+def record(folder, lab, seconds, back=None):
+    """Record hooks and polls before a master is killed and for so long after it; or after it is ``back``."""
     environment = {
         "COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode(),
         "COLLECTOR__INTERVAL_MS": INTERVAL_MS,
@@ -84,9 +88,11 @@ def record(folder, lab, seconds):
     spool = ("--spool", str(lab.spool))
     collect = Command(folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", *spool)
     with collect.start() as collector:
-        collector.wait_for("round", 60)
+        collector.wait_for("round", 300)
         time.sleep(QUIET_SECONDS)
         killed = lab.fault("broker-kill", client=BROKER).time
+        if back:
+            eventually(back)
         time.sleep(seconds)
         assert collector.interrupt() == 0, collector.said()
     stamp = time.time_ns() // 1_000_000
@@ -106,18 +112,20 @@ def is_resolved(incidents, code):
 def test_a_slave_that_acts_as_master_is_asked_and_nothing_is_invented(tmp_path, pairs):
     with lab_of(tmp_path, pairs, "acting") as (settings, lab, watch):
         owners = {group.group: watch.owners(group.group, group.topic) for group in settings.lab.groups.values()}
-        recording = record(tmp_path, lab, 34)
-        for group in settings.lab.groups.values():
-            assert watch.owners(group.group, group.topic) == owners[group.group]  # asked where clients are
+        recording = record(tmp_path, lab, CLEARED_SECONDS, lambda: watch.masters().get(BROKER) == 1)
+        for group in settings.lab.groups.values():  # asked where clients are
+            eventually(lambda group=group: watch.owners(group.group, group.topic) == owners[group.group])
     statuses = recording.after(BrokerStatus)
     assert {one.broker_id for one in statuses if one.error is None and one.source == "poll"} == {1}
     assert {one.broker_id for one in recording.after(ConsumerConnection)[1:]} <= {0, 1}
     polled, both = recording.incidents("poll"), recording.incidents("poll", "hook")
-    assert codes(polled) - REREADS <= {"BROKER_UNREACHABLE"}
-    assert codes(both) - REREADS <= EXPECTED
+    taken_over = min(one.time for one in statuses if one.error is None)
+    late = {"LOCK_EXPIRED"} if taken_over - recording.killed > RENEWED_MS else set()  # on a machine that stood still
+    assert codes(polled) - REREADS - late <= {"BROKER_UNREACHABLE"}
+    assert codes(both) - REREADS - late <= EXPECTED
     assert is_resolved(both, "BROKER_UNREACHABLE")
     assert {key[1] for key in both if key[0] in EXPECTED} == {BROKER}
-    assert codes(recording.incidents("hook")) - REREADS <= EXPECTED
+    assert codes(recording.incidents("hook")) - REREADS - late <= EXPECTED
 
 
 @pytest.mark.prove
@@ -127,7 +135,8 @@ def test_a_pair_without_its_master(tmp_path, replication):
     with lab_of(tmp_path, 1, "acting" if strict else replication, lockInStrictMode=strict) as (settings, lab, watch):
         owners = {group.group: watch.owners(group.group, group.topic) for group in settings.lab.groups.values()}
         recording = record(tmp_path, lab, 60)
-        assert all(watch.owners(group.group, group.topic) == owners[group.group] for group in _groups(settings))
+        for group in _groups(settings):
+            eventually(lambda group=group: watch.owners(group.group, group.topic) == owners[group.group])
     both = recording.incidents("poll", "hook")
     elected = replication == "controller"
     assert {one.error is None for one in recording.after(BrokerStatus)[2:]} == {replication != "slave"}
