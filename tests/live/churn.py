@@ -112,7 +112,7 @@ def play(lab, steps, seconds, folder):
             time.sleep(max(0.0, begun + step.at - time.monotonic()))
             (lab.cure if step.cure else lab.fault)(step.fault, client=step.client)
         time.sleep(max(0.0, begun + seconds - time.monotonic()))
-    time.sleep(1.5)  # a tick, after which all of it is on disk
+    hooked.await_tick(lab.spool, len(_masters(lab.name_server)))
     shutil.copytree(lab.spool, folder / "spool")
     shutil.copyfile(lab.fault_log, folder / "faults.jsonl")
     return read(folder)
@@ -150,7 +150,7 @@ def _collecting(lab, recording):
             yield
         finally:
             process.send_signal(signal.SIGINT)
-            code = process.wait(timeout=30)
+            code = process.wait(timeout=120)
     assert code == 0, recording.with_suffix(".log").read_text()[-2_000:]
 
 
@@ -188,7 +188,7 @@ def _ask_list(broker, group):
 def _masters(name_server):
     async def ask():
         async with RemotingClient(Security()) as client:
-            return await Rpc(client, (name_server,)).brokers(3.0)
+            return await Rpc(client, (name_server,)).brokers(10.0)
 
     try:
         return asyncio.run(ask())

@@ -41,7 +41,7 @@ class Form:
     rounds: int
 
 
-SHORT = Form(churn.SHORT, churn.SHORT_SECONDS, 40)
+SHORT = Form(churn.SHORT, churn.SHORT_SECONDS, 30)  # of 48: the collector's start and stalls take some
 LONG = Form(churn.LONG, churn.LONG_SECONDS, 200)
 
 

@@ -235,6 +235,17 @@ def spooled(spool: Path) -> list[events.Event]:
     return [decode(line, key=None, stamp=stamp, keyed=False) for line in lines]
 
 
+def await_tick(spool: Path, brokers: int = 1) -> None:
+    """Wait until the hook of each broker has ticked: then all that was called before is on disk."""
+    now, deadline = time.time_ns() // 1_000_000, time.monotonic() + _READY_SECONDS_MAX
+    while True:
+        ticks = [one for one in spooled(spool) if isinstance(one, events.Tick) and one.time > now]
+        if len({one.broker for one in ticks}) >= brokers:
+            return
+        assert time.monotonic() < deadline, "a hook has not ticked"
+        time.sleep(0.1)
+
+
 def numbers(found):
     """Return the sequence numbers of each key."""
     by_key = {}
