@@ -14,6 +14,8 @@ from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import Cluster
 
 GROUP, TOPIC = "orders-group", "Orders"
+LATER_SECONDS = 100
+"""How much longer real clients may take on a machine that is busy."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Simulated:
 
 def _play(steps, lab, lab_settings, watch, eventually):
     simulated = Simulated(lab_settings, seed=1)
-    assert watch.owners(GROUP, TOPIC) == simulated.owners()
+    eventually(partial(_agrees, watch, frozenset(), simulated.owners()))  # it may still recover from another test
     left = []
     try:
         for step in steps:
@@ -120,7 +122,7 @@ def _play(steps, lab, lab_settings, watch, eventually):
                 left.append((step.fault, step.client))
             frozen = {f"127.0.0.1@{client}" for fault, client in left if fault == "freeze"}
             expected = simulated.owners(frozen)
-            eventually(partial(_agrees, watch, frozen, expected), seconds=step.seconds)
+            eventually(partial(_agrees, watch, frozen, expected), seconds=step.seconds + LATER_SECONDS)
     finally:
         for fault, client in reversed(left):
             lab.cure(fault, client=client)
@@ -137,7 +139,7 @@ def _agrees(watch, frozen, expected):
 
 
 @pytest.mark.live
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(600)
 def test_join_leave_kill_and_more_queues_end_in_the_same_owners(lab, lab_settings, watch, eventually):
     _play(SHORT, lab, lab_settings, watch, eventually)
 
