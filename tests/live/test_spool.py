@@ -64,7 +64,7 @@ def command(kafka, topic, tmp_path):
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait(30)
+        process.wait(120)
 
 
 @contextmanager
@@ -112,8 +112,11 @@ def read_back(kafka, topic):
 
 
 def behind(roots):
-    """Whether some file but the newest of its folder is still there."""
-    return any(len(list(folder.glob("*.jsonl"))) > 1 for root in roots for folder in root.iterdir())
+    """Whether some file but the newest of its folder is still there, or the shipper is just removing a folder."""
+    try:
+        return any(len(list(folder.glob("*.jsonl"))) > 1 for root in roots for folder in root.iterdir())
+    except FileNotFoundError:
+        return True
 
 
 def stands(path, since):
@@ -129,7 +132,7 @@ def finish(command, folders):
     for folder in folders:
         for file in folder.rglob("*.jsonl"):
             os.utime(file, (time.time() - 60,) * 2)
-    assert command(*folders, "--once").wait(60) == 0
+    assert command(*folders, "--once").wait(200) == 0
 
 
 @pytest.mark.parametrize("kills_wanted", [3, pytest.param(20, marks=pytest.mark.prove)])
@@ -170,7 +173,7 @@ def test_while_kafka_is_away_it_waits_and_then_sends_everything(kafka, topic, co
     until(lambda: not behind([root]))
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0, said.read_text()
+    assert process.wait(120) == 0, said.read_text()
     assert "Traceback" not in said.read_text()
     finish(command, [root])
     check_delivery(writers, read_back(kafka, topic))
@@ -189,7 +192,7 @@ def test_poll_takes_spools_along_into_the_log_and_into_a_recording(lab, tmp_path
 
     def poll(*arguments):
         command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--once", "--spool", root, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
 
     recording = tmp_path / "r.jsonl"
@@ -210,7 +213,7 @@ def test_poll_takes_spools_along_into_the_log_and_into_a_recording(lab, tmp_path
     assert not behind([root])
 
 
-def until(holds, seconds=60):
+def until(holds, seconds=200):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s"
