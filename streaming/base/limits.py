@@ -48,6 +48,8 @@ SQL_ANSWER_BYTES: Final = 64_000_000
 """Bytes of a user's result as JSON; `web.sql_rows` limits its rows and `web.sql_seconds` its time."""
 WHAT_IF_CLIENTS: Final = 1_000
 """Clients that are named, or join, in a prediction of an allocation."""
+REBALANCES: Final = 10_000
+"""Rebalances in an answer of the REST API."""
 REQUEST_BYTES: Final = 1_000_000
 """Bytes of the body of a request to the dashboard, and of a message of its websocket."""
 LOGIN_FORM_BYTES: Final = 8_192

@@ -194,6 +194,23 @@ def test_an_invalid_request_is_answered_by_one_sentence(api, path, status, sente
     assert "\n" not in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "sentence"),
+    [
+        ("POST", "/sql", "{", 422, "JSON decode error"),
+        ("POST", "/sql", b"\xff", 400, "There was an error parsing the body."),
+        ("DELETE", "/groups", "", 405, "Method Not Allowed."),
+        ("GET", "/groups/orders/rebalances?last=10001", "", 422, "last: Input should be less than or equal to 10000."),
+        ("GET", "/nothing", "", 404, "Unknown path /api/v1/nothing"),
+    ],
+)
+def test_every_refusal_is_one_sentence_in_the_same_form(api, method, path, body, status, sentence):
+    answer = api.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+    assert sentence in answer.json()["error"]
+
+
 def test_an_internal_error_shows_no_traceback(api, monkeypatch):
     monkeypatch.setattr("streaming.serve.web.api.incidents.incident_detail.incident", lambda *_: 1 / 0)
 

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
@@ -43,6 +44,13 @@ def install_error_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
         return failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {first['msg']}.")
+
+    @app.exception_handler(HTTPException)
+    def refused(_: Request, error: HTTPException) -> JSONResponse:
+        """Answer what FastAPI itself refuses, such as a body that is no JSON or a wrong method, in the same form."""
+        answer = failure(HTTPStatus(error.status_code), f"{error.detail.removesuffix('.')}.")
+        answer.headers.update(error.headers or {})
+        return answer
 
     app.add_middleware(Faults)
 

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streaming.base.limits import REBALANCES
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
@@ -117,7 +118,7 @@ def rebalances(  # noqa: PLR0913  its filters
     since: Annotated[str | None, Query(description="Start time; default: the beginning of history.")] = None,
     until: Annotated[str | None, Query(description="End time; default: now.")] = None,
     cluster: Cluster = None,
-    last: Annotated[int, Query(ge=1, description="Maximum number of rebalances, newest first.")] = 20,
+    last: Annotated[int, Query(ge=1, le=REBALANCES, description="Maximum number of rebalances, newest first.")] = 20,
 ) -> Response:
     """List the rebalances, newest first, with cause, trigger and cost."""
     now = now_ms()
