@@ -1,6 +1,5 @@
 """`rebalance-watch allocate`: predict the allocation of a group's queues after clients join or leave."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _CLIENTS = 40
 """Above this number of clients, only those whose queues change are listed."""
-_BROKERS, _SPANS = 4, 8
-"""Maximum brokers, and ranges of queue ids a broker, printed of a client's queues; JSON has all."""
 
 
 def allocate(  # noqa: PLR0913  a command line
@@ -56,7 +53,7 @@ def allocate(  # noqa: PLR0913  a command line
     """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
-    from streaming.queries.what_if import STRATEGIES, coming, what_if
+    from streaming.queries.what_if import STRATEGIES, caveats, coming, what_if
 
     name = named(group, group_option)
     if strategy is not None and strategy.upper() not in STRATEGIES:
@@ -86,11 +83,7 @@ def allocate(  # noqa: PLR0913  a command line
             *([f"with {', '.join(joined)}"] if joined else []),
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
-        notes = []
-        if any(one.isdecimal() for one in join or ()):
-            notes.append("The allocation depends on the order of client names; those of the new clients are assumed.")
-        if own not in STRATEGIES:
-            notes.append(f"The group's own strategy is not simulated: {own}.")
+        notes = caveats(own, names_assumed=any(one.isdecimal() for one in join or ()))
         head = Text(f"{name} {', '.join(change) or 'unchanged'}", style="bold")
         return Lines(head, *map(Text, notes), *_draw(plans, strategy, own))
 
@@ -116,14 +109,11 @@ def _summary(plans: Sequence[Plan], own: str) -> Grid:
         if plan.refused:
             table.add(name, labels.NOT_KNOWN, labels.NOT_KNOWN, Cell(f"not possible: {plan.refused}", "yellow"))
             continue
-        sizes = [share.then for share in plan.shares if share.then or not share.loses]
-        span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
-        idle = sizes.count(0)
         table.add(
             name,
             labels.number(plan.queues_moved),
             labels.number(plan.queues_moved_min),
-            f"{span}; {idle} idle" if idle else span,
+            labels.queues_per_client(plan.sizes),
         )
     return table
 
@@ -139,30 +129,8 @@ def _clients(shares: Sequence[Share]) -> RenderableType:
             share.client_id,
             labels.number(share.now),
             labels.number(share.then),
-            *map(_named, (share.gains, share.loses)),
+            *map(labels.queue_ranges, (share.gains, share.loses)),
         )
     if len(shown) < len(shares):
         return Lines(table, Text(f"{len(shares) - len(shown):,} clients keep their queues", style="dim"))
     return table
-
-
-def _named(queues: Sequence[str]) -> str:
-    """Return queues as ranges of ids by broker, such as ``broker-a:0-3``; the heading has the topic."""
-    brokers: dict[str, list[int]] = defaultdict(list)
-    for queue in queues:
-        broker, _, queue_id = queue.partition("@")[2].rpartition(":")
-        brokers[broker].append(int(queue_id))
-    named = [f"{broker}:{_spans(ids)}" for broker, ids in brokers.items()]
-    more = f" and {len(named) - _BROKERS:,} more brokers" if len(named) > _BROKERS else ""
-    return f"{', '.join(named[:_BROKERS])}{more}"
-
-
-def _spans(ids: Sequence[int]) -> str:
-    spans: list[tuple[int, int]] = []
-    for one in ids:
-        if spans and spans[-1][1] + 1 == one:
-            spans[-1] = spans[-1][0], one
-        else:
-            spans.append((one, one))
-    named = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
-    return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")

@@ -1,5 +1,8 @@
 """Labels and formats for the codes, times and numbers of the tables."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from rebalance_model.allocation import strategy_of_class
 from streaming.base.zone import clock, zone_at
 
@@ -177,3 +180,36 @@ def cause(text: str) -> str:
     code, _, subject = text.partition(" ")
     label = TRIGGERS.get(code, code)
     return f"{label}: {subject}" if subject else label
+
+
+_BROKERS, _SPANS = 4, 8
+"""Maximum brokers, and ranges of queue ids a broker, that `queue_ranges` names."""
+
+
+def queue_ranges(queues: Sequence[str]) -> str:
+    """Format queues (``topic@broker:id``, sorted) as ranges of ids by broker, such as ``broker-a:0-3``."""
+    brokers: dict[str, list[int]] = defaultdict(list)
+    for queue in queues:
+        broker, _, queue_id = queue.partition("@")[2].rpartition(":")
+        brokers[broker].append(int(queue_id))
+    named = [f"{broker}:{_ranges(ids)}" for broker, ids in brokers.items()]
+    more = f" and {len(named) - _BROKERS:,} more brokers" if len(named) > _BROKERS else ""
+    return f"{', '.join(named[:_BROKERS])}{more}"
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    spans: list[tuple[int, int]] = []
+    for one in ids:
+        if spans and spans[-1][1] + 1 == one:
+            spans[-1] = spans[-1][0], one
+        else:
+            spans.append((one, one))
+    named = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
+    return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")
+
+
+def queues_per_client(sizes: Sequence[int]) -> str:
+    """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``."""
+    span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
+    idle = sizes.count(0)
+    return f"{span}; {idle} idle" if idle else span

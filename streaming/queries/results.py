@@ -497,6 +497,11 @@ class Plan(QueryResult):
     shares: tuple[Share, ...]
     refused: str | None = Field(description="Reason why the strategy cannot allocate; null if it can.")
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of queues of each client that is a member then."""
+        return [share.then for share in self.shares if share.then or not share.loses]
+
 
 class SqlResult(QueryResult):
     """The result of a custom SQL query."""

@@ -80,6 +80,21 @@ def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
     return found
 
 
+def caveats(own: str, *, names_assumed: bool) -> list[str]:
+    """Return what limits a prediction, in sentences.
+
+    Args:
+        own: the name of the group's own strategy.
+        names_assumed: whether new clients were given as a number.
+    """
+    found = []
+    if names_assumed:
+        found.append("The allocation depends on the order of client names; those of the new clients are assumed.")
+    if own not in STRATEGIES:
+        found.append(f"The group's own strategy is not simulated: {own}.")
+    return found
+
+
 def _number(join: str) -> int:
     """Return how many clients join; of a number of many digits, that they are too many."""
     if not join.isdecimal():

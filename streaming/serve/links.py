@@ -19,6 +19,12 @@ def group_link(cluster: str, group: str, at: int | None = None, span: str | None
     return _link(f"/group/{quote(group, safe='')}", cluster=cluster, at=None if at is None else written(at), span=span)
 
 
+def what_if_link(cluster: str, group: str, at: int | None = None) -> str:
+    """Return the address of the predictions for a group, as it is now or was at an instant (epoch milliseconds)."""
+    path = f"/group/{quote(group, safe='')}/what-if"
+    return _link(path, cluster=cluster, at=None if at is None else written(at))
+
+
 def queue_link(  # noqa: PLR0913, PLR0917  a queue has four names
     cluster: str, group: str, topic: str, broker: str, queue_id: int, at: int | None = None
 ) -> str:

@@ -20,7 +20,7 @@ from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, time
 from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
 from streaming.serve.dashboard.palette import colours, short_names
-from streaming.serve.links import HOME, clients_link, group_link
+from streaming.serve.links import HOME, clients_link, group_link, what_if_link
 from streaming.serve.store import Store
 
 T = TypeVar("T")
@@ -103,7 +103,11 @@ class GroupPage:
         with panel("Members", "members") as line:
             with line:
                 element("a", href=clients_link(self._name)).text = "Versions, addresses and heartbeats"
+                element("a", href=self._what_if()).text = "What if members join or leave"
             self._members = self._table("members", "group_members")
+
+    def _what_if(self) -> str:
+        return what_if_link(self._state.group.cluster, self._name)
 
     def _table(self, name: str, template: str) -> LiveMarkup:
         return LiveMarkup(template, on_do=lambda word: self._turn(name, turned(word)))

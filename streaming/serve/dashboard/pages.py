@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from fastapi import Query
 from nicegui import app as nicegui
 from nicegui import ui
 
@@ -19,6 +20,7 @@ from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
 from streaming.serve.dashboard.moment import parse_at, parse_span
 from streaming.serve.dashboard.queue import QueueName, QueuePage
 from streaming.serve.dashboard.rebalance import RebalancePage
+from streaming.serve.dashboard.what_if import Change, WhatIfPage
 from streaming.serve.first_run import FirstRun
 from streaming.serve.store import Store
 
@@ -62,6 +64,14 @@ def register(store: Store, first_run: FirstRun) -> None:
     @_route("/group/{group}/rebalance/{rebalance_id}")
     async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
         await _built("Rebalance", lambda: RebalancePage(store, group, cluster, rebalance_id))
+
+    @_route("/group/{group}/what-if")
+    async def what_if(  # noqa: PLR0913, PLR0917  what may change
+        group: str, leave: Annotated[list[str] | None, Query()] = None, join: str = "", strategy: str = "",
+        cluster: str | None = None, at: str | None = None,
+    ) -> None:  # fmt: skip
+        change = Change(tuple(leave or ()), join.strip(), strategy)
+        await _built(f"What if: {group}", lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
 
     @_route("/group/{group}/queue/{topic}/{broker}/{queue_id}")
     async def queue(  # noqa: PLR0913, PLR0917  a queue has four names

@@ -10,7 +10,8 @@ from tests.serve.dashboard.tables import MINUTE, STUCK
 
 PAGES = (
     "/", "/incidents", "/incident/stuck0001", "/clients", "/client/10.0.0.5@orders-1", "/group/orders-group",
-    "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1", "/group/nobody",
+    "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1",
+    "/group/orders-group/what-if?join=2", "/group/nobody",
 )  # fmt: skip
 
 

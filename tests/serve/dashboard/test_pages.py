@@ -2,6 +2,7 @@
 
 import re
 import time
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -287,6 +288,27 @@ def test_a_queue_has_a_page_with_its_owners_over_time(open_page, site):
     assert "at=" in page.url
 
 
+def test_what_moves_if_a_member_leaves_is_two_clicks_from_its_group(open_page):
+    page = open_page("/group/orders-group")
+    page.get_by_role("link", name="What if members join or leave").click()
+    form = page.get_by_role("form", name="Change")
+    leaving = form.get_by_role("checkbox").first
+    leaving.check()
+    form.get_by_label("New clients").fill("2")
+    form.get_by_role("button", name="Predict").click()
+    expect(page.get_by_text("those of the new clients are assumed")).to_be_visible()
+    client = form.get_by_role("checkbox", checked=True).get_attribute("value")
+    assert f"leave={quote(client)}&join=2" in page.url
+    [gone] = [one for one in page.get_by_role("row").all() if client in one.inner_text()]
+    _, before, after, gains, _ = gone.get_by_role("cell").or_(gone.get_by_role("rowheader")).all_inner_texts()
+    assert int(before) > 0
+    assert (after, gains) == ("0", "-")
+    form.get_by_label("Shares under").select_option("CONSISTENT_HASH")
+    form.get_by_role("button", name="Predict").click()
+    expect(page.get_by_role("columnheader", name="Client under CONSISTENT_HASH")).to_be_visible()
+    assert f"leave={quote(client)}" in page.url  # the rest of the change stays
+
+
 def test_a_rebalances_page_lists_each_moved_queue(open_page, site):
     page = open_page("/group/orders-group/rebalance/r1")
 
@@ -311,6 +333,9 @@ def test_a_rebalances_page_lists_each_moved_queue(open_page, site):
         ("/client/nobody", "Unknown client nobody"),
         ("/group/orders-group/queue/Orders/broker-a/77", "had no queue Orders@broker-a:77"),
         ("/clients?group=nobody", "Unknown consumer group nobody"),
+        ("/group/orders-group/what-if?leave=nobody", "nobody is not a member of orders-group"),
+        ("/group/orders-group/what-if?join=1001", "Too many clients are named or join"),
+        ("/group/orders-group/what-if?strategy=BEST", "Unsupported strategy BEST"),
         ("/incidents?state=shut", "Use one of open, resolved"),
         ("/nothing/here", "There is no page at /nothing/here."),
         ("/group/orders-group/rebalance/none", "No rebalance of orders-group has an id"),
