@@ -376,7 +376,7 @@ def test_watching_shows_what_is_new_and_ends_at_ctrl_c(tmp_path: Path):
         while second["time"] == first["time"]:
             [second] = json.loads(watching.stdout.readline())
         watching.send_signal(signal.SIGINT)
-        _, error = watching.communicate(timeout=30)
+        _, error = watching.communicate(timeout=120)
     assert second["health_reason"] == "it is later now"
     assert (watching.returncode, error) == (130, "")
 
@@ -450,5 +450,5 @@ def test_ctrl_c_ends_a_long_query_without_a_traceback(asked):
     ) as asking:  # fmt: skip
         eventually_busy(asking.pid, 8)
         asking.send_signal(signal.SIGINT)
-        _, error = asking.communicate(timeout=30)
+        _, error = asking.communicate(timeout=120)
     assert (asking.returncode, error) == (130, "")

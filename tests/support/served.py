@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from streaming.serve.web.listening import address, listen
 
-_STARTS_SECONDS = 60
+_STARTS_SECONDS = 180
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def served(command: str, root: Path, *arguments: str, **environment: str) -> Ite
         yield _address(process, log)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(90)
 
 
 def _address(process: subprocess.Popen, log: Path) -> str:

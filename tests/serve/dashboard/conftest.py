@@ -50,12 +50,12 @@ def site(tmp_path_factory) -> Iterator[Site]:
             yield Site(_address(server, root / "dashboard.log"), root / "tables", now)
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(90)
     assert "Traceback" not in (root / "dashboard.log").read_text()
 
 
 def _address(server: subprocess.Popen, log: Path) -> str:
-    for _ in range(600):
+    for _ in range(1_800):
         found = re.search(r"http://[\d.:]+", log.read_text())
         if found:
             return found[0]

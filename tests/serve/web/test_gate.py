@@ -20,6 +20,8 @@ from tests.support.served import answering
 
 pytestmark = pytest.mark.xdist_group("web")  # one server of each kind for all of them
 
+SECONDS = 60
+"""Nothing but a hang takes so long."""
 TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PAGE = {"Accept": "text/html,*/*"}
@@ -58,19 +60,19 @@ def addresses():
 
 @pytest.fixture
 def free(addresses):
-    with httpx.Client(base_url=addresses["open"]) as client:
+    with httpx.Client(base_url=addresses["open"], timeout=SECONDS) as client:
         yield client
 
 
 @pytest.fixture
 def closed(addresses):
-    with httpx.Client(base_url=addresses["closed"]) as client:
+    with httpx.Client(base_url=addresses["closed"], timeout=SECONDS) as client:
         yield client
 
 
 @pytest.fixture
 def behind(addresses):
-    with httpx.Client(base_url=addresses["behind"]) as client:
+    with httpx.Client(base_url=addresses["behind"], timeout=SECONDS) as client:
         yield client
 
 
@@ -79,11 +81,13 @@ def accepts_websocket(client: httpx.Client, host: str | None = None, **headers: 
     at = urlsplit(str(client.base_url)).netloc
     connection = socket.create_connection(("127.0.0.1", int(at.rpartition(":")[2])))
     try:
-        asked = connect(f"ws://{host or at}/socket", sock=connection, additional_headers=headers, proxy=None)
+        asked = connect(
+            f"ws://{host or at}/socket", sock=connection, additional_headers=headers, proxy=None, open_timeout=SECONDS
+        )
     except InvalidStatus:
         return False
     with asked as websocket:
-        return websocket.recv(timeout=5) == "hello"
+        return websocket.recv(timeout=SECONDS) == "hello"
 
 
 def own(client: httpx.Client) -> str:
@@ -163,8 +167,8 @@ def test_after_too_many_wrong_tokens_even_the_right_one_is_refused(way):
     """By form and by header alike; who is logged in already is not affected."""
     with (
         answering(application(token=SecretStr(TOKEN))) as address,
-        httpx.Client(base_url=address) as client,
-        httpx.Client(base_url=address) as inside,
+        httpx.Client(base_url=address, timeout=SECONDS) as client,
+        httpx.Client(base_url=address, timeout=SECONDS) as inside,
     ):
         inside.post("/login", data={"token": TOKEN})
 

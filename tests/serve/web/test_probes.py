@@ -14,7 +14,7 @@ from streaming.serve.web.probes import probes
 def test_the_probes_report_whether_the_tasks_make_progress():
     health, port = Health(), free_port()
     task = health.task("round", 60_000)
-    with probes(health, "127.0.0.1", port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+    with probes(health, "127.0.0.1", port), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         assert client.get("/healthz").json() == {"alive": True}
         answer = client.get("/readyz")
         assert answer.status_code == 503

@@ -19,6 +19,8 @@ from tests.support.served import served
 from tests.support.tables import make_tables
 from tests.support.world import example
 
+SECONDS = 90
+"""Nothing but a hang takes so long."""
 TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport="
@@ -59,43 +61,44 @@ def test_an_error_at_the_start_is_one_sentence(command, root, monkeypatch):
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
 def test_every_path_of_a_dashboard_with_a_token_needs_it(dashboard, path):
-    assert httpx.get(dashboard + path, timeout=30).status_code == 401
+    assert httpx.get(dashboard + path, timeout=SECONDS).status_code == 401
     assert (
-        httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}, timeout=30).status_code == 403
+        httpx.get(dashboard + path, headers={**BEARER, "Origin": "https://evil.example"}, timeout=SECONDS).status_code
+        == 403
     )
-    answer = httpx.get(dashboard + path, headers=BEARER, timeout=30)
+    answer = httpx.get(dashboard + path, headers=BEARER, timeout=SECONDS)
     assert answer.status_code == 200
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
     assert "access-control-allow-origin" not in answer.headers
 
 
 def test_the_probes_of_a_dashboard_need_no_token(dashboard):
-    assert httpx.get(f"{dashboard}/healthz", timeout=30).json() == {"alive": True}
-    [task] = httpx.get(f"{dashboard}/readyz", timeout=30).json()["tasks"]
+    assert httpx.get(f"{dashboard}/healthz", timeout=SECONDS).json() == {"alive": True}
+    [task] = httpx.get(f"{dashboard}/readyz", timeout=SECONDS).json()["tasks"]
     assert (task["task"], task["ready"]) == ("refresh of the tables", True)
 
 
 def test_scripts_and_the_websocket_of_the_pages_need_the_token(dashboard):
-    page = httpx.get(dashboard, headers=BEARER, timeout=30).text
+    page = httpx.get(dashboard, headers=BEARER, timeout=SECONDS).text
     script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
-    assert httpx.get(dashboard + script, timeout=30).status_code == 401
-    assert httpx.get(dashboard + script, headers=BEARER, timeout=30).status_code == 200
+    assert httpx.get(dashboard + script, timeout=SECONDS).status_code == 401
+    assert httpx.get(dashboard + script, headers=BEARER, timeout=SECONDS).status_code == 200
 
     address = dashboard.replace("http", "ws") + SOCKET + "websocket"
     with pytest.raises(InvalidStatus, match="403"):
-        connect(address, proxy=None)
-    with connect(address, proxy=None, additional_headers=BEARER) as websocket:
-        assert websocket.recv(timeout=10).startswith("0{")  # socket.io's greeting
+        connect(address, proxy=None, open_timeout=SECONDS)
+    with connect(address, proxy=None, additional_headers=BEARER, open_timeout=SECONDS) as websocket:
+        assert websocket.recv(timeout=SECONDS).startswith("0{")  # socket.io's greeting
 
 
 def test_metrics_and_the_api_show_the_tables(dashboard):
-    metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=30)
+    metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=SECONDS)
 
     assert 'rocketmq_consumer_connections{cluster="c",consumer_group="orders"} 2.0' in metrics.text
     # The telemetry of the tables ended long ago: what holds now is unknown.
     assert 'rocketmq_consumer_group_status{cluster="c",consumer_group="orders"} 0.0' in metrics.text
     assert metrics.headers["Content-Type"].startswith("text/plain; version=")
-    assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER, timeout=30).json()[0]["group"] == "orders"
+    assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER, timeout=SECONDS).json()[0]["group"] == "orders"
 
 
 @contextmanager
@@ -147,14 +150,14 @@ def test_a_browser_logs_in_once_and_follows_a_link_of_another_site(dashboard, br
 
 def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
     with served("dashboard", tmp_path, SOURCE__KIND="files") as address, browser.new_context() as context:
-        answer = httpx.get(f"{address}/api/v1/groups", timeout=30)
+        answer = httpx.get(f"{address}/api/v1/groups", timeout=SECONDS)
         assert answer.status_code == 503
         assert answer.json()["error"].startswith(f"There are no tables in {tmp_path / 'tables'} yet")
-        assert httpx.get(address, timeout=30).status_code == 200
-        assert httpx.get(f"{address}/incidents", timeout=30).status_code == 503
-        unready = httpx.get(f"{address}/readyz", timeout=30)
+        assert httpx.get(address, timeout=SECONDS).status_code == 200
+        assert httpx.get(f"{address}/incidents", timeout=SECONDS).status_code == 503
+        unready = httpx.get(f"{address}/readyz", timeout=SECONDS)
         assert (unready.status_code, unready.json()["tasks"][0]["reason"]) == (503, "there are no tables yet")
-        metrics = httpx.get(f"{address}/metrics", timeout=30)
+        metrics = httpx.get(f"{address}/metrics", timeout=SECONDS)
         assert metrics.status_code == 200
         assert "rebalance_watch_table_rows" not in metrics.text
 
@@ -171,6 +174,6 @@ def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
         make_tables(tmp_path / "tables")
         example().write(tmp_path / "tables")
         page.get_by_role("heading", level=2, name="Groups by health").wait_for()
-        assert httpx.get(f"{address}/api/v1/groups", timeout=30).json()[0]["group"] == "orders"
-        assert "rebalance_watch_table_rows" in httpx.get(f"{address}/metrics", timeout=30).text
+        assert httpx.get(f"{address}/api/v1/groups", timeout=SECONDS).json()[0]["group"] == "orders"
+        assert "rebalance_watch_table_rows" in httpx.get(f"{address}/metrics", timeout=SECONDS).text
     assert "Traceback" not in (tmp_path / "dashboard.log").read_text()
