@@ -13,7 +13,7 @@ from streaming.lab import servers
 from streaming.lab.processes import end, spawn, wait_until
 from streaming.log.kafka_properties import Connection
 
-STOP_SECONDS_MAX = 90
+STOP_SECONDS_MAX = 200
 
 
 class Command:
@@ -120,7 +120,7 @@ class Kafka:
 
     def start(self):
         self.process = spawn(self._command, self._log, {"JAVA_HOME": str(java_home())})
-        wait_until(self._answers, self.process, self._log, 90)
+        wait_until(self._answers, self.process, self._log, 200)
         return self
 
     def _answers(self):

@@ -50,7 +50,7 @@ START_AGAIN = ("Python worker failed to connect back", "does not respond")
 """The job's errors if the machine is too busy to start a Python worker in ten seconds, and while Kafka is unavailable.
 Then it is started again, as by a service manager."""
 STARTS_MAX = 10
-SPOOLED_SECONDS_MAX = 30
+SPOOLED_SECONDS_MAX = 200
 BATCH_SECONDS_MAX = 300
 """Spark starts in 15 s, on a machine that does nothing else."""
 TAKEOVER_SECONDS_MAX = 60

@@ -39,6 +39,8 @@ pytestmark = pytest.mark.live
 
 PARTITIONS = 2
 JOB_SECONDS_MAX = 400
+REFUSED_SECONDS_MAX = 25
+"""Less than what Kafka's clients wait for by themselves (30 and 60 s), also on a busy machine."""
 PASSWORDS = {name: f'{name}-"quoted\\ {{pass}} w$rd' for name in ("creator", "collector", "job", "guest")}
 PLAIN_PASSWORD = "plain-password-7f3a"
 KEY_PASSWORD = "key-password-51c9"
@@ -257,7 +259,7 @@ def test_whatever_is_refused_is_one_sentence_from_every_command(kafka, command, 
         assert sentence in refusal
         assert refusal.endswith(".")
         assert "\n" not in refusal
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < REFUSED_SECONDS_MAX
         assert secrets_in(refusal) == []
     checks = json.loads(command(settings, "doctor", "--servers", "--format", "json"))
     (check,) = (check for check in checks if check["part"] == "kafka")

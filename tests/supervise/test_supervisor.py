@@ -134,8 +134,8 @@ def test_what_does_not_end_is_killed():
 def test_a_second_request_kills_at_once():
     told = Told(lambda name, line: line == "runs" and (told.stop(), Timer(0.2, told.stop).start()))
     began = time.monotonic()
-    supervise(told, program("run", STUBBORN))
-    assert time.monotonic() - began < 20
+    supervise(told, program("run", STUBBORN), grace_seconds=500)
+    assert time.monotonic() - began < 200
 
 
 def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path):
@@ -152,7 +152,7 @@ Supervisor(programs, lambda name, line: print(line, flush=True)).run()
         pids = [int(supervisor.stdout.readline().split()[1]) for _ in range(2)]
         assert all(map(is_there, pids))
         supervisor.kill()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 200
     while any(map(is_there, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.05)

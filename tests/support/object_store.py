@@ -27,7 +27,7 @@ OSS = "oss"
 """A bucket that answers as Alibaba Cloud OSS does: it refuses its name in the path, and If-None-Match."""
 _HOST = "localhost"
 SECRET_KEY = "the-secret-key-that-nobody-may-print"
-_START_SECONDS_MAX = 60
+_START_SECONDS_MAX = 200
 _HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
 
 

@@ -15,7 +15,7 @@ from tests.support import spark_start
 from tests.support.processes import command_of, descendants
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 200
 DAEMON_MEMORY = "256m"
 WORKER_MEMORY = "1g"
 ON_LOOPBACK = {
@@ -82,7 +82,9 @@ class Standalone:
     def __enter__(self):
         try:
             log = self._log("master")
-            wait_until(lambda: "I have been elected leader" in log.read_text() or None, self._master, log, 90)
+            wait_until(
+                lambda: "I have been elected leader" in log.read_text() or None, self._master, log, START_SECONDS_MAX
+            )
             for _ in range(self._wanted):
                 self.add_worker()
         except BaseException:
