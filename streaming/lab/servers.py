@@ -85,13 +85,28 @@ _KAFKA_UNSECURED = "listeners=PLAINTEXT://{loopback}:{port},CONTROLLER://{loopba
 def free_port(*, beside: Sequence[int] = (0,)) -> int:
     """Return a free port of the loopback; the ports at the distances `beside` are free as well.
 
+    None of them is given a second time while this process runs, in whichever process: a server takes seconds to start.
+
     Raises:
         UserError: none was found.
     """
     for port in SystemRandom().sample(_PORTS, 200):
-        if all(port_is_free(port + distance) for distance in beside):
+        places = [port + distance for distance in beside]
+        if all(map(port_is_free, places)) and all(map(_take, places)):
             return port
     raise UserError("No free port was found between 20000 and 32000: stop some servers and start again.")
+
+
+def _take(port: int) -> bool:
+    """Take a port in the name of this process; return False if it was given before."""
+    holder = socket.socket(socket.AF_UNIX)
+    try:
+        holder.bind(f"\0rebalance-watch-port-{port}")  # an abstract name, which ends with its socket
+    except OSError:
+        holder.close()
+        return False
+    holder.detach()  # it stays open until this process ends
+    return True
 
 
 def port_is_free(port: int) -> bool:

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,7 +16,7 @@ from typer.testing import CliRunner
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
-from streaming.lab import fault_actions, processes
+from streaming.lab import fault_actions, processes, servers
 from streaming.lab.consumer import Behaviour
 from streaming.lab.control import ConsumerOrders, OrdersFile, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.faults import CURES, FAULTS
@@ -88,6 +90,17 @@ def test_a_stranger_with_a_remembered_pid_is_left_alone(sleeper):
     assert not processes.send(remembered, signal.SIGKILL)
     processes.end(remembered)
     assert processes.state(stranger) == "running"
+
+
+def test_no_port_is_given_twice_by_this_process_or_another(monkeypatch):
+    few = range(20_000, 20_400)
+    monkeypatch.setattr(servers, "_PORTS", few)
+    draw = (
+        f"from streaming.lab import servers; servers._PORTS = {few}; print(*(servers.free_port() for _ in range(60)))"
+    )
+    ours = [servers.free_port() for _ in range(60)]
+    theirs = subprocess.run([sys.executable, "-c", draw], capture_output=True, text=True, check=True).stdout.split()
+    assert len({*ours, *map(int, theirs)}) == 120
 
 
 def test_what_ends_at_its_start_is_said_at_once_with_its_log(tmp_path):
