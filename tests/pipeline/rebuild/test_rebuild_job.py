@@ -1,6 +1,7 @@
 """`rebalance-watch rebuild` beside a running job, which is a process: it is swapped in, and the job goes on from it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,19 +34,24 @@ def start_job(settings: Settings) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True, text=True)
 
 
-def append(settings: Settings, rows: list[Stamped]) -> None:
+def append(settings: Settings, rows: list[Stamped]) -> int:
+    """Append to the log; return the number of its new rows."""
+    count = 0
     with FilePublisher(settings.log_path, PARTITIONS, roll_seconds=1e9) as publisher:
         for event, _ in rows:
-            publisher.write(rows_of(event, encode(event), PARTITIONS))
+            count += len(made := rows_of(event, encode(event), PARTITIONS))
+            publisher.write(made)
+    return count
 
 
-def wait_for(job: subprocess.Popen[str], *beginnings: str) -> str:
-    """Read what the job says until each of these was the beginning of a line."""
-    said, left = [], set(beginnings)
+def wait_for(job: subprocess.Popen[str], rows: int) -> str:
+    """Read what the job says until both queries have processed so many rows; the files of one append may be in two."""
+    said, left = [], Counter(operator=rows, archive=rows)
     for line in job.stderr:
         said.append(line)
-        left -= {beginning for beginning in left if line.startswith(beginning)}
-        if not left:
+        if ended := re.match(r"(\w+) batch \d+: ([\d,]+) rows", line):
+            left[ended[1]] -= int(ended[2].replace(",", ""))
+        if not any(left.values()):
             return "".join(said)
     raise AssertionError("".join(said))
 
@@ -55,14 +61,14 @@ def test_the_job_goes_on_as_if_no_source_had_been_late(settings_in, tmp_path: Pa
     settings = settings_in(tmp_path, partitions=PARTITIONS)
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
     rows = log(lambda event: event.source == "hook", 90_000, until=CUT)
-    append(settings, [row for row in rows if row.stamp < CUT])
+    appended = append(settings, [row for row in rows if row.stamp < CUT])
     job = start_job(settings)
     try:
-        wait_for(job, "operator batch 0", "archive batch 0")
+        wait_for(job, appended)
         rebuild = CliRunner().invoke(app, ["rebuild"])
         assert rebuild.exit_code == 0, rebuild.exc_info
-        append(settings, [row for row in rows if row.stamp >= CUT])
-        wait_for(job, "swapping in the rebuild", "operator batch 1", "archive batch 1")
+        appended = append(settings, [row for row in rows if row.stamp >= CUT])
+        assert "swapping in the rebuild" in wait_for(job, appended)
         job.send_signal(signal.SIGINT)
         said = job.communicate(timeout=400)[1]
         assert job.returncode == 0, said
