@@ -96,19 +96,20 @@ class _Tasks:
         """Record that another run works; return whether this is new."""
         is_new = self._standby is None
         if self._standby is None:
-            self._log.info(f"standby: another run works on the same root ({holder})")
             for task in self._queries.values():
                 self._health.remove(task)
             self._standby = self._health.task("standby", _LOOK_AGE_MS_MAX)
         self._standby.done(f"waits while another run works ({holder})")
+        if is_new:  # last: who reads the line may ask the probe
+            self._log.info(f"standby: another run works on the same root ({holder})")
         return is_new
 
     def work(self) -> None:
         """Record that this run works itself."""
         if self._standby is not None:
-            self._log.info("standby: taking over")
             self._health.remove(self._standby)
             self._standby, self._queries = None, self._of_queries()
+            self._log.info("standby: taking over")
 
     def _of_queries(self) -> dict[str, Task]:
         return {name: self._health.task(f"{name} batch", _BATCH_AGE_MS_MAX) for name in (OPERATOR, ARCHIVE)}
