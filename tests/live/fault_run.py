@@ -100,7 +100,7 @@ def _record(name, story, settings, lab, folder):
         command = [sys.executable, "-m", "tests.live.mqadmin_loop", lab.name_server, str(folder / "mqadmin"), *groups]
         mqadmin = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
         try:
-            collector.wait_for("round", 60)
+            collector.wait_for("round", 300)
             began = _now()
             _man(settings)
             time.sleep(QUIET_SECONDS)
@@ -116,7 +116,7 @@ def _record(name, story, settings, lab, folder):
             ended = max(one.end for one in played)
         finally:
             mqadmin.terminate()
-            mqadmin.wait(60)
+            mqadmin.wait(200)
         assert collector.interrupt() == 0, collector.said()
     (folder / "faults.jsonl").write_bytes(lab.fault_log.read_bytes())
     date = datetime.now(UTC).strftime("%Y-%m-%d")

@@ -42,9 +42,10 @@ def test_the_listener_that_hangs_is_asked_where_it_does(quick):
     [hung] = [one for one in run.played if STORIES[run.story][one.group].cases[one.case].fault == "hang"]
     asked = [one for one in log if isinstance(one, ConsumerRunningInfo) and one.stacks]
     mine = [one for one in asked if one.group == f"{hung.group}-group" and hung.done <= one.time <= hung.cure]
-    assert len(mine) == 1
-    assert any("consumeMessage(" in frame for frame in mine[0].stacks[0].frames), mine[0].stacks
-    assert "ConsumeRequest.run(" in mine[0].stacks[0].frames[-1]
+    assert 1 <= len(mine) <= 2  # again after a round that did not find the client
+    stacks = [one for one in mine[0].stacks if any("consumeMessage(" in frame for frame in one.frames)]
+    assert stacks, mine[0].stacks  # another thread may be between two messages
+    assert "ConsumeRequest.run(" in stacks[0].frames[-1]
 
 
 @pytest.mark.timeout(600)
