@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,7 +99,9 @@ def free_port(*, beside: Sequence[int] = (0,)) -> int:
 
 
 def _take(port: int) -> bool:
-    """Take a port in the name of this process; return False if it was given before."""
+    """Take a port in the name of this process; return False if it was given before. Only Linux has such names."""
+    if sys.platform != "linux":
+        return True
     holder = socket.socket(socket.AF_UNIX)
     try:
         holder.bind(f"\0rebalance-watch-port-{port}")  # an abstract name, which ends with its socket

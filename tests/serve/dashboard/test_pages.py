@@ -305,7 +305,7 @@ def test_what_moves_if_a_member_leaves_is_two_clicks_from_its_group(open_page):
     assert (after, gains) == ("0", "-")
     form.get_by_label("Shares under").select_option("CONSISTENT_HASH")
     form.get_by_role("button", name="Predict").click()
-    expect(page.get_by_role("columnheader", name="Client under CONSISTENT_HASH")).to_be_visible()
+    expect(page.get_by_role("heading", name="Orders by client, under CONSISTENT_HASH")).to_be_visible()
     assert f"leave={quote(client)}" in page.url  # the rest of the change stays
 
 
