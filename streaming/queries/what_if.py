@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
-from difflib import get_close_matches
 from itertools import count, islice
 from string import digits
 
@@ -10,6 +9,7 @@ from rebalance_model.allocation import AllocationError, strategy, strategy_of_cl
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.base.errors import UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
+from streaming.base.nearest import did_you_mean
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import last_group_state
 from streaming.queries.ownership import queues_of, refuse_broadcasting
@@ -121,8 +121,7 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
     present, leaving = set(members), set(leave)
     for client in leave:
         if client not in present:
-            near = get_close_matches(client, members, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"`rebalance-watch group show {group}` lists its members."
+            advice = did_you_mean(client, members) or f"`rebalance-watch group show {group}` lists its members."
             raise UserError(f"{client} is not a member of {group}: {advice}")
     for client in join:
         if client in present:
