@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +29,14 @@ class DemoRun(NamedTuple):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the form, and forget the settings of whoever runs the tests, the width of a terminal included."""
+    """Choose the form, and forget the settings, the terminal's width and the time zone of whoever runs the tests."""
     short = config.option.markexpr != "prove"
     settings.load_profile("short" if short else "prove")
     for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
         del os.environ[name]
     os.environ.pop("COLUMNS", None)  # pytest-xdist gives it to its workers
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     # Where this is set, each process that a test starts compiles all that it imports: half of its processor time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
