@@ -89,15 +89,16 @@ class Api:
         """Return every rebalance of a group; ``settled`` has the time at which the row of each was written."""
         cluster, group = place
         path = f"groups/{quote(group, safe='')}/rebalances"
-        found = self._ask(path, cluster=cluster, last=100_000)
+        found = self._ask(path, cluster=cluster, last=10_000)
         return [_rebalance(one, settled[one["rebalance_id"]]) for one in found or ()]
 
     def _ask(self, path: str, **parameters: object) -> Any:
         try:
-            with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=60) as answer:
+            with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=300) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            if error.code in (400, 404) and b"begins at" in (body := error.read()):
+            body = error.read()
+            if error.code in (400, 404) and b"begins at" in body:
                 return None
             raise AssertionError(f"{path}: {body.decode()}") from error
 
@@ -166,7 +167,7 @@ def serving(root: Path) -> Iterator[Api]:
         yield Api(_address(process, log))
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
