@@ -18,6 +18,8 @@ from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
 
+pytestmark = pytest.mark.xdist_group("hook jar")  # one build of the jar for all of them
+
 JAVA_8 = 52  # the class file version
 LATER = 90.0
 """Nothing but a hang takes so long."""

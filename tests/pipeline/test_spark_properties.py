@@ -14,6 +14,8 @@ from streaming.pipeline.environment import pack
 from streaming.pipeline.session import check_master
 from streaming.pipeline.spark_properties import as_file, spark_properties, worker_python
 
+pytestmark = pytest.mark.xdist_group("packed environment")  # one archive of 100 MB for all of them
+
 JAAS = "spark.executorEnv.REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
 PASSWORD = {"security_protocol": "SASL_PLAINTEXT", "username": "job", "password": "hunter2"}
 SPARK_LIBRARIES = Path(pyspark.__file__).parent / "python" / "lib"

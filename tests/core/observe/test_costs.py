@@ -11,6 +11,8 @@ import pytest
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueMove, RebalanceSettled
 from tests.support.findings import CAPTURE, effects
 
+pytestmark = pytest.mark.xdist_group("costs")  # the capture is folded once for all of them
+
 GROUP = "orders-group"
 Calls = dict[tuple[str, int], list[tuple[int, str, int]]]
 """By client and queue: when, what (GRANTED, UNLOCKED, PULLED, COMMITTED), and the offset."""
