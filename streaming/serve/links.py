@@ -14,9 +14,27 @@ CLIENTS = "/clients"
 """The page of all clients."""
 
 
-def group_link(cluster: str, group: str, at: int | None = None, span: str | None = None) -> str:
-    """Return the address of a group, now or at an instant (epoch milliseconds)."""
-    return _link(f"/group/{quote(group, safe='')}", cluster=cluster, at=None if at is None else written(at), span=span)
+def home_link(at: int | None = None, **wanted: str) -> str:
+    """Return the address of the page of all groups with its filters, now or at an instant (epoch milliseconds)."""
+    given = {name: value or None for name, value in wanted.items()}
+    return _link(HOME, **given, at=_instant(at))
+
+
+def group_link(  # noqa: PLR0913, PLR0917  what its page shows
+    cluster: str, group: str, at: int | None = None, span: str | None = None, find: str | None = None, part: str = ""
+) -> str:
+    """Return the address of a group, now or at an instant (epoch milliseconds).
+
+    Args:
+        cluster: its cluster.
+        group: its name.
+        at: the instant; None: now.
+        span: the length of the period.
+        find: the text in queues or clients that is looked for.
+        part: the part of the page to show first, such as ``queues``.
+    """
+    address = _link(f"/group/{quote(group, safe='')}", cluster=cluster, at=_instant(at), span=span, find=find)
+    return f"{address}#{part}" if part else address
 
 
 def what_if_link(cluster: str, group: str, at: int | None = None) -> str:
@@ -31,7 +49,7 @@ def queue_link(  # noqa: PLR0913, PLR0917  a queue has four names
     """Return the address of a queue of a group, now or at an instant (epoch milliseconds)."""
     names = "/".join(quote(name, safe="") for name in (topic, broker, str(queue_id)))
     path = f"/group/{quote(group, safe='')}/queue/{names}"
-    return _link(path, cluster=cluster, at=None if at is None else written(at))
+    return _link(path, cluster=cluster, at=_instant(at))
 
 
 def rebalance_link(cluster: str, group: str, rebalance_id: str) -> str:
@@ -41,22 +59,26 @@ def rebalance_link(cluster: str, group: str, rebalance_id: str) -> str:
 
 def client_link(client_id: str, at: int | None = None) -> str:
     """Return the address of a client, now or at an instant (epoch milliseconds)."""
-    return _link(f"/client/{quote(client_id, safe='')}", at=None if at is None else written(at))
+    return _link(f"/client/{quote(client_id, safe='')}", at=_instant(at))
 
 
-def clients_link(group: str, at: int | None = None) -> str:
+def clients_link(group: str, at: int | None = None, cluster: str | None = None) -> str:
     """Return the address of the clients of a group, now or at an instant (epoch milliseconds)."""
-    return _link(CLIENTS, group=group, at=None if at is None else written(at))
+    return _link(CLIENTS, group=group, cluster=cluster, at=_instant(at))
 
 
-def incidents_link(group: str | None = None, code: str | None = None, state: str | None = None) -> str:
-    """Return the address of the incidents of a group, a code or a state (open, resolved)."""
-    return _link(INCIDENTS, group=group, code=code, state=state)
+def incidents_link(at: int | None = None, **wanted: str) -> str:
+    """Return the address of the incidents that match the filters of their page, now or at an instant."""
+    return _link(INCIDENTS, **wanted, at=_instant(at))
 
 
 def incident_link(incident_id: str) -> str:
     """Return the address of an incident, to which alerts link."""
     return f"/incident/{quote(incident_id, safe='')}"
+
+
+def _instant(at: int | None) -> str | None:
+    return None if at is None else written(at)
 
 
 def _link(path: str, **query: str | int | None) -> str:

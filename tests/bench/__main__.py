@@ -17,6 +17,7 @@ BENCHES = {
     "latency": "from an event to a row that a reader sees, at 1,000 events a second, and where the time goes",
     "detection": "how soon each rule reports, what the rules cost an event, and the bytes of a group's state",
     "queries": "how long people wait for an answer, on a month of tables, while the job writes",
+    "home": "how long people wait for the home page of a thousand groups",
     "object_store": "how long people wait for an answer if the tables are in an object store",
     "memory": "how much memory each process needs, for 100 and 1,000 groups",
     "hook": "what the hook costs a broker under load, with and without it in turn",

@@ -270,7 +270,7 @@ class Month:
 def write_month(root: Path, month: Month) -> None:
     """Write the tables in few commits, and the checkpoints' manifest."""
     cuts = np.linspace(month.begin, month.end, month.size.commits + 1).astype(int).tolist()
-    raw = month.end - RAW_DAYS * DAY_MS
+    raw = max(month.begin, month.end - RAW_DAYS * DAY_MS)
     recent = np.arange(raw, month.end + 1, SMALL_COMMIT_MS).tolist()
     _append(root, month, pairwise([cut for cut in cuts if cut < raw] + recent))
 

@@ -34,14 +34,26 @@ def answering(app: FastAPI) -> Iterator[str]:
             thread.join()
 
 
+_AT = """
+import sys, time
+now = int(sys.argv.pop(1)) * 1_000_000
+time.time_ns = lambda: now
+from streaming.cli.main import main
+main()
+"""
+
+
 @contextmanager
-def served(command: str, root: Path, *arguments: str, **environment: str) -> Iterator[str]:
+def served(
+    command: str, root: Path, *arguments: str, now: int | None = None, **environment: str
+) -> Iterator[str]:  # fmt: skip
     """Run a server command until the end of the block.
 
     Args:
         command: `dashboard` or `metrics`.
         root: the runtime root with its tables.
         arguments: further arguments.
+        now: the time at which its clock stands still, epoch milliseconds; None: the clock goes.
         environment: settings, such as WEB__TOKEN.
 
     Yields:
@@ -49,7 +61,8 @@ def served(command: str, root: Path, *arguments: str, **environment: str) -> Ite
     """
     log = root / f"{command}.log"
     settings = {f"REBALANCE_WATCH_{name}": value for name, value in environment.items()}
-    argv = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), command, "--port", "0", *arguments]
+    program = ["-m", "streaming.cli.main"] if now is None else ["-c", _AT, str(now)]
+    argv = [sys.executable, *program, "--root", str(root), command, "--port", "0", *arguments]
     with log.open("w") as output:
         process = subprocess.Popen(argv, stderr=output, env={**os.environ, **settings})
     try:

@@ -25,17 +25,19 @@ class Data(NamedTuple):
     """The groups to choose from."""
 
 
-def _asked(model: ReadModel, group: str, at: int | None) -> Data:
+def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
     rows = model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")
-    return Data(history_ends(model), clients(model, group or None, at=at), [row["group"] for row in rows])
+    found = clients(model, group or None, cluster=cluster or None, at=at)
+    return Data(history_ends(model), found, [row["group"] for row in rows])
 
 
 class ClientsPage(LivePage[Data]):
     """The clients of all groups or of one, now or at an instant."""
 
-    def __init__(self, store: Store, group: str, find: str, at: int | None) -> None:
+    def __init__(self, store: Store, group: str, find: str, at: int | None, cluster: str = "") -> None:
         super().__init__(store, at)
         self._group = group
+        self._cluster = cluster
         self._find = find
 
     async def ask(self) -> None:
@@ -44,7 +46,7 @@ class ClientsPage(LivePage[Data]):
         Raises:
             UserError: the group is unknown, or there are no rows yet, or none by that instant.
         """
-        self._data = await self._store.ask(_asked, self._group, self._at)
+        self._data = await self._store.ask(_asked, self._group, self._cluster, self._at)
 
     def lay_out(self) -> None:
         """Create the page and show it."""

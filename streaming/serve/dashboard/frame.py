@@ -100,9 +100,9 @@ def panel(title: str, name: str) -> Iterator[Element]:
         yield line
 
 
-def search(label: str, on_change: Callable[[str], object]) -> None:
-    """Create a search box that calls ``on_change`` when typing pauses."""
-    box = element("input", "field", type="search", placeholder=label, aria_label=label)
+def search(label: str, on_change: Callable[[str], object], text: str = "") -> None:
+    """Create a search box, with a text at the start, that calls ``on_change`` when typing pauses."""
+    box = element("input", "field", type="search", placeholder=label, aria_label=label, value=text)
     box.on(
         "input", lambda event: on_change(event.args), throttle=0.25, leading_events=False,
         js_handler="(event) => emit(event.target.value)",

@@ -37,7 +37,9 @@ def _waiting_s(point: LagPoint) -> float | None:
 class GroupPage:
     """A group at an instant and over the period around it."""
 
-    def __init__(self, store: Store, name: str, cluster: str | None, at: int | None, span: str) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917  what its address has
+        self, store: Store, name: str, cluster: str | None, at: int | None, span: str, find: str = ""
+    ) -> None:  # fmt: skip
         self._store = store
         self._name = name
         self._cluster = cluster
@@ -45,7 +47,7 @@ class GroupPage:
         """The instant that is shown; None is now."""
         self._span = span
         self._note = ""
-        self._text = ""
+        self._find = find.strip()
         self._only_problems = False
         self._order = "status"
         self._pages = dict.fromkeys(_ROWS, 0)
@@ -92,7 +94,7 @@ class GroupPage:
     def _lay_out_ownership(self) -> None:
         with panel("Ownership", "ownership") as line:
             with line:
-                search("Find queues or clients", self._search)
+                search("Find queues or clients", self._search, self._find)
                 check("Problems only", self._narrow)
             self._timeline = OwnershipTimeline(self._seek)
             self._legend = LiveMarkup("legend")
@@ -119,7 +121,8 @@ class GroupPage:
         self._show()
 
     def _search(self, text: str) -> None:
-        self._text, self._pages["queues"] = text.strip().lower(), 0
+        self._find, self._pages["queues"] = text.strip(), 0
+        ui.navigate.history.replace(self._address())
         self._show()
 
     def _narrow(self, only_problems: bool) -> None:  # noqa: FBT001  a check box's event
@@ -167,7 +170,7 @@ class GroupPage:
 
     def _address(self) -> str:
         span = self._span if self._span != DEFAULT_SPAN else None
-        return group_link(self._state.group.cluster, self._state.group.group, self._at, span)
+        return group_link(self._state.group.cluster, self._state.group.group, self._at, span, self._find or None)
 
     # Page content.
 
@@ -213,16 +216,21 @@ class GroupPage:
         clients |= {c for q in shown.queues for c in (q.owner, q.expected_owner) if c is not None}
         palette = colours(clients)
         names = {"colours": palette, "short": short_names(clients), "now": now, "at": self._at}
-        wanted = [q for q in shown.queues if group_state.matches(q, self._text, only_problems=self._only_problems)]
+        text = self._find.lower()
+        owners = group_state.owners_in(past)
+        wanted = [
+            q for q in shown.queues
+            if group_state.matches(q, text, owners[q.topic, q.broker, q.queue_id], only_problems=self._only_problems)
+        ]  # fmt: skip
         self._show_head(now)
-        places = {(q.topic, q.broker, q.queue_id) for q in wanted} if self._text or self._only_problems else None
+        places = {(q.topic, q.broker, q.queue_id) for q in wanted} if text or self._only_problems else None
         lanes = timeline_data(past, shown.queues, shown.ends, palette, lambda place: places is None or place in places)
         self._timeline.show(lanes, self._at)
         self._legend.show()
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
         self._fill(self._queues, "queues", group_state.in_order(wanted, self._order),
-                   without_owner=shown.group.without_owner,
+                   without_owner=shown.group.without_owner, text=text, owners=owners,
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
@@ -238,7 +246,7 @@ class GroupPage:
         stale(state.ends, self._at)
         silent = state.ends.silent and self._at is None
         self._head.show(
-            group=state.group, note=self._note, silent_since=state.ends.last if silent else None,
+            group=state.group, at=self._at, note=self._note, silent_since=state.ends.last if silent else None,
             coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(

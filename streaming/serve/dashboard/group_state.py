@@ -76,12 +76,26 @@ def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
     return sorted(queues, key=keys[order])
 
 
-def matches(queue: Queue, text: str, *, only_problems: bool) -> bool:
-    """Return whether a queue matches the user's filters."""
+Place = tuple[str, str, int]
+"""Topic, broker and id of a queue."""
+
+
+def owners_in(history: History) -> defaultdict[Place, list[str]]:
+    """Return the clients that owned each queue in a period, in order of time."""
+    owners: defaultdict[Place, list[str]] = defaultdict(list)
+    for one in history.intervals:
+        known = owners[one.topic, one.broker, one.queue_id]
+        if one.client_id not in known:
+            known.append(one.client_id)
+    return owners
+
+
+def matches(queue: Queue, text: str, owners: Sequence[str] = (), *, only_problems: bool) -> bool:
+    """Return whether a queue, or one of the clients that owned it in the period, matches the user's filters."""
     if only_problems and not queue.is_problem:
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
-    return text in f"{name} {queue.owner or 'unassigned'} {queue.expected_owner or ''}".lower()
+    return text in " ".join((name, queue.owner or "unassigned", queue.expected_owner or "", *owners)).lower()
 
 
 def changes(history: History) -> list[int]:

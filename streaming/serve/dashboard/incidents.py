@@ -39,6 +39,8 @@ class Filters(NamedTuple):
     """A part of the name of a group, queue or client, or of a code."""
     explained: bool = False
     """Whether those that another one explains are included."""
+    cluster: str = ""
+    """A cluster; empty: any. In addresses only, beside its group."""
 
 
 def checked(wanted: Filters) -> Filters:
@@ -70,7 +72,8 @@ def _asked(model: ReadModel, wanted: Filters, at: int | None) -> Data:
     ends = history_ends(model)
     now = at if at is not None else ends.live
     found = incidents(
-        model, group=wanted.group or None, code=wanted.code or None, severity=wanted.severity or None, at=at,
+        model, cluster=wanted.cluster or None, group=wanted.group or None, code=wanted.code or None,
+        severity=wanted.severity or None, at=at,
         only_open=wanted.state == "open", only_resolved=wanted.state == "resolved",
         since=now - duration_ms(wanted.since) if wanted.since else 0,
         unfold=wanted.explained, last=_MOST + 1,

@@ -51,3 +51,15 @@ addEventListener("submit", (event) => {
   event.preventDefault();
   applyFilters(event.target);
 });
+// The browser looks for the part that an address names before the page has its content.
+(() => {
+  if (!location.hash) return;
+  const looking = new MutationObserver(() => {
+    const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!part) return;
+    looking.disconnect();
+    requestAnimationFrame(() => part.scrollIntoView());
+  });
+  looking.observe(document.documentElement, { childList: true, subtree: true });
+  addEventListener("wheel", () => looking.disconnect(), { once: true, passive: true });
+})();

@@ -14,6 +14,8 @@ from streaming.serve.dashboard.clients import ClientsPage
 from streaming.serve.dashboard.first_run import FirstRunPage
 from streaming.serve.dashboard.frame import dress, element, error_page
 from streaming.serve.dashboard.group import GroupPage
+from streaming.serve.dashboard.group_list import Wanted
+from streaming.serve.dashboard.group_list import checked as checked_groups
 from streaming.serve.dashboard.home import Home
 from streaming.serve.dashboard.incident import IncidentPage
 from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
@@ -54,12 +56,17 @@ def register(store: Store, first_run: FirstRun) -> None:
     nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
 
     @_route("/")
-    async def home(at: str | None = None) -> None:
-        await _built("Consumer groups", lambda: Home(store, parse_at(at)), first_run)
+    async def home(
+        find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
+    ) -> None:  # fmt: skip
+        wanted = Wanted(find, health, cluster, sort)
+        await _built("Consumer groups", lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
 
     @_route("/group/{group}")
-    async def group(group: str, cluster: str | None = None, at: str | None = None, span: str | None = None) -> None:
-        await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span)))
+    async def group(
+        group: str, cluster: str | None = None, at: str | None = None, span: str | None = None, find: str = ""
+    ) -> None:  # fmt: skip
+        await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span), find))
 
     @_route("/group/{group}/rebalance/{rebalance_id}")
     async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
@@ -88,8 +95,8 @@ def _register_others(store: Store) -> None:
     """Define the pages beside those of groups; last the one for unknown addresses."""
 
     @_route("/clients")
-    async def clients(group: str = "", find: str = "", at: str | None = None) -> None:
-        await _built("Clients", lambda: ClientsPage(store, group, find, parse_at(at)))
+    async def clients(group: str = "", find: str = "", at: str | None = None, cluster: str = "") -> None:
+        await _built("Clients", lambda: ClientsPage(store, group, find, parse_at(at), cluster))
 
     @_route("/client/{client_id}")
     async def client(client_id: str, span: str | None = None, at: str | None = None) -> None:
@@ -98,9 +105,9 @@ def _register_others(store: Store) -> None:
     @_route("/incidents")
     async def incidents(  # noqa: PLR0913, PLR0917  its filters
         group: str = "", code: str = "", severity: str = "", state: str = "", since: str = "", find: str = "",
-        explained: bool = False, at: str | None = None,  # noqa: FBT001, FBT002  by name
+        explained: bool = False, at: str | None = None, cluster: str = "",  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
-        wanted = Filters(group, code, severity, state, since, find, explained)
+        wanted = Filters(group, code, severity, state, since, find, explained, cluster)
         await _built("Incidents", lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
 
     @_route("/incident/{incident_id}")

@@ -1,9 +1,6 @@
 """The real server over generated tables, opened in a real Chromium."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,6 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.serve.dashboard.tables import archive, fleet, shop
+from tests.support.served import served
 from tests.support.tables import append, make_tables
 
 
@@ -27,15 +25,6 @@ class Site(NamedTuple):
     run would show that nothing has been heard for minutes; epoch milliseconds."""
 
 
-_DASHBOARD = """
-import sys, time
-now = int(sys.argv.pop(1)) * 1_000_000
-time.time_ns = lambda: now
-from streaming.cli.main import main
-main()
-"""
-
-
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("dashboard")
@@ -43,25 +32,9 @@ def site(tmp_path_factory) -> Iterator[Site]:
     make_tables(root / "tables")
     append(root / "tables", [row for group in [*shop(now), fleet(now)] for row in group.taken()])
     archive(root / "tables", now)
-    command = [sys.executable, "-c", _DASHBOARD, str(now), "dashboard", "--port", "0"]
-    environment = {**os.environ, "REBALANCE_WATCH_RUNTIME__ROOT": str(root)}
-    with (root / "dashboard.log").open("w+") as log, subprocess.Popen(command, env=environment, stderr=log) as server:
-        try:
-            yield Site(_address(server, root / "dashboard.log"), root / "tables", now)
-        finally:
-            server.terminate()
-            server.wait(90)
+    with served("dashboard", root, now=now) as base:
+        yield Site(base, root / "tables", now)
     assert "Traceback" not in (root / "dashboard.log").read_text()
-
-
-def _address(server: subprocess.Popen, log: Path) -> str:
-    for _ in range(1_800):
-        found = re.search(r"http://[\d.:]+", log.read_text())
-        if found:
-            return found[0]
-        assert server.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
 
 
 expect.set_options(timeout=40_000)  # beside other tests on two cores

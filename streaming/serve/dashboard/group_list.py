@@ -1,0 +1,117 @@
+"""Filter and sort the groups of the home page."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from streaming.base.errors import UserError
+from streaming.queries.group_health import GroupKey
+from streaming.queries.health import HEALTH
+from streaming.queries.results import Group
+
+NOT_OK = "not-ok"
+HEALTHS: Mapping[str, str] = {"": "Any health", NOT_OK: "Not OK", **dict[str, str](zip(HEALTH, HEALTH, strict=True))}
+
+_Rank = tuple[float | str, ...]
+
+
+class Order(NamedTuple):
+    """An order of the groups by a column."""
+
+    label: str
+    """Its name in the list of orders."""
+    key: Callable[[Group], _Rank | None]
+    """Returns the value to sort by; None: it is unknown, and the group comes last in either direction."""
+    descending: bool = True
+    """Whether the largest value comes first, unless the order is reversed."""
+
+
+def _number(value: int | None) -> _Rank | None:
+    return None if value is None else (value,)
+
+
+def _severity(group: Group) -> _Rank:
+    return group.incidents.critical, group.incidents.warning, group.incidents.info
+
+
+ORDERS: Mapping[str, Order] = {
+    "health": Order("Worst first", lambda g: (-HEALTH[g.health].rank, *_severity(g))),
+    "group": Order("By name", lambda g: (g.group.lower(), g.cluster), descending=False),
+    "incidents": Order("Most incidents", _severity),
+    "lag": Order("Largest lag", lambda g: _number(g.lag)),
+    "members": Order("Most members", lambda g: (len(g.members),)),
+    "queues": Order("Most queues", lambda g: (g.queues,)),
+    "unowned": Order("Most unassigned", lambda g: _number(g.unowned)),
+    "last_rebalance": Order("Latest rebalance", lambda g: _number(g.last_rebalance)),
+    "time": Order("Oldest update", lambda g: (g.time,), descending=False),
+}
+"""The orders by the name of their column; the first one is used if none is chosen."""
+DEFAULT = "health"
+
+
+class Wanted(NamedTuple):
+    """The filters and the order, as in the address; empty: any, and the default."""
+
+    find: str = ""
+    """A part of the name of a group or cluster, or of what `find_owned` finds."""
+    health: str = ""
+    """One of `HEALTHS`."""
+    cluster: str = ""
+    sort: str = ""
+    """One of `ORDERS`, reversed with a leading ``-``."""
+
+    @property
+    def column(self) -> str:
+        """The column that the groups are sorted by."""
+        return self.sort.removeprefix("-") or DEFAULT
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest value comes first."""
+        return ORDERS[self.column].descending != self.sort.startswith("-")
+
+    @property
+    def text(self) -> str:
+        """The text to find, in lower case."""
+        return self.find.strip().lower()
+
+    def by(self, column: str) -> "Wanted":
+        """Return the order by a column; the reverse one if it is that already."""
+        same = column == self.column and not self.sort.startswith("-")
+        return self._replace(sort=f"-{column}" if same else "" if column == DEFAULT else column)
+
+
+def checked(wanted: Wanted) -> Wanted:
+    """Return the filters if each has a known value.
+
+    Raises:
+        UserError: one has not.
+    """
+    for name, value, known in (("health", wanted.health, HEALTHS), ("sort", wanted.column, ORDERS)):
+        if value not in known:
+            raise UserError(f"Invalid {name} {value!r}. Use one of {', '.join(filter(None, known))}.")
+    return wanted
+
+
+def listed(groups: Iterable[Group], wanted: Wanted, owned: Collection[GroupKey] = ()) -> list[Group]:
+    """Return the groups that match the filters, in order.
+
+    Args:
+        groups: all groups.
+        wanted: the filters and the order.
+        owned: groups with a queue that was found by the text.
+    """
+    order = ORDERS[wanted.column]
+    by_name = sorted((g for g in groups if _matches(g, wanted, owned)), key=lambda g: (g.cluster, g.group))
+    known = [(rank, group) for group in by_name if (rank := order.key(group)) is not None]
+    unknown = [group for group in by_name if order.key(group) is None]
+    known.sort(key=lambda pair: pair[0], reverse=wanted.descending)
+    return [group for _, group in known] + unknown
+
+
+def _matches(group: Group, wanted: Wanted, owned: Collection[GroupKey]) -> bool:
+    if wanted.cluster and group.cluster != wanted.cluster:
+        return False
+    if wanted.health and (group.health == "OK" if wanted.health == NOT_OK else group.health != wanted.health):
+        return False
+    names = " ".join((group.group, group.cluster, *group.members)).lower()
+    return wanted.text in names or (group.cluster, group.group) in owned
