@@ -1,6 +1,7 @@
 """A column is described once: grid and page take title, alignment and text from it."""
 
 import re
+from collections import defaultdict
 from io import StringIO
 
 import pytest
@@ -15,6 +16,7 @@ from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
+from streaming.serve.dashboard.group_list import ORDERS, Wanted
 from streaming.serve.dashboard.markup import rendered
 from streaming.tables import ReadModel
 from tests.support.asked import END
@@ -58,11 +60,13 @@ def grid(described, rows) -> str:
     return out.getvalue()
 
 
+OF_QUEUES = {"columns": QUEUE.page, "nothing": "", "text": "", "owners": defaultdict(list)}
+OF_GROUPS = {"columns": GROUP.page, "wanted": Wanted(), "orders": ORDERS}
 ASKED = {
-    "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", {"columns": QUEUE.page, "nothing": ""}, set()),
+    "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", OF_QUEUES, set()),
     "rebalances": (REBALANCE, lambda m: rebalances(m, "g"), "group_rebalances", {}, set()),
     "incidents": (INCIDENT, incidents, "group_past_incidents", {}, {"title", "duration"}),
-    "groups": (GROUP, groups, "home_groups", {"at": None}, {"group", "incidents", "lag"}),
+    "groups": (GROUP, groups, "home_groups", OF_GROUPS, {"group", "incidents", "lag"}),
 }
 """A table, its rows, the page's template, and the columns whose cells are richer than their text there."""
 
