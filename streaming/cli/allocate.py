@@ -26,6 +26,7 @@ from streaming.queries import labels
 from streaming.queries.results import Plan, Share
 
 if TYPE_CHECKING:
+    from streaming.queries.what_if import Prediction
     from streaming.tables import ReadModel
 
 _CLIENTS = 40
@@ -51,41 +52,29 @@ def allocate(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
-    from streaming.queries.group_at import find_group
-    from streaming.queries.groups import last_group_state
-    from streaming.queries.what_if import STRATEGIES, caveats, coming, what_if
+    from streaming.queries.what_if import STRATEGIES, what_if
 
     name = named(group, group_option)
     if strategy is not None and strategy.upper() not in STRATEGIES:
         raise typer.BadParameter(f"Unsupported strategy {strategy}. Use one of {', '.join(STRATEGIES)}.")
     given = None if clients is None else [client.strip() for client in clients.split(",") if client.strip()]
-    joined: list[str] = []
-    own = ""
+    last: Prediction
 
     def ask(model: "ReadModel") -> list[Plan]:
-        nonlocal own, joined
-        now = last_group_state(model, find_group(model, name, cluster, instant(at)))
-        own, joined = labels.strategy_name(now.strategy), coming(now.members if given is None else given, join or ())
-        return what_if(
-            model,
-            name,
-            clients=given,
-            leave=leave or (),
-            join=joined,
-            topic=topic,
-            cluster=cluster,
-            at=instant(at),
+        nonlocal last
+        last = what_if(
+            model, name, clients=given, leave=leave or (), join=join or (), topic=topic, cluster=cluster, at=instant(at)
         )
+        return last.plans
 
     def draw(plans: Sequence[Plan], _: int) -> RenderableType:
         change = [
             *([f"without {', '.join(leave)}"] if leave else []),
-            *([f"with {', '.join(joined)}"] if joined else []),
+            *([f"with {', '.join(last.joined)}"] if last.joined else []),
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
-        notes = caveats(own, names_assumed=any(one.isdecimal() for one in join or ()))
         head = Text(f"{name} {', '.join(change) or 'unchanged'}", style="bold")
-        return Lines(head, *map(Text, notes), *_draw(plans, strategy, own))
+        return Lines(head, *map(Text, last.caveats), *_draw(plans, strategy, last.own))
 
     present(ask, draw, Plan, Output(output))
 

@@ -1,17 +1,19 @@
 """Predict the allocation of a group's queues under each strategy after clients join or leave."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import count, islice
 from string import digits
+from typing import NamedTuple
 
-from rebalance_model.allocation import AllocationError, strategy, strategy_of_class
+from rebalance_model.allocation import AllocationError, strategy
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from streaming.base.errors import UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.base.nearest import did_you_mean
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import last_group_state
+from streaming.queries.labels import strategy_name
 from streaming.queries.ownership import queues_of, refuse_broadcasting
 from streaming.queries.results import Plan, Share
 from streaming.tables.reader import ReadModel
@@ -25,6 +27,19 @@ _DIGITS = 18
 Owners = Mapping[MessageQueue, str | None]
 
 
+class Prediction(NamedTuple):
+    """What a group's owners would be under each strategy."""
+
+    own: str
+    """The name of the group's own strategy."""
+    joined: list[str]
+    """The ids of the clients that join."""
+    caveats: list[str]
+    """What limits the prediction, in sentences."""
+    plans: list[Plan]
+    """The plan of each strategy for each topic, the group's own strategy first."""
+
+
 def what_if(  # noqa: PLR0913  what may change
     model: ReadModel,
     group: str,
@@ -35,15 +50,15 @@ def what_if(  # noqa: PLR0913  what may change
     topic: str | None = None,
     cluster: str | None = None,
     at: int | None = None,
-) -> list[Plan]:
-    """Return the plan of each strategy for each topic, the group's own strategy first.
+) -> Prediction:
+    """Return the plan of each strategy for each topic.
 
     Args:
         model: the tables.
         group: the group whose members and queues are used.
         clients: client ids that replace the members.
         leave: ids of members that leave.
-        join: ids of clients that join; the allocation depends on their order.
+        join: ids of clients that join, or numbers of new clients; the allocation depends on the order of the ids.
         topic: only this topic.
         cluster: the cluster of the group, if its name is ambiguous.
         at: epoch milliseconds; None is now.
@@ -52,19 +67,22 @@ def what_if(  # noqa: PLR0913  what may change
         UserError: a leaving client is not a member, a joining one already is, no client or queue is left, or they are
             too many; or see `find_group`.
     """
-    _refuse_crowd(len(join) + len(clients or ()))
+    _refuse_crowd(sum(map(_number, join)) + len(clients or ()))
     of = find_group(model, group, cluster, at)
     now = last_group_state(model, of)
     refuse_broadcasting(now.message_model, of)
-    members = _members(group, now.members if clients is None else clients, leave, join)
+    present = now.members if clients is None else clients
+    joined = coming(present, join)
+    members = _members(group, present, leave, joined)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
     for queue in queues_of(model, of, topic):
         topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
         raise UserError(f"No queues of {group} are known yet: there is nothing to allocate.")
-    own = strategy_of_class(now.strategy or "")
-    names = sorted(STRATEGIES, key=lambda name: own is None or name != own.name)
-    return [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
+    own = strategy_name(now.strategy)
+    names = sorted(STRATEGIES, key=lambda name: name != own)
+    plans = [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
+    return Prediction(own, joined, list(_caveats(own, names_assumed=any(one.isdecimal() for one in join))), plans)
 
 
 def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
@@ -80,19 +98,11 @@ def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
     return found
 
 
-def caveats(own: str, *, names_assumed: bool) -> list[str]:
-    """Return what limits a prediction, in sentences.
-
-    Args:
-        own: the name of the group's own strategy.
-        names_assumed: whether new clients were given as a number.
-    """
-    found = []
+def _caveats(own: str, *, names_assumed: bool) -> Iterator[str]:
     if names_assumed:
-        found.append("The allocation depends on the order of client names; those of the new clients are assumed.")
+        yield "The allocation depends on the order of client names; those of the new clients are assumed."
     if own not in STRATEGIES:
-        found.append(f"The group's own strategy is not simulated: {own}.")
-    return found
+        yield f"The group's own strategy is not simulated: {own}."
 
 
 def _number(join: str) -> int:

@@ -150,12 +150,12 @@ ASKED = {
     ),
     "allocate": (
         ("allocate", "g", "--leave", "a", "--join", "2", *AT),
-        lambda m: what_if(m, "g", leave=["a"], join=["b1", "b2"], at=AMID),
+        lambda m: what_if(m, "g", leave=["a"], join=["b1", "b2"], at=AMID).plans,
         results.Plan,
     ),
     "allocateMQ": (
         ("allocate", "-g", "g", "-t", "Orders", "-i", "x, y"),
-        lambda m: what_if(m, "g", clients=["x", "y"], topic="Orders"),
+        lambda m: what_if(m, "g", clients=["x", "y"], topic="Orders").plans,
         results.Plan,
     ),
 }
@@ -260,7 +260,7 @@ def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, mode
     assert "those of the new clients are assumed" in shown
     assert "AVG (current)" in shown or "own strategy is not simulated" in shown
     assert "Orders with AVG_BY_CIRCLE, by client" in shown
-    own = what_if(model, "g", join=["z"], at=INSTANTS[1])[0]
+    own = what_if(model, "g", join=["z"], at=INSTANTS[1]).plans[0]
     named = ask("allocate", "g", "--join", "z", "--at", str(INSTANTS[1])).out
     assert "made up" not in named
     for share in own.shares:

@@ -10,7 +10,7 @@ from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Group, Plan
-from streaming.queries.what_if import STRATEGIES, caveats, coming, what_if
+from streaming.queries.what_if import STRATEGIES, Prediction, what_if
 from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
     leave: tuple[str, ...]
     join: str
-    """The number of new clients, or the id of one; empty: none."""
+    """The number of new clients, or the id of one; empty or 0: none."""
     strategy: str
     """Whose shares are listed; empty: the group's own."""
 
@@ -37,15 +37,13 @@ class Data(NamedTuple):
 
     ends: Ends
     group: Group
-    joined: list[str]
-    plans: list[Plan]
+    prediction: Prediction
 
 
 def _asked(model: ReadModel, name: str, cluster: str | None, change: Change, at: int | None) -> Data:
     group = group_of(model, find_group(model, name, cluster, at))
-    joined = coming(group.members, [change.join] if change.join else [])
-    plans = what_if(model, name, leave=change.leave, join=joined, cluster=cluster, at=at)
-    return Data(history_ends(model), group, joined, plans)
+    join = [] if change.join in {"", "0"} else [change.join]
+    return Data(history_ends(model), group, what_if(model, name, leave=change.leave, join=join, cluster=cluster, at=at))
 
 
 class WhatIfPage(LivePage[Data]):
@@ -79,10 +77,9 @@ class WhatIfPage(LivePage[Data]):
         self._begin()
 
     def _show(self) -> None:
-        ends, group, joined, plans = self._data
+        ends, group, (own, joined, caveats, plans) = self._data
         stale(ends, self._at)
-        own = labels.strategy_name(group.strategy)
-        notes = caveats(own, names_assumed=self._change.join.isdecimal() and bool(joined))
+        notes = list(caveats)
         if group.unowned:
             notes.append(f"{group.unowned:,} queues have no owner now: whoever gets one counts as a move.")
         if group.health == "UNKNOWN":

@@ -1,7 +1,7 @@
 """Endpoints of groups: health, queue owners, rebalances and lag."""
 
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -10,8 +10,9 @@ from streaming.base.limits import REBALANCES
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
-from streaming.queries import ownership, queue_history, what_if
+from streaming.queries import ownership, queue_history
 from streaming.queries import rebalances as of_rebalances
+from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import find_group
 from streaming.queries.results import (
     Group,
@@ -158,28 +159,12 @@ def plans(  # noqa: PLR0913  what may change
     topic: Annotated[str | None, Query(description="Only this topic.")] = None,
 ) -> Response:
     """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
-    asked = Change(leave=leave, join=join, clients=clients)
-    return sent(store.ask_here(_plans, name, asked, topic=topic, cluster=cluster, at=at))
+    asked = {"leave": leave, "join": join, "clients": clients, "topic": topic, "cluster": cluster, "at": at}
+    return sent(store.ask_here(_plans, name, asked))
 
 
-class Change(NamedTuple):
-    """The clients that leave and join."""
-
-    leave: Sequence[str]
-    join: Sequence[str]
-    clients: Sequence[str] | None
-
-
-def _plans(  # noqa: PLR0913  what may change
-    model: ReadModel, name: str, change: Change, *, topic: str | None, cluster: str | None, at: int | None
-) -> list[Plan]:
-    members = change.clients
-    if members is None:
-        members = of_groups.last_group_state(model, find_group(model, name, cluster, at)).members
-    join = what_if.coming(members, change.join)
-    return what_if.what_if(
-        model, name, clients=change.clients, leave=change.leave, join=join, topic=topic, cluster=cluster, at=at
-    )
+def _plans(model: ReadModel, name: str, asked: Mapping[str, Any]) -> list[Plan]:
+    return of_what_if.what_if(model, name, **asked).plans
 
 
 def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:
