@@ -23,7 +23,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present, section
 from streaming.queries import labels
-from streaming.queries.results import Plan, Share
+from streaming.queries.results import Plan
 
 if TYPE_CHECKING:
     from streaming.queries.what_if import Prediction
@@ -86,7 +86,7 @@ def _draw(plans: Sequence[Plan], strategy: str | None, own: str) -> Iterator[Ren
         first = same_topic[0]
         detailed = next((plan for plan in same_topic if plan.strategy == (strategy or first.strategy).upper()), first)
         if not detailed.refused:
-            yield from section(f"{topic} with {detailed.strategy}, by client", _clients(detailed.shares))
+            yield from section(f"{topic} with {detailed.strategy}, by client", _clients(detailed))
 
 
 def _summary(plans: Sequence[Plan], own: str) -> Grid:
@@ -107,9 +107,8 @@ def _summary(plans: Sequence[Plan], own: str) -> Grid:
     return table
 
 
-def _clients(shares: Sequence[Share]) -> RenderableType:
-    changed = [share for share in shares if share.gains or share.loses]
-    shown = shares if len(shares) <= _CLIENTS else changed
+def _clients(plan: Plan) -> RenderableType:
+    shown = plan.listed(_CLIENTS)
     table = Grid(
         [Column("client"), Column("before", right=True), Column("after", right=True), Column("gains"), Column("loses")]
     )
@@ -120,6 +119,6 @@ def _clients(shares: Sequence[Share]) -> RenderableType:
             labels.number(share.then),
             *map(labels.queue_ranges, (share.gains, share.loses)),
         )
-    if len(shown) < len(shares):
-        return Lines(table, Text(f"{len(shares) - len(shown):,} clients keep their queues", style="dim"))
+    if len(shown) < len(plan.shares):
+        return Lines(table, Text(f"{len(plan.shares) - len(shown):,} clients keep their queues", style="dim"))
     return table

@@ -1,5 +1,7 @@
 """The types of the queries' results. Times are in epoch milliseconds; None means unknown, never 0."""
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
@@ -501,6 +503,12 @@ class Plan(QueryResult):
     def sizes(self) -> list[int]:
         """The number of queues of each client that is a member then."""
         return [share.then for share in self.shares if share.then or not share.loses]
+
+    def listed(self, most: int) -> Sequence[Share]:
+        """Return all shares; if they are more than ``most``, those of clients whose queues change."""
+        if len(self.shares) <= most:
+            return self.shares
+        return [share for share in self.shares if share.gains or share.loses]
 
 
 class SqlResult(QueryResult):

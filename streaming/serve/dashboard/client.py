@@ -93,13 +93,12 @@ class ClientPage(LivePage[Data]):
         self._lanes.show(lanes=lanes[:_LANES], more=len(lanes) - _LANES, found=found)
         shown = page_of(tuple(reversed(found.intervals)), self._pages["intervals"], _ROWS["intervals"])
         self._intervals.show(
-            intervals=shown.rows, page=shown.page, pages=shown.pages, total=len(found.intervals),
-            columns=INTERVAL.page, **common,
+            intervals=shown.rows, columns=INTERVAL.page, **shown.pager, **common
         )  # fmt: skip
         listed = page_of(found.incidents, self._pages["incidents"], _ROWS["incidents"])
         self._incidents.show(
-            incidents=listed.rows, page=listed.page, pages=listed.pages, total=len(found.incidents),
-            columns=incidents.COLUMNS, cut=None, nothing="No incidents in this period.", **common,
+            incidents=listed.rows, **listed.pager, columns=incidents.COLUMNS, cut=None,
+            nothing="No incidents in this period.", **common,
         )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class ClientsPage(LivePage[Data]):
         self._filters.show(group=self._group, groups=shown.groups, find=self._find)
         listed = page_of(found, self._pages["clients"], _ROWS)
         self._table.show(
-            clients=listed.rows, page=listed.page, pages=listed.pages, total=len(found), columns=CLIENT.page,
+            clients=listed.rows, **listed.pager, columns=CLIENT.page,
             at=self._at, now=now, colours={}, short={},
         )  # fmt: skip
 

@@ -257,10 +257,10 @@ class GroupPage:
         self._pick_time.show(at=self._at, first=state.ends.first)
         shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
         self._open.show(
-            incidents=shown.rows, page=shown.page, pages=shown.pages, total=len(state.incidents), with_group=False,
+            incidents=shown.rows, **shown.pager, with_group=False,
             at=self._at, now=now, nothing="No open incidents.",
         )  # fmt: skip
 
     def _fill(self, table: LiveMarkup, name: str, rows: list[T], **values: object) -> None:
         shown: Page[T] = page_of(rows, self._pages[name], _ROWS[name])
-        table.show(**{name: shown.rows, "page": shown.page, "pages": shown.pages, "total": len(rows)}, **values)
+        table.show(**{name: shown.rows}, **shown.pager, **values)

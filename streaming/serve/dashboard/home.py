@@ -39,7 +39,6 @@ _OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group"
 class Shown(NamedTuple):
     """The groups that match the filters, and the page of them that is shown."""
 
-    total: int
     page: Page[Group]
     health: dict[GroupKey, tuple[Health, ...]]
     """The last hour of each group of the page."""
@@ -55,7 +54,7 @@ def _select(model: ReadModel, groups: Sequence[Group], wanted: Wanted, page: int
     shown = page_of(found, page, _GROUPS)
     names = [(group.cluster, group.group) for group in shown.rows]
     wanted_owned = [one for one in owned if wanted.cluster in {"", one.cluster}]
-    return Shown(len(found), shown, health_over(model, names, since, until), wanted_owned)
+    return Shown(shown, health_over(model, names, since, until), wanted_owned)
 
 
 class Home(LivePage[Overview]):
@@ -120,8 +119,8 @@ class Home(LivePage[Overview]):
         self._pick_time.show(at=self._at, first=data.ends.first)
         open_ones = page_of(data.incidents, self._pages["incidents"], _INCIDENTS)
         self._incidents.show(
-            incidents=open_ones.rows, page=open_ones.page, pages=open_ones.pages, total=len(data.incidents),
-            with_group=True, at=self._at, now=now, nothing="No open incidents.",
+            incidents=open_ones.rows, **open_ones.pager, with_group=True, at=self._at, now=now,
+            nothing="No open incidents.",
         )  # fmt: skip
         self._filters.show(
             wanted=self._wanted, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
@@ -131,14 +130,13 @@ class Home(LivePage[Overview]):
     def _show_selected(self, now: int) -> None:
         shown, names = self._selected, {"at": self._at, "now": now}
         self._groups.show(
-            groups=shown.page.rows, page=shown.page.page, pages=shown.page.pages, total=shown.total,
-            columns=_COLUMNS, wanted=self._wanted, orders=ORDERS, coverage_of=coverage_of,
+            groups=shown.page.rows, **shown.page.pager, columns=_COLUMNS, wanted=self._wanted, orders=ORDERS,
+            coverage_of=coverage_of,
             strips={key: strip_of(worst, _HOUR_MS) for key, worst in shown.health.items()}, **names,
         )  # fmt: skip
         owned = page_of(shown.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)
         self._owned.show(
-            intervals=owned.rows, page=owned.page, pages=owned.pages, total=min(len(shown.owned), _MOST_OWNED),
-            cut=_MOST_OWNED if len(shown.owned) > _MOST_OWNED else None,
+            intervals=owned.rows, **owned.pager, cut=_MOST_OWNED if len(shown.owned) > _MOST_OWNED else None,
             text=self._wanted.find if len(self._wanted.text) >= _LEAST_TEXT else "", columns=_OWNED_COLUMNS,
             colours={}, short={}, **names,
         )  # fmt: skip

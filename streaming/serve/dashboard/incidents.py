@@ -122,7 +122,7 @@ class IncidentsPage(LivePage[Data]):
         )  # fmt: skip
         listed = page_of(found, self._pages["incidents"], _ROWS)
         self._table.show(
-            incidents=listed.rows, page=listed.page, pages=listed.pages, total=len(found),
+            incidents=listed.rows, **listed.pager,
             columns=(*COLUMNS, INCIDENT["consequences"]), cut=_MOST if shown.cut else None,
             nothing="No incidents match these filters.", at=self._at, now=now,
         )  # fmt: skip

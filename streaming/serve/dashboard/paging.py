@@ -13,13 +13,20 @@ class Page(NamedTuple, Generic[T]):
     page: int
     """Its number, from 0."""
     pages: int
+    total: int
+    """The number of all rows."""
+
+    @property
+    def pager(self) -> dict[str, int]:
+        """The values of the pager below the rows (`parts.pager`)."""
+        return {"page": self.page, "pages": self.pages, "total": self.total}
 
 
 def page_of(rows: Sequence[T], page: int, size: int) -> Page[T]:
     """Return a page by its number, or the last page."""
     pages = max(1, -(-len(rows) // size))
     page = min(max(0, page), pages - 1)
-    return Page(rows[page * size : (page + 1) * size], page, pages)
+    return Page(rows[page * size : (page + 1) * size], page, pages, len(rows))
 
 
 def turned(word: str) -> int:

@@ -102,11 +102,10 @@ class QueuePage(LivePage[Data]):
         self._picture.show(picture=picture(history, min(ends.live, history.until)), **common)
         owners = page_of(tuple(reversed(history.intervals)), self._pages["intervals"], _ROWS["intervals"])
         self._intervals.show(
-            intervals=owners.rows, page=owners.page, pages=owners.pages, total=len(history.intervals),
-            columns=(INTERVAL["client_id"], *_INTERVALS), **common,
+            intervals=owners.rows, **owners.pager, columns=(INTERVAL["client_id"], *_INTERVALS), **common
         )  # fmt: skip
         listed = page_of(tuple(reversed(history.incidents)), self._pages["incidents"], _ROWS["incidents"])
         self._incidents.show(
-            incidents=listed.rows, page=listed.page, pages=listed.pages, total=len(history.incidents),
-            columns=incidents.COLUMNS, cut=None, nothing="No incidents in this period.", **common,
+            incidents=listed.rows, **listed.pager, columns=incidents.COLUMNS, cut=None,
+            nothing="No incidents in this period.", **common,
         )  # fmt: skip

@@ -50,7 +50,7 @@ class RebalancePage:
             r=shown, colours=colours(known), short=short_names(known),
             joined=set(shown.members_after) - set(shown.members_before),
             left=[member for member in shown.members_before if member not in shown.members_after],
-            moves=moves.rows, page=moves.page, pages=moves.pages, total=len(shown.moves),
+            moves=moves.rows, **moves.pager,
             here=group_link(shown.cluster, shown.group, shown.start_time),
             before=group_link(shown.cluster, shown.group, shown.start_time - 1, "15m"),
             after=group_link(shown.cluster, shown.group, shown.end_time, "15m"),

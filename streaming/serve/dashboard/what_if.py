@@ -113,8 +113,7 @@ class _Topic(NamedTuple):
 
 def _topic(plans: list[Plan], change: Change) -> _Topic:
     chosen = next((plan for plan in plans if plan.strategy == change.strategy), plans[0])
-    changed = [share for share in chosen.shares if share.gains or share.loses]
-    shown = chosen.shares if len(chosen.shares) <= _CLIENTS else changed
+    shown = chosen.listed(_CLIENTS)
     shares = [
         (one.client_id, one.now, one.then, labels.queue_ranges(one.gains), labels.queue_ranges(one.loses))
         for one in shown

@@ -161,8 +161,8 @@ def test_links_contain_the_instant_and_escape_names():
 
 
 def test_a_page_number_beyond_the_last_shows_the_last():
-    assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3)
-    assert page_of([], 0, 2) == ([], 0, 1)
+    assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3, 5)
+    assert page_of([], 0, 2) == ([], 0, 1, 0)
 
 
 def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
