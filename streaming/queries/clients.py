@@ -6,7 +6,7 @@ hooks), and the clients' own answers. What the archive does not have (any more) 
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rebalance_model.versions import release_of
@@ -14,7 +14,7 @@ from streaming.base.errors import NotFoundError
 from streaming.queries.group_at import find_group, instant_of
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
-from streaming.queries.results import Client, ClientDetail, Incident, Interval
+from streaming.queries.results import Client, ClientDetail, Interval
 from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel, Row
 
@@ -99,7 +99,7 @@ def client(  # noqa: PLR0913  filters
     wanted = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
     owned = tuple(Interval(**row) for row in model.rows(_INTERVALS, _only(wanted | {"until": until}, _INTERVALS)))
-    found = tuple(_incidents(model.rows(_INCIDENTS, _only(wanted, _INCIDENTS))))
+    found = tuple(map(incident_from_row, model.rows(_INCIDENTS, _only(wanted, _INCIDENTS))))
     shown = tuple(one for one in _clients(model, cluster, group, client_id, at) if one.client_id == client_id)
     if not (shown or owned or found):
         raise NotFoundError(f"Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.")
@@ -118,11 +118,6 @@ def mixed_versions(found: Sequence[Client]) -> dict[tuple[str, str], dict[str, i
 def _only(wanted: dict[str, Any], query: str) -> dict[str, Any]:
     """Return the parameters that a query has: DuckDB refuses others."""
     return {name: value for name, value in wanted.items() if f"${name}" in query}
-
-
-def _incidents(rows: Sequence[Row]) -> Iterator[Incident]:
-    for row in rows:
-        yield incident_from_row(row)
 
 
 def _clients(

@@ -47,6 +47,10 @@ class Ends(NamedTuple):
         """Return the ends if nothing has been heard by another time; by default the clock's."""
         return ends(self.first, self.last, self.silent_after, now)
 
+    def instant(self, at: int | None) -> int:
+        """Return the instant that is shown: a given one, or the one shown as now; epoch milliseconds."""
+        return self.live if at is None else at
+
     def has_turned(self) -> bool:
         """Return whether `silent` has changed by the passage of time."""
         return self.by().silent != self.silent

@@ -37,6 +37,11 @@ class Said:
         lines = [line for line in self.out.splitlines() if line and not line[0].isdigit() and line[0] != "#"]
         return [*lines, *(line for line in self.err.splitlines() if line and not line[0].isspace())]
 
+    @property
+    def found_the_broker(self):
+        """Return whether the name server answered; on a busy machine its 5 s can pass, which says nothing."""
+        return "getTopicRouteInfoFromNameServer" not in self.err
+
 
 class ConsumerStatus:
     """Runs it repeatedly until the end of a with-block."""

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from streaming.base.times import duration_ms
+from streaming.queries import labels
 from streaming.queries.clients import client
 from streaming.queries.columns import CLIENT, INTERVAL
 from streaming.queries.present import Ends, history_ends
@@ -39,7 +40,7 @@ class Lane(NamedTuple):
 
 def _asked(model: ReadModel, client_id: str, span: str, at: int | None) -> Data:
     ends = history_ends(model)
-    now = at if at is not None else ends.live
+    now = ends.instant(at)
     since = max(now - duration_ms(span), ends.first)
     return Data(ends, client(model, client_id, since=since, at=at))
 
@@ -92,9 +93,7 @@ class ClientPage(LivePage[Data]):
         self._period.show(span=self._wanted[1], spans=SPANS)
         self._lanes.show(lanes=lanes[:_LANES], more=len(lanes) - _LANES, found=found)
         shown = page_of(tuple(reversed(found.intervals)), self._pages["intervals"], _ROWS["intervals"])
-        self._intervals.show(
-            intervals=shown.rows, columns=INTERVAL.page, **shown.pager, **common
-        )  # fmt: skip
+        self._intervals.show(intervals=shown.rows, columns=INTERVAL.page, **shown.pager, **common)
         listed = page_of(found.incidents, self._pages["incidents"], _ROWS["incidents"])
         self._incidents.show(
             incidents=listed.rows, **listed.pager, columns=incidents.COLUMNS, cut=None,
@@ -117,6 +116,6 @@ def lanes_of(found: ClientDetail) -> list[Lane]:
         return left, max(0.2, round(percent(one.to_time if one.to_time is not None else found.until) - left, 3))
 
     return [
-        Lane(group, f"{topic}@{broker}:{queue_id}", [span(one) for one in of])
+        Lane(group, labels.queue_name(topic, broker, queue_id), [span(one) for one in of])
         for (_, group, topic, broker, queue_id), of in lanes.items()
     ]

@@ -61,7 +61,7 @@ class ClientsPage(LivePage[Data]):
 
     def _show(self) -> None:
         shown = self._data
-        now = self._at if self._at is not None else shown.ends.live
+        now = shown.ends.instant(self._at)
         stale(shown.ends, self._at)
         found = [one for one in shown.found if self._find.strip().lower() in _text(one)]
         self._head.show(at=self._at, ends=shown.ends, total=len(found), mixed=mixed_versions(found))

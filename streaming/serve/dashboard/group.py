@@ -208,7 +208,7 @@ class GroupPage:
         return moved_on or known.has_turned()
 
     def _now(self) -> int:
-        return self._at if self._at is not None else self._state.ends.live
+        return self._state.ends.instant(self._at)
 
     def _show(self) -> None:
         shown, past, now = self._state, self._history, self._now()

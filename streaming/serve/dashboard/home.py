@@ -60,7 +60,7 @@ def _select(model: ReadModel, groups: Sequence[Group], wanted: Wanted, page: int
 class Home(LivePage[Overview]):
     """Groups by health and open incidents, now or at an instant."""
 
-    def __init__(self, store: Store, at: int | None, wanted: Wanted = Wanted()) -> None:  # noqa: B008  immutable
+    def __init__(self, store: Store, at: int | None, wanted: Wanted) -> None:
         super().__init__(store, at)
         self._wanted = wanted
         self._version = -1
@@ -107,7 +107,7 @@ class Home(LivePage[Overview]):
         await self._live.refresh()
 
     def _now(self) -> int:
-        return self._at if self._at is not None else self._data.ends.live
+        return self._data.ends.instant(self._at)
 
     def _show(self) -> None:
         data, now = self._data, self._now()

@@ -70,7 +70,7 @@ class Data(NamedTuple):
 
 def _asked(model: ReadModel, wanted: Filters, at: int | None) -> Data:
     ends = history_ends(model)
-    now = at if at is not None else ends.live
+    now = ends.instant(at)
     found = incidents(
         model, cluster=wanted.cluster or None, group=wanted.group or None, code=wanted.code or None,
         severity=wanted.severity or None, at=at,
@@ -109,7 +109,7 @@ class IncidentsPage(LivePage[Data]):
 
     def _show(self) -> None:
         shown, wanted = self._data, self._wanted
-        now = self._at if self._at is not None else shown.ends.live
+        now = shown.ends.instant(self._at)
         stale(shown.ends, self._at)
         text = wanted.find.strip().lower()
         found = [one for one in shown.found if text in _text(one)]

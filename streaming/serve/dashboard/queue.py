@@ -48,7 +48,7 @@ class Data(NamedTuple):
 
 def _asked(model: ReadModel, of: QueueName, span: str, at: int | None) -> Data:
     ends = history_ends(model)
-    now = at if at is not None else ends.live
+    now = ends.instant(at)
     since = min(max(now - duration_ms(span), ends.first), now - 1)
     group, topic, broker, queue_id, cluster = of
     return Data(ends, queue_detail(model, group, topic, broker, queue_id, cluster=cluster, since=since, at=at))

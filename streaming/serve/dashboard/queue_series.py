@@ -51,14 +51,17 @@ def _until_next(found: Iterable[_Step], until: int) -> list[_Step]:
 
 
 def _joined(found: Iterable[_Step]) -> list[Line]:
-    """Return the steps as lines: those that follow each other without a gap are one line."""
+    return _connected([(begin, value), (end, value)] for begin, end, value in found)
+
+
+def _connected(parts: Iterable[Line]) -> list[Line]:
+    """Return lines of parts in the order of time: those that follow each other without a gap are one line."""
     lines: list[Line] = []
-    for begin, end, value in found:
-        points = [(begin, value), (end, value)]
-        if lines and lines[-1][-1][0] >= begin:
-            lines[-1] += points
+    for part in parts:
+        if lines and lines[-1][-1][0] >= part[0][0]:
+            lines[-1] += part
         else:
-            lines.append(points)
+            lines.append(part)
     return lines
 
 
@@ -85,22 +88,23 @@ def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line
     seen = list(observations)
     by_hook = [one for one in seen if one.source == "HOOK"]
     of = by_hook if any(one.lock_at is not None for one in by_hook) else [one for one in seen if one.client_id]
-    lines: list[Line] = []
-    for one, following in pairwise([*of, None]):
-        if one is None or one.lock_at is None:
-            continue
-        end = min(one.stale_at, until, following.time if following is not None else until)
-        renewed = following.lock_at if following is not None else None
-        drop = renewed if renewed is not None and one.time < renewed <= end else None
-        line: Line = [(one.time, one.time - one.lock_at)]
-        if drop is not None:
-            line += [(drop, drop - one.lock_at), (drop, 0)]
-        line.append((end, end - (drop if drop is not None else one.lock_at)))
-        if lines and lines[-1][-1][0] >= one.time:
-            lines[-1] += line
-        else:
-            lines.append(line)
-    return lines
+    pairs = pairwise([*of, None])
+    return _connected(
+        _lock_age(one, one.lock_at, following, until)
+        for one, following in pairs
+        if one is not None and one.lock_at is not None
+    )
+
+
+def _lock_age(one: QueueObservation, locked: int, following: QueueObservation | None, until: int) -> Line:
+    """Return the age of the lock from one observation to the next one."""
+    end = min(one.stale_at, until, following.time if following is not None else until)
+    renewed = following.lock_at if following is not None else None
+    line: Line = [(one.time, one.time - locked)]
+    if renewed is not None and one.time < renewed <= end:
+        line += [(renewed, renewed - locked), (renewed, 0)]
+        locked = renewed
+    return [*line, (end, end - locked)]
 
 
 def value_at(lines: Iterable[Line], time: int) -> float | None:
