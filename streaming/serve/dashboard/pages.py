@@ -9,6 +9,7 @@ from nicegui import app as nicegui
 from nicegui import ui
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
+from streaming.queries import labels
 from streaming.serve.dashboard.client import ClientPage
 from streaming.serve.dashboard.clients import ClientsPage
 from streaming.serve.dashboard.first_run import FirstRunPage
@@ -86,7 +87,8 @@ def register(store: Store, first_run: FirstRun) -> None:
         at: str | None = None,
     ) -> None:  # fmt: skip
         of = QueueName(group, topic, broker, queue_id, cluster)
-        await _built(f"{topic}@{broker}:{queue_id}", lambda: QueuePage(store, of, parse_span(span), parse_at(at)))
+        name = labels.queue_name(topic, broker, queue_id)
+        await _built(name, lambda: QueuePage(store, of, parse_span(span), parse_at(at)))
 
     _register_others(store)
 
