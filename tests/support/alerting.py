@@ -4,11 +4,13 @@ import tomllib
 from pathlib import Path
 
 from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertControl
 from streaming.base.settings import conf_file
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dispatcher import Dispatcher
+from streaming.serve.alerting.pack import pack
 from streaming.serve.alerting.render import Texts
 from streaming.serve.alerting.run import Alerting
 from tests.support.tables import append
@@ -139,3 +141,27 @@ def message(kind="OPENED", notified=None, **fields):
     one = transition(**fields)
     alerts = (Alert(key=key_of(one, "ops"), kind=kind, notified_severity=notified, transition=one),)
     return Texts("", "http://watch").message(Delivery(alerts[0].key, "ops", alerts, summary=False, attempt=1))
+
+
+def silence(name="s1", until=NOW + HOUR, **covers):
+    """Return the row of a silence."""
+    given = {"cluster": None, "group": None, "code": None, **covers}
+    return AlertControl(
+        time=NOW, control="SILENCE", control_id=name, until=until, reason="known", author="ops", **given
+    )
+
+
+def queued(dispatcher):
+    """Return (kind, incident, channel) of each alert that is queued."""
+    return [(row.message, row.incident_id, row.channel) for row in dispatcher.take_rows() if row.step == "QUEUED"]
+
+
+def held(dispatcher):
+    """Return the reason why each alert is held back."""
+    return [row.detail.split()[0] for row in dispatcher.take_rows() if row.step == "HELD"]
+
+
+def send(dispatcher, now, channel="ops"):
+    """Send what is next of a channel."""
+    pack(dispatcher, channel, None, now)
+    dispatcher.sent(next_delivery(dispatcher, channel), now)
