@@ -23,7 +23,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present, section
 from streaming.queries import labels
-from streaming.queries.results import Plan
+from streaming.queries.plan import Plan
 
 if TYPE_CHECKING:
     from streaming.queries.what_if import Prediction

@@ -15,7 +15,7 @@ from streaming.queries.group_at import find_group
 from streaming.queries.groups import last_group_state
 from streaming.queries.labels import strategy_name
 from streaming.queries.ownership import queues_of, refuse_broadcasting
-from streaming.queries.results import Plan, Share
+from streaming.queries.plan import Plan, Share
 from streaming.tables.reader import ReadModel
 
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")

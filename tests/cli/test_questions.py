@@ -24,7 +24,7 @@ from streaming.base import times
 from streaming.base.errors import UserError
 from streaming.base.times import written
 from streaming.cli import main, output, sql
-from streaming.queries import labels, results
+from streaming.queries import labels, plan, results
 from streaming.queries.clients import client, clients
 from streaming.queries.groups import groups, overview
 from streaming.queries.incident_detail import incident
@@ -151,12 +151,12 @@ ASKED = {
     "allocate": (
         ("allocate", "g", "--leave", "a", "--join", "2", *AT),
         lambda m: what_if(m, "g", leave=["a"], join=["b1", "b2"], at=AMID).plans,
-        results.Plan,
+        plan.Plan,
     ),
     "allocateMQ": (
         ("allocate", "-g", "g", "-t", "Orders", "-i", "x, y"),
         lambda m: what_if(m, "g", clients=["x", "y"], topic="Orders").plans,
-        results.Plan,
+        plan.Plan,
     ),
 }
 QUESTIONS = pytest.mark.parametrize(("command", "question", "kind"), ASKED.values(), ids=ASKED)

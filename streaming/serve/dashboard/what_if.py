@@ -8,8 +8,9 @@ from streaming.base.errors import UserError
 from streaming.queries import labels
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of
+from streaming.queries.plan import Plan
 from streaming.queries.present import Ends, history_ends
-from streaming.queries.results import Group, Plan
+from streaming.queries.results import Group
 from streaming.queries.what_if import STRATEGIES, Prediction, what_if
 from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage

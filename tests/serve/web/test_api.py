@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from streaming.cli.main import app as command_line
-from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Plan, Queue, Rebalance, SqlResult
+from streaming.queries.plan import Plan
+from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Queue, Rebalance, SqlResult
 from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application

@@ -14,13 +14,13 @@ from streaming.queries import ownership, queue_history
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import find_group
+from streaming.queries.plan import Plan
 from streaming.queries.results import (
     Group,
     Interval,
     LagPoint,
     Overview,
     OwnerChange,
-    Plan,
     Queue,
     QueueDetail,
     Rebalance,
