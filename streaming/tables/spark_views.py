@@ -11,8 +11,9 @@ from streaming.tables.catalog import definitions
 
 def register(spark: SparkSession, tables: Path) -> None:
     """Define tables, views and functions in the session by their names."""
+    folder = tables.resolve()  # the JVM may have another working directory
     for table in TABLES:
-        spark.read.format("delta").load(str(tables / table)).createOrReplaceTempView(table)
+        spark.read.format("delta").load(str(folder / table)).createOrReplaceTempView(table)
     for name, parameters, text in definitions(observations.IN_SPARK):
         sql = text.replace("unnest(", "explode(").replace("epoch_ms(", "unix_millis(")  # DuckDB's names for them
         if parameters is None:
