@@ -64,6 +64,8 @@ _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
+_DID_NOT_STOP = "failed to stop within"
+"""By which Spark names a query that goes on although it was interrupted (spark.sql.streaming.stopTimeout)."""
 
 
 @dataclass(frozen=True)
@@ -330,8 +332,13 @@ def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
 
 
 def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
-    """Stop each query between two batches; if batches follow each other without a pause, at the next one's start."""
+    """Stop each query between two batches; if batches follow each other without a pause, at the next one's start.
+
+    Raises:
+        UserError: a query goes on although it was interrupted, as in a write to a storage that hangs.
+    """
     deadline = time.monotonic() + (0 if at_once else _STOP_SECONDS_MAX)
+    hung = []
     for query in queries:
         under_way = _last_batch(query)
         while (
@@ -341,7 +348,17 @@ def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
             and time.monotonic() < deadline
         ):
             time.sleep(0.01)
-        query.stop()
+        try:
+            query.stop()
+        except Py4JJavaError as error:
+            if _DID_NOT_STOP not in str(error.java_exception):
+                raise
+            hung.append(query.name)
+    if hung:
+        raise UserError(
+            f"The batch of the query {' and '.join(hung)} hangs. This run has ended without it; no row is lost or "
+            "doubled, and the next start repeats the batch."
+        )
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

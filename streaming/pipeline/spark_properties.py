@@ -93,6 +93,8 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # By default a stop waits without end for a batch that cannot be interrupted, as in a write that hangs.
+        "spark.sql.streaming.stopTimeout": "60s",
         # The archive's rows come to the driver if the tables are in an object store; a batch limits them.
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
         # Collects a Python stack trace for every column expression.

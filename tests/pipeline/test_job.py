@@ -210,3 +210,28 @@ def test_a_query_is_not_started_again_for_ever(tmp_path, failure):
     with pytest.raises(UserError, match="Python worker"), job.Running([start], tmp_path) as running:
         list(running.batches(threading.Event()))
     assert len(starts) == 3
+
+
+@pytest.mark.spark
+def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, monkeypatch):
+    begun, released = threading.Event(), threading.Event()
+    monkeypatch.setattr(job, "_STOP_SECONDS_MAX", 0)
+    timeout = spark.conf.get("spark.sql.streaming.stopTimeout")
+    assert timeout == "60s"
+
+    def hang(_batch, _number) -> None:
+        begun.set()
+        released.wait()
+
+    def start():
+        return spark.readStream.format("rate").load().writeStream.queryName("hung").foreachBatch(hang).start()
+
+    try:
+        spark.conf.set("spark.sql.streaming.stopTimeout", "1s")
+        with pytest.raises(UserError, match="batch of the query hung hangs"), job.Running([start], tmp_path) as running:
+            assert begun.wait(100)
+    finally:
+        spark.conf.set("spark.sql.streaming.stopTimeout", timeout)
+        released.set()
+    [query] = running._queries
+    query.awaitTermination(100)
