@@ -62,7 +62,7 @@ def run(
             log.info("stopped")
             raise typer.Exit
 
-    listener = job.Listener(tasks.done, log.warning, wait if standby else None)
+    listener = job.Listener(tasks.done, tasks.lost, wait if standby else None)
     with probes(health, settings.health.host, settings.health.run):
         while True:
             with job.running(settings, thresholds, available_now=available_now, listener=listener) as running:
@@ -91,6 +91,11 @@ class _Tasks:
     def done(self, query: str) -> None:
         """Record that a query has ended a batch or waits for rows."""
         self._queries[query].done()
+
+    def lost(self, query: str, sentence: str) -> None:
+        """Report that a query has failed and is started again."""
+        self._queries[query].failed(sentence)
+        self._log.warning(sentence, query=query)
 
     def wait(self, holder: str) -> bool:
         """Record that another run works; return whether this is new."""

@@ -57,8 +57,9 @@ _OTHER_RUN = (
     "Concurrent transaction failed",  # delta-rs: the same
 )
 """Failures by which only another run can be the cause, in spite of the lease."""
-_STARTS_MAX = 3
-"""How often a query is started in a row without ending a batch."""
+_STARTS_MAX = 10
+"""How often a query is started in a row without ending a batch; with the pauses that takes more than three minutes."""
+_PAUSE_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.1
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
@@ -87,8 +88,8 @@ class Listener:
 
     on_progress: Callable[[str], None] = lambda _: None
     """With a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
-    on_restart: Callable[[str], None] = lambda _: None
-    """With a sentence when a query is started again."""
+    on_restart: Callable[[str, str], None] = lambda *_: None
+    """With a query that is started again, and a sentence."""
     on_wait: Callable[[str], None] | None = None
     """With another run that works on the same checkpoints, about twice a second; None: do not start then."""
 
@@ -114,6 +115,8 @@ class Running:
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._starts_in_row = [1] * len(starts)
+        self._start_at: list[float | None] = [None] * len(starts)
+        """When a query that has failed is started again, by the monotonic clock; None: it has not failed."""
         self._queries: list[StreamingQuery] = []
 
     def __enter__(self) -> Self:
@@ -153,8 +156,6 @@ class Running:
             if looks:
                 look_at = time.monotonic() + _STATUS_SECONDS
             for index, query in enumerate(self._queries):
-                if looks and not query.status["isTriggerActive"]:
-                    self._listener.on_progress(query.name)
                 for batch in _batches(query, after=last[query.name]):
                     self._listener.on_progress(query.name)
                     self._starts_in_row[index] = 0
@@ -163,20 +164,41 @@ class Running:
                 if (failure := query.exception()) is not None:
                     self._start_again(index, failure)
                     running = True
+                elif looks and not query.status["isTriggerActive"]:
+                    self._listener.on_progress(query.name)
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
         """Start a query again that lost a worker or executors; it repeats its unfinished batch, which no row shows.
 
+        The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
+        of memory, or lets them come too late, may last for minutes.
+
         Raises:
             UserError: it failed otherwise, or fails again and again.
         """
-        name = self._queries[index].name
+        if (start_at := self._start_at[index]) is None:
+            start_at = self._start_at[index] = time.monotonic() + self._pause(index, failure)
+        if time.monotonic() >= start_at:
+            self._start_at[index] = None
+            self._starts_in_row[index] += 1
+            self._queries[index] = self._starts[index]()
+
+    def _pause(self, index: int, failure: StreamingQueryException) -> float:
+        """Return the seconds until the next start of a query that has just failed, and report it.
+
+        Raises:
+            UserError: it must not be started again.
+        """
+        name, starts = self._queries[index].name, self._starts_in_row[index]
         lost = next((what for text, what in _LOST.items() if text in str(failure)), None)
-        if lost is None or self._starts_in_row[index] >= _STARTS_MAX:
+        if lost is None or starts >= _STARTS_MAX:
             raise failed(name, failure, self._logs)
-        self._starts_in_row[index] += 1
-        self._listener.on_restart(f"the {name} query lost {lost} (killed, or short of memory) and is started again")
-        self._queries[index] = self._starts[index]()
+        pause = min(2.0 ** (starts - 2), _PAUSE_SECONDS_MAX) if starts > 1 else 0.0
+        when = f" in {pause:g} s" if pause else ""
+        self._listener.on_restart(
+            name, f"the {name} query lost {lost} (killed, or short of memory) and is started again{when}"
+        )
+        return pause
 
 
 @contextmanager

@@ -200,16 +200,24 @@ def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
 @pytest.mark.parametrize(
     "failure", ["Python worker failed to connect back.", "Python worker exited unexpectedly (crashed)"]
 )
-def test_a_query_is_not_started_again_for_ever(tmp_path, failure):
-    starts = []
+def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path, monkeypatch, failure):
+    monkeypatch.setattr(job, "_PAUSE_SECONDS_MAX", 0.01)
+    starts, said, waited = [], [], []
 
     def start() -> _Query:
         starts.append(1)
         return ended(failure)
 
-    with pytest.raises(UserError, match="Python worker"), job.Running([start], tmp_path) as running:
+    listener = job.Listener(waited.append, lambda query, sentence: said.append((query, sentence)))
+    with (
+        pytest.raises(UserError, match="Python worker"),
+        job.Running([start], tmp_path, listener=listener) as running,
+    ):
         list(running.batches(threading.Event()))
-    assert len(starts) == 3
+    assert len(starts) == 10
+    lost = "the operator query lost a Python worker (killed, or short of memory) and is started again"
+    assert said == [("operator", lost)] + [("operator", f"{lost} in 0.01 s")] * 8
+    assert waited == []
 
 
 @pytest.mark.spark
