@@ -70,9 +70,9 @@ def run() -> None:
     tables = tables_of(settings)
     log = start_lines(settings.log.format, "alert")
 
-    def report(line: str) -> None:
+    def report(sentence: str, /, **fields: object) -> None:
         time = "" if settings.log.format == "json" else f"{written(now_ms())} "
-        log.info(f"{time}{visible(line)}")
+        log.info(f"{time}{visible(sentence)}", **fields)
 
     texts = Texts(config.templates, settings.web.address, asking(tables))
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}

@@ -7,6 +7,7 @@ the success afterwards. A process killed at any point sends again what it may ha
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -33,6 +34,17 @@ _SILENCE_LOOK_MS = 5_000
 _SAME_TABLE_LOOK_MS = 60_000
 
 
+class Report(Protocol):
+    """Prints what the process does."""
+
+    def __call__(self, sentence: str, /, **fields: object) -> None:
+        """Print a sentence; in JSON its fields, too."""
+
+
+def _silent(_sentence: str, /, **_fields: object) -> None:
+    """Print nothing."""
+
+
 class Alerting:
     """The alert process over the tables, checkpoints and channels."""
 
@@ -45,7 +57,7 @@ class Alerting:
         channels: Mapping[str, Channel],
         texts: Texts,
         clock: Clock,
-        report: Callable[[str], None] = lambda _: None,
+        report: Report = _silent,
         on_round: Callable[[], None] = lambda: None,
     ) -> None:
         """Restore the state from the ledger.
@@ -173,21 +185,21 @@ class Alerting:
                 self._stood(delivery.channel, error, now)
             elif error is None:
                 self._dispatcher.sent(delivery, now)
-                self._report(f"{delivery.channel}: {_described(delivery)}")
+                self._report(f"{delivery.channel}: {_described(delivery)}", **_fields(delivery))
             else:
                 self._dispatcher.failed(delivery, str(error), now, rejected=error.rejected)
-                self._report(f"{delivery.channel}: attempt {delivery.attempt} failed: {error}")
+                self._report(f"{delivery.channel}: attempt {delivery.attempt} failed: {error}", **_fields(delivery))
 
     def _stood(self, channel: str, error: ChannelError | None, now: int) -> None:
         """Record the result of a state update."""
         if error is not None:
             self._due[channel] = now + self._config.retry.first
             if channel not in self._not_standing:
-                self._report(f"{channel}: update of open alerts failed: {error}")
+                self._report(f"{channel}: update of open alerts failed: {error}", channel=channel)
             self._not_standing.add(channel)
         elif channel in self._not_standing:
             self._not_standing.remove(channel)
-            self._report(f"{channel}: update of open alerts succeeds again")
+            self._report(f"{channel}: update of open alerts succeeds again", channel=channel)
 
     def _is_due(self, what: str, every_ms: int, now: int) -> bool:
         if now < self._due.get(what, 0):
@@ -214,3 +226,17 @@ def _described(delivery: Delivery) -> str:
     more = f" and {len(delivery.alerts) - 1} more" if len(delivery.alerts) > 1 else ""
     of = first.transition
     return f"{first.kind} {of.code} {of.group} {of.subject}{more}".replace("  ", " ")
+
+
+def _fields(delivery: Delivery) -> dict[str, object]:
+    """Return what a log collector searches for; only a summary is about several groups."""
+    of = [alert.transition for alert in delivery.alerts]
+    buckets = {alert.bucket for alert in delivery.alerts}
+    place = dict(zip(("cluster", "group"), buckets.pop(), strict=True)) if len(buckets) == 1 else {}
+    return {
+        "channel": delivery.channel,
+        "attempt": delivery.attempt,
+        **place,
+        "codes": sorted({one.code for one in of}),
+        "incidents": [one.incident_id for one in of],
+    }

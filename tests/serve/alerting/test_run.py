@@ -52,6 +52,24 @@ def test_an_incident_is_sent_when_it_opens_and_when_it_resolves(tables, clock, o
     assert ops.messages[0].link == "http://watch/incident/i1"
 
 
+def test_a_line_of_the_log_names_channel_group_and_incident(tables, clock, ops):
+    lines = []
+    alerting = start(tables, clock, {"ops": ops})
+    alerting._report = lambda sentence, **fields: lines.append((sentence, fields))
+    append_transitions(tables, transition())
+    ops.error = ChannelError("HTTP 500")
+    rounds(alerting)
+    ops.error = None
+    clock.forward(MINUTE)
+    rounds(alerting)
+    of = transition()
+    fields = {"channel": "ops", "cluster": of.cluster, "group": of.group, "codes": [of.code], "incidents": ["i1"]}
+    assert lines == [
+        ("ops: attempt 1 failed: HTTP 500", fields | {"attempt": 1}),
+        (f"ops: OPENED {of.code} {of.group} {of.subject}", fields | {"attempt": 2}),
+    ]
+
+
 def test_the_first_start_sends_open_incidents_and_no_resolved_ones(tables, clock, ops):
     append_transitions(tables, transition("past"), transition("open", seq=2), transition("past", "RESOLVED", 3))
     rounds(start(tables, clock, {"ops": ops}))
@@ -204,7 +222,7 @@ def test_open_alerts_are_resent_even_while_new_messages_fail(tables, clock):
     manager.resend_ms = MINUTE
     reports = []
     alerting = start(tables, clock, {"ops": manager})
-    alerting._report = reports.append
+    alerting._report = lambda sentence, **_: reports.append(sentence)
     append_transitions(tables, transition())
     rounds(alerting)
     manager.error = ChannelError("HTTP 500")
