@@ -1,8 +1,10 @@
 """The complete path, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables.
 
-The short form is `test_secured_lab`: the same path through secured servers, and on to an alert.
+Spark's tasks run in the job's process, or in executors of a standalone cluster with two workers. The short form is
+`test_secured_lab`: the same path through secured servers, and on to an alert.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 
 from streaming.base.settings import conf_file
 from tests.live.job_tables import check_archive, incidents, owners, stuck
+from tests.support.standalone import ON_LOOPBACK, Standalone
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.prove]
 
@@ -28,7 +31,7 @@ def environment(lab, settings_in, tmp_path):
         "RUNTIME__ROOT": str(tmp_path),
         "SOURCE__KIND": "kafka",
         "SOURCE__BOOTSTRAP_SERVERS": lab.kafka_bootstrap,
-        "SOURCE__TOPIC": "end-to-end",
+        "SOURCE__TOPIC": f"end-to-end-{tmp_path.name}",
         "SOURCE__PARTITIONS": "2",
         "JOB__TRIGGER_SECONDS": "1",
         "COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode(),
@@ -49,13 +52,18 @@ def policy(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("where", ["here", "executors"])
 def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
-    lab, lab_settings, watch, eventually, environment, policy, tmp_path
+    lab, lab_settings, watch, eventually, environment, policy, tmp_path, where
 ):
     orders = lab_settings.lab.groups["orders"]
     tables = tmp_path / "tables"
     subprocess.run([*command(), "topic", "create"], env=environment, check=True, capture_output=True, timeout=60)
     with ExitStack() as stack:
+        if where == "executors":
+            cluster = stack.enter_context(Standalone(tmp_path / "cluster"))
+            environment["REBALANCE_WATCH_JOB__MASTER"] = cluster.url
+            environment["REBALANCE_WATCH_SPARK"] = json.dumps(ON_LOOPBACK)
         collector = stack.enter_context(Running("collect", environment, tmp_path, "collect", "poll"))
         job = stack.enter_context(Running("run", environment, tmp_path, "run", "--policy", str(policy)))
         owned = eventually(lambda: owners(tables, orders) == watch.owners(orders.group, orders.topic), 180)
@@ -72,6 +80,7 @@ def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
             one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened["incident_id"]
         ]
         assert resolved["resolved_at"] > opened["opened_at"]
+        assert where == "here" or len(cluster.executors()) == len(cluster.workers)
         assert job.ended_by_interrupt() == 0
         assert collector.ended_by_interrupt() == 0
     check_archive(tables)

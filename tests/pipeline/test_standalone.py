@@ -11,6 +11,7 @@ import pytest
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.lab.servers import LOOPBACK, free_port
+from streaming.pipeline.environment import pack
 from tests.live.commands import Command
 from tests.support.capture import check_archived, job_settings, write_capture
 from tests.support.plain import as_json, derived_rows
@@ -31,9 +32,10 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def job_on(cluster, root, **properties):
-    """A job on the cluster, over the log in the root."""
-    given = {"JOB__MASTER": cluster.url, "SPARK": json.dumps(ON_LOOPBACK | properties)}
+def job_on(cluster, root, **job):
+    """A job on the cluster, over the log in the root; `job` are further settings of its section."""
+    given = {"JOB__MASTER": cluster.url, "SPARK": json.dumps(ON_LOOPBACK)}
+    given |= {f"JOB__{name.upper()}": value for name, value in job.items()}
     return Command(root, job_settings(root, PARTITIONS) | given, "run", "--available-now")
 
 
@@ -73,9 +75,10 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1])
 def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(cluster, tmp_path, seed):
+    """The executors have a bare Python, and their packages from `job pack`."""
     choice, kills = random.Random(seed), Counter()
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=100_000)
-    with job_on(cluster, tmp_path) as job:
+    with job_on(cluster, tmp_path, environment=pack(tmp_path / "environment.tar.gz")) as job:
         job.start()
         job.wait_for("operator batch 0:", SECONDS)
         while kills.total() < KILLS:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ class Standalone:
             "JAVA_HOME": str(java_home()),
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": LOOPBACK,
+            "PATH": f"{Path(sys._base_executable).parent}:{os.environ['PATH']}",  # a Python without our packages
             "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
             "SPARK_DAEMON_JAVA_OPTS": spark_start.archive_options().replace('"', ""),
         }
