@@ -26,7 +26,7 @@ from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
 from streaming.pipeline.kafka_options import kafka_environment
-from streaming.pipeline.spark_properties import as_file, spark_properties, worker_python
+from streaming.pipeline.spark_properties import as_file, spark_properties, worker_environment
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -45,7 +45,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     logs = settings.runtime.root / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = worker_python(settings)  # else whatever `python3` is first on PATH
+    os.environ.update(worker_environment(settings))
     if settings.job.is_local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if settings.source.kind == "kafka":

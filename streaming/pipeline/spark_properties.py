@@ -4,11 +4,14 @@ Where a property may be secret, it must not be in a command line, which every us
 properties of [spark], and the secrets of Kafka for the executors, reach the JVM by a file that only its owner can read.
 """
 
+import os
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import streaming
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
 from streaming.pipeline import environment
@@ -52,6 +55,21 @@ def worker_python(settings: Settings) -> str:
     """Return the Python of the workers: that of this process, unless the executors have an environment of their own."""
     own = f"python{sys.version_info.major}.{sys.version_info.minor}" if settings.job.environment else sys.executable
     return str(settings.spark.get("spark.pyspark.python", own))
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """Return the variables with which the driver starts Python workers, on executors and on its own machine.
+
+    Even with executors elsewhere one runs here: it checks the operator's state before the first batch. By the name of
+    the executors' Python it finds this program's Python first, and by any path our packages.
+    """
+    variables = {"PYSPARK_PYTHON": worker_python(settings)}
+    if settings.job.environment:
+        path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        first = dict.fromkeys([str(Path(sys.executable).parent), *path])
+        packages = (str(Path(streaming.__file__).parents[1]), sysconfig.get_path("purelib"))
+        variables |= {"PATH": os.pathsep.join(first), "PYTHONPATH": os.pathsep.join(packages)}
+    return variables
 
 
 def as_file(properties: Mapping[str, str]) -> str:

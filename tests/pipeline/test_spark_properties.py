@@ -12,7 +12,7 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.pipeline.environment import pack
 from streaming.pipeline.session import check_master
-from streaming.pipeline.spark_properties import as_file, spark_properties, worker_python
+from streaming.pipeline.spark_properties import as_file, spark_properties, worker_environment, worker_python
 
 pytestmark = pytest.mark.xdist_group("packed environment")  # one archive of 100 MB for all of them
 
@@ -134,6 +134,23 @@ def test_a_bare_python_finds_in_the_archive_all_that_workers_import(archive, tmp
     )
     assert ended.returncode == 0, ended.stderr
     assert {Path(file).parents[1] for file in ended.stdout.split()[:3]} == {tmp_path / "unpacked"}
+
+
+@pytest.mark.parametrize("python", ["", sys._base_executable], ids=["by its name", "by a path"])
+def test_the_executors_python_finds_our_packages_on_the_drivers_machine_too(archive, monkeypatch, python):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    spark = {"spark.pyspark.python": python} if python else {}
+    variables = worker_environment(settings_of("spark://a:1", spark, str(archive)))
+    libraries = [variables["PYTHONPATH"], SPARK_LIBRARIES / "pyspark.zip", *SPARK_LIBRARIES.glob("py4j-*.zip")]
+    ended = subprocess.run(
+        [variables["PYSPARK_PYTHON"], "-c", WORKERS_IMPORT],
+        env=variables | {"PYTHONPATH": ":".join(map(str, libraries))},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_keys_of_an_object_store_are_in_redacted_properties_of_the_private_file(tmp_path, monkeypatch):
