@@ -20,6 +20,10 @@ class UnhealthyError(UserError):
     """The requested object exists and is unhealthy. The command ends with exit code 3."""
 
 
+class UnavailableError(UserError):
+    """A server does not answer, so a later start may succeed without any change: exit code 4."""
+
+
 class NotFoundError(UserError):
     """The requested object does not exist: exit code 1 as any `UserError`, and 404 over HTTP."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rebalance_model.observe.state import STATE_VERSION
-from streaming.base.errors import SettingsError, UnhealthyError, UserError
+from streaming.base.errors import SettingsError, UnavailableError, UnhealthyError, UserError
 from streaming.base.health import PROBE_SOCKET
 from streaming.base.lines import print_error
 from streaming.base.settings import CONFIG_VARIABLE
@@ -77,7 +77,7 @@ app.command()(up.up)
 app.command("who-owned")(who_owned.who_owned)
 
 
-_EXIT_CODES = {SettingsError: 2, UnhealthyError: 3}
+_EXIT_CODES = {SettingsError: 2, UnhealthyError: 3, UnavailableError: 4}
 _OF_THE_JOB = frozenset({"py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"})
 """The packages of the extra `job` that a command imports or reads first."""
 
@@ -119,7 +119,10 @@ def _options(  # noqa: PLR0913  a command line
 
 
 def main() -> None:
-    """Run the command line; exit codes: 0 ok, 1 failed, 2 usage or settings, 3 unhealthy, 130 interrupted."""
+    """Run the command line.
+
+    Exit codes: 0 ok, 1 failed, 2 usage or settings, 3 unhealthy, 4 a server does not answer, 130 interrupted.
+    """
     try:
         app()
     except UserError as error:

@@ -50,7 +50,8 @@ def up(
     """Run collect poll, run, maintain, alert run (if it has routes) and dashboard together until Ctrl-C.
 
     A process that ends is started again after 1 s, then after twice as long, up to 60 s. If one ends five times within
-    10 minutes, or a setting is wrong, all are stopped. Each line is printed with the name of its process.
+    10 minutes, or a setting is wrong, all are stopped, but not if it had run for 5 minutes and a server is away. Each
+    line is printed with the name of its process.
     """
     checked = checked_configuration(policy)
     if not checked.ok:

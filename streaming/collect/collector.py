@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from streaming.base.errors import UserError
+from streaming.base.errors import UnavailableError, UserError
 from streaming.base.settings import NameServers, Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
@@ -108,7 +108,7 @@ async def _failure(poller: Poller, servers: NameServers) -> UserError | None:
     except RefusedError as error:
         return UserError(error.remark)
     except RpcFailedError as error:
-        return UserError(
+        return UnavailableError(
             f"No name server of {', '.join(servers.name_servers)} answers ({error.remark}): "
             "start it, or correct collector.name_servers."
         )

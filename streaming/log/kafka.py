@@ -14,7 +14,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streaming.base.errors import NotFoundError, UserError
+from streaming.base.errors import NotFoundError, UnavailableError, UserError
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import Connection
 from streaming.log.rows import Row
@@ -131,7 +131,7 @@ class KafkaPublisher:
         if self._failure is not None:
             if (refused := _refusal(self._connection, self._failure)) is not None:
                 raise refused from None
-            raise UserError(
+            raise UnavailableError(
                 f"Kafka at {self._connection.servers} did not accept a row of topic {self._topic} ({self._failure}): "
                 "check that the brokers are running, then start again."
             ) from self._failure
@@ -242,7 +242,7 @@ def failure_of(connection: Connection, error: KafkaError, group: str = "") -> Us
     """Return what to do about a failure of a client of Kafka, which is a member of a consumer group or of none."""
     if isinstance(error, GroupAuthorizationFailedError):
         return _forbidden(connection, group, ACLOperation.READ, "group")
-    return _refusal(connection, error) or UserError(
+    return _refusal(connection, error) or UnavailableError(
         f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
     )
 

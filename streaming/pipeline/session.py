@@ -21,7 +21,7 @@ from pyspark import accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from streaming.base.errors import UserError
+from streaming.base.errors import UnavailableError, UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
@@ -88,7 +88,7 @@ def check_master(master: str) -> None:
         host, _, port = address.rpartition(":")
         with suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_SECONDS_MAX):
             return
-    raise UserError(f"No Spark master answers at {master}: start it, or correct job.master.")
+    raise UnavailableError(f"No Spark master answers at {master}: start it, or correct job.master.")
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""When a program that ended is started again: after growing pauses, and not at all if it keeps failing."""
+"""When a program that ended is started again: after growing pauses, and not at all if it keeps failing.
+
+What has once run well and only waits for a server does not keep failing: it is started for as long as that is away.
+"""
 
 from dataclasses import dataclass
 
@@ -24,19 +27,22 @@ class Restarts:
         self._policy = policy
         self._pause_ms = policy.first_ms
         self._failures: list[int] = []
+        self._has_settled = False
 
-    def failed(self, started: int, now: int) -> int | None:
+    def failed(self, started: int, now: int, *, server_is_away: bool = False) -> int | None:
         """Record a failure and return the pause until the next start; None if the program keeps failing.
 
         Args:
             started: when it was started, milliseconds of any clock that does not go back.
             now: when it ended, by the same clock.
+            server_is_away: whether it ended because a server did not answer.
         """
         policy = self._policy
-        self._failures = [time for time in self._failures if time > now - policy.within_ms] + [now]
-        if len(self._failures) >= policy.failures_max:
-            return None
         if now - started >= policy.settled_ms:
-            self._pause_ms = policy.first_ms
+            self._pause_ms, self._has_settled = policy.first_ms, True
+        if not (server_is_away and self._has_settled):
+            self._failures = [time for time in self._failures if time > now - policy.within_ms] + [now]
+            if len(self._failures) >= policy.failures_max:
+                return None
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, policy.longest_ms)
         return pause_ms

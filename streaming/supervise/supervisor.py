@@ -17,6 +17,8 @@ USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
 GRACE_SECONDS = 90.0
 """How long a program may take to its end: the job up to a minute for its batch."""
+AWAY_CODE = 4
+"""The exit code of a command that a server did not answer."""
 _LINES_KEPT = 20
 _LINES_TOLD = 3
 
@@ -107,7 +109,7 @@ class Supervisor:
         name, now = ended.name, _now_ms()
         if ended.code == USAGE_CODE:
             raise UserError(f"{name} can't run: {self._reason(name)}")
-        pause_ms = self._restarts[name].failed(self._started[name], now)
+        pause_ms = self._restarts[name].failed(self._started[name], now, server_is_away=ended.code == AWAY_CODE)
         if pause_ms is None:
             times, minutes = self._policy.failures_max, self._policy.within_ms / 60_000
             raise UserError(f"{name} ended {times} times within {minutes:g} minutes, so all are stopped; it "

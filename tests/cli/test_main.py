@@ -11,6 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from streaming.cli.main import app
+from streaming.lab.servers import LOOPBACK, free_port
 
 
 def test_help_waits_for_no_engine():
@@ -27,9 +28,18 @@ def test_the_version_is_that_of_the_package_with_the_state_s():
     assert ended.output.startswith(f"rebalance-watch {metadata.version('rebalance-watch')} (state version ")
 
 
-@pytest.mark.parametrize(("root", "code"), [("/proc/nowhere", 1), (None, 2)])
-def test_the_exit_code_tells_a_wrong_setting_from_a_failure(root, code):
-    arguments = ["--root", root, "group", "list"] if root else ["--config", "/proc/nowhere", "group", "list"]
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--root", "/proc/nowhere", "group", "list"], 1),
+        (["--config", "/proc/nowhere", "group", "list"], 2),
+        (["collect", "poll", "--once", "--to", "round.jsonl"], 4),
+    ],
+    ids=["a failure", "a wrong setting", "a server that is away"],
+)
+def test_the_exit_code_tells_why_a_command_ended(arguments, code, tmp_path, monkeypatch):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", f'["{LOOPBACK}:{free_port()}"]')
+    monkeypatch.chdir(tmp_path)
     command = [sys.executable, "-m", "streaming.cli.main", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == code, ran.stderr

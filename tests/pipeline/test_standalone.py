@@ -106,7 +106,7 @@ def test_a_master_that_does_not_answer_is_one_sentence(tmp_path):
     given = {"JOB__MASTER": f"spark://{LOOPBACK}:{free_port()}"}
     with Command(tmp_path, job_settings(tmp_path, PARTITIONS) | given, "run", "--available-now") as job:
         job.start()
-        assert job.ended(SECONDS) == 1, job.said()
+        assert job.ended(SECONDS) == 4, job.said()
     said = " ".join(job.said().split())
     assert "error: No Spark master answers at spark://" in said
     assert "Traceback" not in said
