@@ -44,11 +44,13 @@ _OWN_SENTENCE = re.compile(
     re.MULTILINE,
 )
 """A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
+_KILLED = "(killed, or short of memory)"
 _LOST = {
-    "Python worker failed to connect back": "a Python worker",  # Spark gives it ten seconds, however busy it is
-    "Python worker exited unexpectedly": "a Python worker",  # killed, as by the kernel when memory is short
-    "ExecutorLostFailure": "an executor",  # four times the same task; fewer Spark repeats by itself
-    "has failed the maximum allowable number of times": "an executor",  # four times one that others read from
+    "Python worker failed to connect back": "a Python worker (it came too late)",  # Spark gives it ten seconds
+    "Python worker exited unexpectedly": f"a Python worker {_KILLED}",
+    "ExecutorLostFailure": f"an executor {_KILLED}",  # four times the same task; fewer Spark repeats by itself
+    "has failed the maximum allowable number of times": f"an executor {_KILLED}",  # four times one that others read
+    "org.apache.kafka.common.errors.TimeoutException": "Kafka (it does not answer)",  # for three minutes
 }
 """Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""
 _OTHER_RUN = (
@@ -168,7 +170,7 @@ class Running:
                     self._listener.on_progress(query.name)
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Start a query again that lost a worker or executors; it repeats its unfinished batch, which no row shows.
+        """Start a query again that lost a worker, executors or Kafka; it repeats the batch, of which there is no row yet.
 
         The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
         of memory, or lets them come too late, may last for minutes.
@@ -195,9 +197,7 @@ class Running:
             raise failed(name, failure, self._logs)
         pause = min(2.0 ** (starts - 2), _PAUSE_SECONDS_MAX) if starts > 1 else 0.0
         when = f" in {pause:g} s" if pause else ""
-        self._listener.on_restart(
-            name, f"the {name} query lost {lost} (killed, or short of memory) and is started again{when}"
-        )
+        self._listener.on_restart(name, f"the {name} query lost {lost} and is started again{when}")
         return pause
 
 

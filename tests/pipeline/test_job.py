@@ -198,9 +198,14 @@ def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "failure", ["Python worker failed to connect back.", "Python worker exited unexpectedly (crashed)"]
+    ("failure", "what"),
+    [
+        ("Python worker failed to connect back.", "a Python worker (it came too late)"),
+        ("Python worker exited unexpectedly (crashed)", "a Python worker (killed, or short of memory)"),
+        ("org.apache.kafka.common.errors.TimeoutException: Timed out", "Kafka (it does not answer)"),
+    ],
 )
-def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path, monkeypatch, failure):
+def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path, monkeypatch, failure, what):
     monkeypatch.setattr(job, "_PAUSE_SECONDS_MAX", 0.01)
     starts, said, waited = [], [], []
 
@@ -210,12 +215,12 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
 
     listener = job.Listener(waited.append, lambda query, sentence: said.append((query, sentence)))
     with (
-        pytest.raises(UserError, match="Python worker"),
+        pytest.raises(UserError, match=f"query failed: {failure[:20]}"),
         job.Running([start], tmp_path, listener=listener) as running,
     ):
         list(running.batches(threading.Event()))
     assert len(starts) == 10
-    lost = "the operator query lost a Python worker (killed, or short of memory) and is started again"
+    lost = f"the operator query lost {what} and is started again"
     assert said == [("operator", lost)] + [("operator", f"{lost} in 0.01 s")] * 8
     assert waited == []
 

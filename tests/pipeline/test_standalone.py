@@ -94,6 +94,7 @@ def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(clu
                 job.start()
             kills[what] += 1
             wait_for_batch(job)
+            print(f"\n{kills.total()}: {what}, batch {batches(job)}", flush=True)
         assert job.ended(SECONDS) == 0, job.said_now()
     lost = job.said().count("is started again")
     print(f"\nseed {seed}: {dict(kills)} killed, {batches(job)} batches of the operator, {lost} queries started again")

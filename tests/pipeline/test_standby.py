@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
 PARTITIONS = 2
 SECONDS = 400
-TAKEOVERS = 20
+TAKEOVERS = 10
+"""Of each seed; each proves by itself that no row is lost or doubled."""
 TAKEOVER_SECONDS_MAX = 60
 WITHOUT_LEASE = """
 from contextlib import contextmanager
@@ -151,17 +152,18 @@ def test_jobs_on_one_root_take_over_from_each_other_and_double_nothing(tmp_path)
         assert finish(tmp_path, log, a) > 2000
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_standby_takes_over_many_times(tmp_path, seed):
     choice, kinds, times = random.Random(seed), Counter(), []
-    log = Log(tmp_path, rounds=400, parts=2 * TAKEOVERS + 1)
+    log = Log(tmp_path, rounds=200, parts=2 * TAKEOVERS + 1)
     log.grow()
     with job_of(tmp_path, "a", "--standby") as a, job_of(tmp_path, "b", "--standby") as b:
         first, second = a, b
         first.start().wait_for("operator batch 0:", SECONDS)
-        for _ in range(TAKEOVERS):
+        for number in range(TAKEOVERS):
             how = choice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM))
             times.append(take_over(log, first, second, how, choice.uniform(0, 2)))
+            print(f"\n{number + 1}: {how.name}, {times[-1][0]:.1f} s, with a batch {times[-1][1]:.1f} s", flush=True)
             kinds[how.name] += 1
             first, second = second, first
         rows = finish(tmp_path, log, first)
