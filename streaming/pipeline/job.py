@@ -170,7 +170,7 @@ class Running:
                     self._listener.on_progress(query.name)
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Start a query again that lost a worker, executors or Kafka; it repeats the batch, of which there is no row yet.
+        """Start a query again that lost a worker, executors or Kafka; it repeats its batch, which has no row yet.
 
         The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
         of memory, or lets them come too late, may last for minutes.
