@@ -2,23 +2,28 @@
 
 import csv
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.console import Group as Lines
+from rich.text import Text
 
 from streaming.base.errors import UserError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
-from streaming.base.times import duration_ms
-from streaming.base.zone import clock
+from streaming.base.times import duration_ms, now_ms
+from streaming.cli.grid import Column, Grid
 from streaming.cli.options import instant
+from streaming.cli.output import print_table, screen, severity
+from streaming.queries import labels
 
 if TYPE_CHECKING:
-    from streaming.pipeline.backtest import IncidentPeriod, Result
+    from streaming.pipeline.backtest import CodeCount, Difference, IncidentPeriod, Result
+    from streaming.queries.health import Severity
 
 _SAYS = {"OPENED": "additional", "NOT_OPENED": "missing", "MOVED": "changed"}
 
@@ -56,7 +61,7 @@ def backtest(  # noqa: PLR0913  a command line
     elif output == "csv":
         _write_csv(result)
     else:
-        _print_table(result)
+        _print_table(result, now_ms())
 
 
 def _write_csv(result: "Result") -> None:
@@ -73,28 +78,60 @@ def _write_csv(result: "Result") -> None:
         writer.writerow([*(getattr(one, name) for name in names), *values])
 
 
-def _print_table(result: "Result") -> None:
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False)
-    for name in ("difference", "group", "incident", "subject", "recorded", "with this policy"):
-        table.add_column(name, overflow="fold")
-    for one in result.differences:
-        table.add_row(_SAYS[one.change], one.group, one.code, one.subject, _life(one.was), _life(one.would_be))
+def _print_table(result: "Result", now: int) -> None:
+    parts: list[RenderableType] = []
     if result.differences:
-        console.print(table, "")
-    console.print(
-        f"{len(result.differences)} incidents differ, {result.same} are the same, "
-        f"from {_clock(result.since)} to {_clock(result.until)} ({result.rows:,} rows)",
-        soft_wrap=True,
+        parts += [_differences(result.differences, now), Text()]
+    if result.codes:
+        parts += [_codes(result.codes), Text()]
+    begin, end = labels.moment_in_zone(result.since, now), labels.moment_in_zone(result.until, now)
+    parts.append(
+        Text(
+            f"{labels.number(len(result.differences))} incidents differ, {labels.number(result.same)} are the same, "
+            f"from {begin} to {end} ({labels.number(result.rows)} rows)"
+        )
     )
+    print_table(Lines(*parts), screen())
 
 
-def _life(life: "IncidentPeriod | None") -> str:
-    if life is None:
-        return "-"
-    ended = _clock(life.resolved_at) if life.resolved_at is not None else "still open"
-    return f"{life.severity} {life.sub_cause}".rstrip() + f", {_clock(life.opened_at)} to {ended}"
+def _differences(differences: "Iterable[Difference]", now: int) -> Grid:
+    titles = ("difference", "severity", "opened", "duration", "group", "incident", "subject", "with this policy")
+    grid = Grid([Column(title) for title in titles])
+    for one in differences:
+        shown = one.was or one.would_be
+        assert shown is not None  # noqa: S101  a difference has one of them
+        lasted = labels.duration(shown.resolved_at - shown.opened_at) if shown.resolved_at is not None else "still open"
+        changed = "; ".join(_changes(one.was, one.would_be)) if one.was and one.would_be else ""
+        grid.add(
+            _SAYS[one.change], severity(cast("Severity", shown.severity)), labels.moment(shown.opened_at, now), lasted,
+            one.group or "(cluster)", f"{one.code} {shown.sub_cause}".rstrip(), one.subject or "the group", changed,
+        )  # fmt: skip
+    return grid
 
 
-def _clock(time_ms: int) -> str:
-    return clock(time_ms).strftime("%Y-%m-%d %H:%M:%S")
+def _changes(was: "IncidentPeriod", would_be: "IncidentPeriod") -> Iterator[str]:
+    """Yield what another policy changes in one incident."""
+    yield from _shift("opens", was.opened_at, would_be.opened_at)
+    if was.resolved_at is None or would_be.resolved_at is None:
+        if was.resolved_at != would_be.resolved_at:
+            yield "still open" if would_be.resolved_at is None else "resolved"
+    else:
+        yield from _shift("resolves", was.resolved_at, would_be.resolved_at)
+    for before, after in ((was.severity, would_be.severity), (was.sub_cause, would_be.sub_cause)):
+        if before != after:
+            yield f"{after or 'no sub-cause'} instead of {before or 'none'}"
+
+
+def _shift(verb: str, before: int, after: int) -> Iterator[str]:
+    if after != before:
+        yield f"{verb} {labels.duration(abs(after - before))} {'later' if after > before else 'earlier'}"
+
+
+def _codes(codes: "Iterable[CodeCount]") -> Grid:
+    titles = ("recorded", "with this policy", "same", "additional", "missing", "changed")
+    grid = Grid([Column("incident"), *(Column(title, right=True) for title in titles)])
+    for one in codes:
+        both = one.same + one.changed
+        counts = (both + one.missing, both + one.additional, one.same, one.additional, one.missing, one.changed)
+        grid.add(one.code, *map(labels.number, counts))
+    return grid

@@ -8,6 +8,7 @@ severity and its last sub-cause.
 The observer begins without state, some time before the period (the warm-up): what began earlier is unknown to it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -70,6 +71,20 @@ class Difference(msgspec.Struct, frozen=True):
     """The incident under the other policy; None: none."""
 
 
+class CodeCount(msgspec.Struct, frozen=True):
+    """The numbers of incidents of one code."""
+
+    code: str
+    same: int
+    """The same under both policies."""
+    additional: int
+    """Only under the other policy."""
+    missing: int
+    """Only recorded."""
+    changed: int
+    """Under both, with another opening, end, severity or sub-cause."""
+
+
 class Result(msgspec.Struct, frozen=True):
     """The result of a backtest."""
 
@@ -81,6 +96,8 @@ class Result(msgspec.Struct, frozen=True):
     """Incidents that are the same under both policies."""
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
+    codes: tuple[CodeCount, ...] = ()
+    """The numbers by code, sorted."""
 
 
 @dataclass
@@ -121,13 +138,20 @@ def backtest(model: ReadModel, policy: Policy, span: Span) -> Result:
     ranges = _ranges(model, span)
     would_be, rows = _folded(model, policy, span, ranges)
     was = _reported(model, span)
-    same, differences = 0, []
+    same, differences = Counter[str](), []
     for subject in sorted(was.of.keys() | would_be.of.keys()):
         pairs = _pairs(list(was.of.get(subject, {}).values()), list(would_be.of.get(subject, {}).values()))
-        same += sum(before == after for before, after in pairs)
+        same[subject[2]] += sum(before == after for before, after in pairs)
         differences += [Difference(_change(*pair), *subject, *pair) for pair in pairs if pair[0] != pair[1]]
     differences.sort(key=lambda d: min(period.opened_at for period in (d.was, d.would_be) if period is not None))
-    return Result(span.since, span.until, rows, same, tuple(differences), tuple(_warnings(ranges, span)))
+    warnings, codes = tuple(_warnings(ranges, span)), tuple(_codes(same, differences))
+    return Result(span.since, span.until, rows, same.total(), tuple(differences), warnings, codes)
+
+
+def _codes(same: Mapping[str, int], differences: Iterable[Difference]) -> Iterator[CodeCount]:
+    changes = Counter((one.code, one.change) for one in differences)
+    for code in sorted(same):
+        yield CodeCount(code, same[code], *(changes[code, change] for change in ("OPENED", "NOT_OPENED", "MOVED")))
 
 
 def last_time(model: ReadModel) -> int | None:
@@ -240,6 +264,6 @@ def _warnings(ranges: Iterable[Row], span: Span) -> Iterator[str]:
     if late > 0:
         had = max(0, span.warm_up - late) / 60_000
         yield (
-            f"The archive begins only {had:.1f} minutes before --since, the warm-up wants {span.warm_up / 60_000:.1f}: "
-            "what was going on before is not known, so the first incidents may differ for that alone."
+            f"The archive begins only {had:.1f} minutes before --since, not {span.warm_up / 60_000:.1f} (--warm-up): "
+            "what happened before is not known, so the first incidents may differ for this reason alone."
         )

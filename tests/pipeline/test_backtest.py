@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,25 @@ def test_higher_thresholds_open_nothing_and_only_the_given_groups_are_read(table
     assert result.rows < sum(map(len, partitions()))
 
 
+def test_the_numbers_by_code_add_up(tables):
+    result = run(tables, stuck_after=20_000)
+
+    assert sum(one.same for one in result.codes) == result.same
+    for change, name in (("OPENED", "additional"), ("NOT_OPENED", "missing"), ("MOVED", "changed")):
+        counted = Counter(one.code for one in result.differences if one.change == change)
+        assert Counter({one.code: getattr(one, name) for one in result.codes}) == counted
+    assert {one.code for one in result.codes} >= {STUCK}
+
+
+def test_a_changed_incident_says_what_changes(tables, monkeypatch, tmp_path):
+    (tmp_path / "policy.toml").write_text("stuck_after = 20_000\n")
+    arguments = ("--since", str(START), "--warm-up", "0s", "--policy", str(tmp_path / "policy.toml"), "--group", "g")
+
+    changed = [line for line in ask(tables, monkeypatch, *arguments).splitlines() if line.startswith("changed")]
+    assert changed
+    assert all("opens 40 s earlier" in line for line in changed)
+
+
 def test_a_policy_for_one_group_changes_that_group_only(tables):
     result = run(tables, group=({"pattern": "h", "stuck_after": 3_000_000},))
 
@@ -124,7 +144,7 @@ def test_a_span_ends_lives_at_its_ends(tables):
 def test_an_archive_that_does_not_reach_back_is_warned_of(tables):
     (warning,) = run(tables, since=60, warm_up=120).warnings
 
-    assert "begins only 1.0 minutes before --since, the warm-up wants 2.0" in warning
+    assert "begins only 1.0 minutes before --since, not 2.0 (--warm-up)" in warning
     assert run(tables, since=60, warm_up=60).warnings == ()
 
 
@@ -165,8 +185,14 @@ def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
     arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient, "--group", "g")
 
     table = ask(tables, monkeypatch, *arguments)
-    assert "missing" in table
-    assert "2 incidents differ" in table
+    header, first, second, _, titles, *codes, _, total = table.splitlines()
+    assert header.split() == ["difference", "severity", "opened", "duration", "group", "incident", "subject"]
+    for line in (first, second):  # not folded
+        assert line.startswith("missing")
+        assert STUCK in line
+    assert titles.split()[:4] == ["incident", "recorded", "with", "this"]
+    assert [line.split() for line in codes if line.startswith(STUCK)] == [[STUCK, "2", "0", "0", "0", "2", "0"]]
+    assert total.startswith("2 incidents differ")
     told = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
     assert [one["change"] for one in told["differences"]] == ["NOT_OPENED"] * 2
     row, _ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
