@@ -74,12 +74,14 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one expectation for one archive batch."""
+    """The result of one expectation for one batch of the archive, or for one check of the tables."""
 
     batch_id: int
+    """The number of the batch, or of the check; each is counted by itself."""
     time: Time
-    """The latest ingest time of the batch."""
+    """The latest ingest time of the batch; of a check of the tables, that of all rows."""
     suite: str
+    """``telemetry`` for a batch of the archive; any other one is a suite about the tables."""
     expectation: str
     column: str | None
     """The column that was checked; several are joined by commas. None: the expectation is about the whole batch."""
@@ -89,9 +91,14 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     unexpected_count: int | None
     """None: the expectation is about the whole batch."""
     row_count: int
-    """The number of rows that were checked."""
+    """The number of rows that were checked; of the tables the number of subjects, such as queues."""
     why: str
     """The consequence if this expectation fails."""
+    checked_at: Time | None = None
+    """When the tables were checked, by the clock of `maintain`; None: a batch of the archive."""
+    stops_job: bool | None = None
+    """Whether the job ends, and does not start, until this check of the tables succeeds; None: a batch of the
+    archive."""
 
 
 class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):

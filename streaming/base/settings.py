@@ -294,6 +294,14 @@ class Tables(_Section):
         return days
 
 
+class Quality(_Section):
+    """The quality gate of the tables."""
+
+    check_seconds: float = Field(ge=0)
+    suites: str
+    """A folder; empty: only the suites of the program."""
+
+
 class Metrics(_Section):
     """The metrics that Prometheus scrapes."""
 
@@ -344,6 +352,7 @@ class Settings(BaseSettings):
     lab: Lab
     web: Web
     tables: Tables
+    quality: Quality
     metrics: Metrics
     health: HealthPorts
     log: Log

@@ -31,6 +31,7 @@ from streaming.cli import (
     lab,
     maintain,
     metrics,
+    quality,
     queue,
     rebuild,
     replay,
@@ -65,6 +66,7 @@ app.add_typer(incident.app, name="incident")
 app.add_typer(job.app, name="job")
 app.command()(maintain.maintain)
 app.command()(metrics.metrics)
+app.command()(quality.quality)
 app.add_typer(queue.app, name="queue")
 app.command()(rebuild.rebuild)
 app.command()(replay.replay)

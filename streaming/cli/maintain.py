@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Container, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -21,11 +22,14 @@ from streaming.cli.grid import visible
 from streaming.cli.waiting import wait_for_tables
 
 if TYPE_CHECKING:
+    from checkpoints.table_quality import TableGate
     from streaming.tables.maintenance import Done, Limits
 
 _KEEP_MS_MIN = 3_600_000
 _ROUND_MS = 3_600_000
 """How long a round may take, of large tables that have not been maintained for days."""
+_FIRST_CHECK_SECONDS = 60.0
+"""The first check comes this long after the start: its imports take seconds, and a job may be starting, too."""
 
 
 def maintain(
@@ -43,7 +47,8 @@ def maintain(
     """Compact the tables while the job is running.
 
     The job writes a small file for every batch; they are merged into larger ones, sorted by group. No rows change
-    except those dropped by --older-than. Current owners and open incidents are kept however old they are.
+    except those dropped by --older-than. Current owners and open incidents are kept however old they are. With --every
+    it also checks the tables every quality.check_seconds: see `quality`.
     """
     from streaming.tables.delta import is_delta_at
     from streaming.tables.maintenance import PRUNED, Limits
@@ -110,6 +115,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
     with probes(health, settings.health.host, settings.health.maintain):
         wait(maintained)
         print_line(f"Maintaining the tables every {every}.")
+        checks = _Checks(settings)
         while True:
             try:
                 once()
@@ -117,7 +123,43 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
             except UserError as error:
                 maintained.failed(str(error))
                 print_error(visible(f"{error} Retrying in {every}."))
+            checks.when_due()
             time.sleep(pause_ms / 1000)
+
+
+class _Checks:
+    """Checks the tables every `quality.check_seconds`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pause = settings.quality.check_seconds
+        self._gate: TableGate | None = None
+        self._due = time.monotonic() + min(self._pause, _FIRST_CHECK_SECONDS) if self._pause else float("inf")
+        if self._pause and find_spec("great_expectations") is None:
+            self._due = float("inf")
+            print_line("The tables are not checked: install rebalance-watch[job], or set quality.check_seconds to 0.")
+
+    def when_due(self) -> None:
+        """Check, and print what failed; a check that can't be made is reported and made again at the next turn."""
+        if time.monotonic() < self._due:
+            return
+        from checkpoints.table_quality import TableGate
+
+        self._due = time.monotonic() + self._pause
+        try:
+            self._gate = self._gate or TableGate(self._settings)
+            checked = self._gate.check(now_ms())
+        except UserError as error:
+            print_error(visible(f"The tables were not checked: {error}"))
+            return
+        for sentence in checked.left_out:
+            print_error(visible(sentence))
+        for one in checked.results:
+            if not one.success:
+                subject = f"{one.suite} {one.column or 'rows'}"
+                print_error(
+                    visible(f"A check of the tables failed: {subject}: {one.why} {one.observed or ''}".rstrip())
+                )
 
 
 def _round(

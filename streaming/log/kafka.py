@@ -160,10 +160,15 @@ def partition_count(connection: Connection, topic: str, *operations: ACLOperatio
 
 
 def has_rows(connection: Connection, topic: str) -> bool:
-    """Return whether a row was ever written to a topic.
+    """Return whether a row was ever written to a topic; see `offsets_of`."""
+    return any(end for _, end in offsets_of(connection, topic).values())
+
+
+def offsets_of(connection: Connection, topic: str) -> dict[int, tuple[int, int]]:
+    """Return the first offset of each partition that is still there, and the one after the last.
 
     Raises:
-        NotFoundError: it has no such topic.
+        NotFoundError: there is no such topic.
         UserError: Kafka can't be reached, or refuses this client.
     """
     check_handshake(connection)
@@ -173,7 +178,8 @@ def has_rows(connection: Connection, topic: str) -> bool:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
             if not partitions:
                 raise NotFoundError(f"{connection.servers} has no topic {topic}: run `rebalance-watch topic create`.")
-            return any(consumer.end_offsets(partitions).values())
+            begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+            return {one.partition: (begins[one], ends[one]) for one in partitions}
         finally:
             consumer.close()
     except KafkaError as error:

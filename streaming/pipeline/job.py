@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from checkpoints.generation import claimed
 from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import OPERATOR, Basis, read_manifest
+from checkpoints.quality_stop import QualityStop
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError
@@ -108,12 +109,13 @@ class Running:
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
         listener: Listener = _SILENT,
-        lease: Lease | None = None,
+        checks: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._starts = starts
         self._logs = logs
         self._listener = listener
-        self._lease = lease
+        self._checks = checks
+        """Each raises an error when the job must end."""
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._starts_in_row = [1] * len(starts)
@@ -145,14 +147,14 @@ class Running:
 
         Raises:
             LeaseLostError: another run may write now.
-            UserError: a query failed.
+            UserError: a query failed, or a check of the tables stops the job.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
         look_at = time.monotonic()
         running = True
         while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
-            if self._lease is not None:
-                self._lease.check()
+            for check in self._checks:
+                check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
             looks = time.monotonic() >= look_at
             if looks:
@@ -218,7 +220,7 @@ def running(
         listener: what to call meanwhile.
 
     Raises:
-        UserError: the queries can't start.
+        UserError: the queries can't start, or a check of the tables stops the job.
     """
     check_source(settings)
     if listener.on_wait is not None and uses_s3a(settings):
@@ -241,6 +243,8 @@ def running(
         Lease.acquire(checkpoints, listener.on_wait) as lease,
         claimed(checkpoints, tables_of(settings), basis, lease, queries_of(settings)) as generation,
     ):
+        stop = QualityStop(tables_of(settings))
+        stop.check()
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
         _take_over(settings, partial(_archive_to_end, spark, settings, generation, logs))
@@ -249,7 +253,7 @@ def running(
             partial(start_archive, spark, settings, generation, lease, available_now=available_now),
         )
         rebuilds = Folder(checkpoints)
-        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, lease)
+        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, (lease.check, stop.check))
         with alive(logs), made as job:
             yield job
 

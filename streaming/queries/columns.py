@@ -18,6 +18,7 @@ from streaming.queries.results import (
     Member,
     Move,
     OwnerChange,
+    QualityCheck,
     QueryResult,
     Queue,
     QueueObservation,
@@ -474,4 +475,23 @@ OWNER_CHANGE = Table(
         Value("did not exist", "quiet") if c.is_new and c.from_client is None else _client(c.from_client))),
     Column(OwnerChange, "to_client", "client", lambda c, _: _client(c.to_client)),
     grid="queue from_client to_client",
+)  # fmt: skip
+
+
+def _result(check: QualityCheck, _: Context) -> Value:
+    if check.success:
+        return Value("ok", "OK") if check.row_count else Value("nothing to check", "quiet")
+    return Value("FAILED, stops the job" if check.stops_job else "FAILED", "BAD")
+
+
+QUALITY = Table(
+    Column(QualityCheck, "suite"),
+    Column(QualityCheck, "column", show=lambda c, _: c.column or "rows"),
+    Column(QualityCheck, "success", show=_result),
+    Column(QualityCheck, "unexpected_count", "count"),
+    Column(QualityCheck, "row_count", "count"),
+    Column(QualityCheck, "checked_at", "time", lambda c, x: labels.moment_in_zone(c.checked_at or c.time, x.now),
+           made_from=("checked_at", "time")),
+    Column(QualityCheck, "observed", show=lambda c, _: "" if c.success else c.observed or "", spare=True, wide=True),
+    grid="suite column success unexpected_count row_count checked_at observed",
 )  # fmt: skip

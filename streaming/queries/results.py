@@ -482,3 +482,21 @@ class SqlResult(QueryResult):
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     cut: bool = Field(description="Whether there are more rows than the limit.")
+
+
+class QualityCheck(QueryResult):
+    """The last result of one check of the data."""
+
+    suite: str = Field(description="telemetry: of the last batch of the archive; any other: of the tables.")
+    expectation: str
+    column: str | None = Field(title="Check", description="What is checked; null: the number of rows.")
+    success: bool = Field(title="Result")
+    observed: str | None = Field(description="What was observed, as JSON; of a failed check up to 20 examples.")
+    unexpected_count: int | None = Field(title="Failed", description="Number of rows or subjects that failed.")
+    row_count: int = Field(title="Checked", description="Number of rows or subjects that were checked.")
+    time: int = Field(title="Log until", description="Latest ingest time of what was checked.")
+    checked_at: int | None = Field(
+        title="Checked at", description="When the tables were checked; null for a batch of the archive."
+    )
+    stops_job: bool = Field(title="Stops job", description="Whether the job is stopped while this check fails.")
+    why: str = Field(description="The consequence of a failure.")

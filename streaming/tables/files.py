@@ -44,6 +44,8 @@ class File(NamedTuple):
     """The latest ``time`` of its rows; 0 as for `begins`."""
     partition: tuple[str, ...]
     """The values of the table's partition columns."""
+    written: int = 0
+    """When it was written, epoch milliseconds."""
 
 
 def are_complete(tables: Place) -> bool:
@@ -56,7 +58,7 @@ def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     # `pa.table` would first import pandas, to check for a data frame: half a second of a command's run time.
     actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
     partition_columns = [f"partition.{name}" for name in PARTITIONED_BY.get(table, ())]
-    wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", *partition_columns)
+    wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", "modification_time", *partition_columns)
     actions = in_epoch_ms(actions.select([name for name in wanted if name in actions.column_names]))
     count = len(actions)
 
@@ -65,10 +67,10 @@ def files_of(table: str, snapshot: DeltaTable) -> list[File]:
 
     partitions = zip(*(map(str, column(name)) for name in partition_columns), strict=True)
     return [
-        File(path, size, rows or 0, begins or 0, ends or 0, partition)
-        for path, size, rows, begins, ends, partition in zip(
+        File(path, size, rows or 0, begins or 0, ends or 0, partition, written or 0)
+        for path, size, rows, begins, ends, partition, written in zip(
             column("path"), column("size_bytes"), column("num_records"), column("min.time"), column("max.time"),
-            partitions if table in PARTITIONED_BY else [()] * count, strict=True,
+            partitions if table in PARTITIONED_BY else [()] * count, column("modification_time"), strict=True,
         )
     ]  # fmt: skip
 

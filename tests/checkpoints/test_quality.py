@@ -6,7 +6,8 @@ from importlib import resources
 import pandas as pd
 import pytest
 
-from checkpoints.quality import COLUMNS, _checkpoint, judge
+from checkpoints.expectations import kept_results
+from checkpoints.quality import COLUMNS, judge
 from rebalance_model.observe.events import AnyEvent
 
 NOW = 1_795_255_680_000
@@ -54,8 +55,8 @@ def test_a_good_batch_passes_every_check():
     results = verdicts(rows())
 
     assert all(one.success for one in results)
-    suite = json.loads(resources.files("checkpoints").joinpath("suites/telemetry.json").read_text())
-    assert len(results) == len(suite["expectations"])
+    declared = json.loads(resources.files("checkpoints").joinpath("suites/telemetry.json").read_text())
+    assert len(results) == len(declared["expectations"])
     assert {(one.batch_id, one.time, one.suite, one.row_count) for one in results} == {(7, NOW, "telemetry", 200)}
     assert all(one.why for one in results)
 
@@ -123,7 +124,7 @@ def test_a_verdict_shows_what_was_seen():
 
 def test_nothing_is_kept_of_a_batch_that_was_judged():
     """The job judges one every ten seconds, for months."""
-    _, kept = _checkpoint()
+    kept = kept_results()
     verdicts(rows())
     before = kept.list_keys()
 

@@ -125,10 +125,12 @@ class World:
         )  # fmt: skip
         self.rows["telemetry_rejected"].append(msgspec.structs.asdict(row))
 
-    def judged(self, batch_id: int, time: int, *, success: bool = True) -> None:
+    def judged(self, batch_id: int, time: int, *, success: bool = True, **fields: object) -> None:
         row = QualityResult(
-            batch_id=batch_id, time=time, suite="telemetry", expectation="not_null", column="time", success=success,
-            observed=None, unexpected_count=0, row_count=1, why="",
+            **{
+                "batch_id": batch_id, "time": time, "suite": "telemetry", "expectation": "not_null", "column": "time",
+                "success": success, "observed": None, "unexpected_count": 0, "row_count": 1, "why": "", **fields,
+            }
         )  # fmt: skip
         self.rows["quality_results"].append(msgspec.structs.asdict(row))
 
@@ -172,4 +174,5 @@ def example() -> World:
     world.rejected("BAD_JSON", NOON)
     world.judged(0, NOON - 10_000, success=False)
     world.judged(1, NOON + 30_050)
+    world.judged(0, NOON, success=False, suite="ownership", column="owned_twice", checked_at=NOON + 5_000)
     return world

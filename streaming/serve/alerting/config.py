@@ -30,9 +30,10 @@ from streaming.base.zone import zone_of
 from streaming.queries.health import Severity
 from streaming.serve.alerting.schedule import Schedule, Times, days, times
 
-JOB_SILENT, SOURCE_SILENT = "JOB_SILENT", "SOURCE_SILENT"
-"""The codes of the dead-man check, which are not rules of the core."""
-CODES = (*sorted(RULE_CODES), JOB_SILENT, SOURCE_SILENT)
+JOB_SILENT, SOURCE_SILENT, QUALITY_CHECK_FAILED = "JOB_SILENT", "SOURCE_SILENT", "QUALITY_CHECK_FAILED"
+OWN_CODES = (JOB_SILENT, SOURCE_SILENT, QUALITY_CHECK_FAILED)
+"""The codes of what rebalance-watch reports about itself, which are not rules of the core."""
+CODES = (*sorted(RULE_CODES), *OWN_CODES)
 """All codes that alerts may have."""
 
 

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 
 from checkpoints.manifest import OPERATOR
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import instance_of
-from rebalance_model.observe.identity import stable_id
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.base.place import Place
+from streaming.serve.alerting import own_incidents
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
 from streaming.serve.alerting.follow import Follower, LostError
 from streaming.serve.alerting.state import Known
@@ -133,22 +132,11 @@ class Watch:
 
 
 def _opened(code: str, cluster: str, subject: str, since: int, now: int) -> IncidentTransition:
-    explanation, first_step = _ADVICE[code]
-    return IncidentTransition(
-        cluster=cluster, group="", time=now, known_at=now, seq=1, cause="",
-        incident_id=stable_id(cluster, "", code, subject, since),
-        code=code, sub_cause="", severity="critical", transition="OPENED", subject=subject, opened_at=since, topic=None,
-        broker=None, queue_id=None, client_id=None, evidence=f'{{"silent_ms":{now - since}}}', explanation=explanation,
-        first_step=first_step, parent=None,
+    return own_incidents.opened(
+        code, cluster, subject, since=since, now=now, severity="critical", evidence={"silent_ms": now - since},
+        advice=_ADVICE[code],
     )  # fmt: skip
 
 
 def _over(opened: IncidentTransition, now: int) -> IncidentTransition:
-    return msgspec.structs.replace(
-        opened,
-        time=max(now, opened.time),
-        known_at=max(now, opened.time),
-        seq=opened.seq + 1,
-        transition="RESOLVED",
-        evidence=f'{{"silent_ms":{max(0, now - opened.opened_at)}}}',
-    )
+    return own_incidents.resolved(opened, now, {"silent_ms": max(0, now - opened.opened_at)})

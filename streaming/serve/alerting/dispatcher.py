@@ -20,7 +20,7 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
 from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
-from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, AlertsConfig
+from streaming.serve.alerting.config import OWN_CODES, AlertsConfig
 from streaming.serve.alerting.controls import Controls
 from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
 from streaming.serve.alerting.state import (
@@ -98,7 +98,7 @@ class Dispatcher:
         transitions = {one.incident_id: one for one in last}
         open_now = {_subject(one): one for one in transitions.values() if one.transition != "RESOLVED"}
         for incident_id, known in list(self.state.known.items()):
-            if known.last.code in {JOB_SILENT, SOURCE_SILENT}:
+            if known.last.code in OWN_CODES:
                 continue
             now_open = open_now.get(_subject(known.last))
             if now_open is not None:

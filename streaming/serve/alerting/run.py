@@ -22,6 +22,7 @@ from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dead_man import Watch
 from streaming.serve.alerting.deliver import Clock, Result, Sender
 from streaming.serve.alerting.dispatcher import Dispatcher
+from streaming.serve.alerting.failed_checks import FailedChecks
 from streaming.serve.alerting.follow import Follower, LostError, SwappedError
 from streaming.serve.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
 from streaming.serve.alerting.pack import AHEAD, pack
@@ -76,6 +77,7 @@ class Alerting:
         if self._position is not None:
             self._incidents.version = self._position
         self._watch = Watch(tables, checkpoints, config.dead_man, clock())
+        self._checks = FailedChecks(tables)
         self._wake: SimpleQueue[None] = SimpleQueue()  # its put may be called in a signal handler
         self._sender = Sender(channels, texts, clock, self._wake)
         self._stopping = self._failed = False
@@ -120,7 +122,7 @@ class Alerting:
                 self._send(name, channel, now)
 
     def _read(self, now: int) -> None:
-        """Read user commands and incidents, and run the dead-man check."""
+        """Read user commands, incidents and failed checks, and run the dead-man check."""
         try:
             for commit in self._controls.new():
                 self._dispatcher.controls.take(controls_of(commit.rows))
@@ -128,7 +130,8 @@ class Alerting:
             self._dispatcher.controls.take(controls_of(self._controls.whole().read_all()))
         self._take_incidents(now)
         if self._is_due("silence", _SILENCE_LOOK_MS, now):
-            for transition in self._watch.look(now, self._dispatcher.state.known):
+            known = self._dispatcher.state.known
+            for transition in [*self._watch.look(now, known), *self._checks.look(now, known)]:
                 self._dispatcher.take(transition, now)
         if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
             self._incidents.check()

@@ -1,6 +1,6 @@
 """Metrics of rebalance-watch itself: age of the telemetry, batches of the job, sizes of tables and state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from prometheus_client import Metric
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from schemas.tables import TABLES
 from streaming.base.place import Place
+from streaming.queries.results import QualityCheck
 from streaming.serve.metrics.family import family
 from streaming.serve.metrics.snapshot import Snapshot
 from streaming.tables.delta import delta_at
@@ -40,10 +41,24 @@ def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield family(
         "rebalance_watch_quality_check_success",
-        "Whether the last batch of the archive passed a quality check: 1 or 0.",
+        "Whether the archive's last batch (suite telemetry), or the tables, passed their last quality check: 1 or 0.",
         ("suite", "expectation", "column"),
-        (((row["suite"], row["expectation"], row["column"]), row["success"]) for row in snapshot.judged),
+        (((one.suite, one.expectation, one.column or ""), one.success) for one in _in_order(snapshot.judged)),
     )
+    yield family(
+        "rebalance_watch_quality_check_timestamp_seconds",
+        "Time at which the tables were last checked by a suite; no series for batches of the archive.",
+        ("suite",),
+        (((suite,), time / 1000) for suite, time in _checked(snapshot.judged).items()),
+    )
+
+
+def _in_order(judged: Iterable[QualityCheck]) -> list[QualityCheck]:
+    return sorted(judged, key=lambda one: (one.suite, one.expectation, one.column or ""))
+
+
+def _checked(judged: Iterable[QualityCheck]) -> dict[str, int]:
+    return {one.suite: one.checked_at for one in _in_order(judged) if one.checked_at is not None}
 
 
 class Size(NamedTuple):

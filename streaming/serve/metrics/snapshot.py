@@ -14,7 +14,8 @@ from streaming.queries.health import Health, rank_sql
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE
 from streaming.queries.present import Silence
-from streaming.queries.results import Coverage, Incident
+from streaming.queries.quality import quality
+from streaming.queries.results import Coverage, Incident, QualityCheck
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
@@ -92,12 +93,6 @@ WHERE t.ingest_time >= from_ms($since)
 GROUP BY ALL
 ORDER BY ALL
 """
-_JUDGED = """
-SELECT q.suite, q.expectation, coalesce(q.column, '') AS column, q.success
-FROM quality_results q
-WHERE q.batch_id = (SELECT arg_max(l.batch_id, l.time) FROM quality_results l)
-ORDER BY ALL
-"""
 
 
 class GroupState(NamedTuple):
@@ -130,8 +125,8 @@ class Snapshot(NamedTuple):
     """The open incidents."""
     rebalances: list[Row]
     rejected: list[Row]
-    judged: list[Row]
-    """The results of the quality checks of the archive's last batch."""
+    judged: list[QualityCheck]
+    """The last result of each quality check."""
     sources: dict[Source, LastEvent]
     last_time: int
     """The latest time in the tables, in epoch milliseconds."""
@@ -155,7 +150,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         incidents=incidents(model, only_open=True),
         rebalances=model.rows(_REBALANCES, _days(last_time)),
         rejected=model.rows(_REJECTED, _days(ingested)),
-        judged=model.rows(_JUDGED),
+        judged=quality(model),
         sources=last,
         last_time=last_time,
     )

@@ -171,8 +171,10 @@ def test_sources_without_their_incarnation_and_the_gates_last_verdict(scraped):
 
     assert of(scraped, name, kind="poll", source="poll-1") == (NOON + 30_000) / 1000
     assert of(scraped, name, kind="hook", source="hook-b") == (NOON - 60_000) / 1000
-    verdicts = {dict(labels)["expectation"]: v for (m, labels), v in scraped.items() if m.endswith("check_success")}
-    assert verdicts == {"not_null": 1}
+    verdicts = {dict(labels)["suite"]: v for (m, labels), v in scraped.items() if m.endswith("check_success")}
+    assert verdicts == {"telemetry": 1, "ownership": 0}
+    checked = scraped["rebalance_watch_quality_check_timestamp_seconds", frozenset({("suite", "ownership")})]
+    assert checked == NOON / 1000 + 5
     assert scraped["rebalance_watch_rows_rejected_total", frozenset({("reason", "BAD_JSON")})] == 1
 
 

@@ -1,0 +1,56 @@
+"""`rebalance-watch quality`: the results of the checks of the data."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from streaming.base.lines import print_error
+from streaming.base.settings import load_settings
+from streaming.base.times import now_ms
+from streaming.cli.grid import Grid, visible
+from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output, SinceOption, WatchOption, instant
+from streaming.cli.output import place_of_tables, present
+from streaming.queries.columns import QUALITY, Context
+from streaming.queries.results import QualityCheck
+
+
+def quality(  # noqa: PLR0913  a command line
+    *,
+    check_now: Annotated[bool, typer.Option("--now", help="First check the tables, as `maintain` does.")] = False,
+    since: SinceOption = None,
+    check: CheckOption = False,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Show the last result of each check of the data: of the archive's last batch, and of the tables.
+
+    --now --since 30d checks what the log received in 30 days; else the check begins an hour before the last one.
+    """
+    from streaming.queries.quality import quality as ask
+
+    if since is not None and not check_now:
+        raise typer.BadParameter("--since is for --now.")
+    if check_now:
+        _check(instant(since))
+    found = present(ask, _draw, QualityCheck, Output(output, watch, every))
+    if check and not all(one.success for one in found):
+        raise typer.Exit(3)
+
+
+def _check(since: int | None) -> None:
+    from checkpoints.table_quality import TableGate
+
+    place_of_tables()
+    for sentence in TableGate(load_settings()).check(now_ms(), since).left_out:
+        print_error(visible(sentence))
+
+
+def _draw(found: Sequence[QualityCheck], now: int) -> RenderableType:
+    if not found:
+        return Text("No checks yet: `rebalance-watch quality --now` checks the tables.")
+    reasons = [Text(f"{one.suite} {one.column or 'rows'}: {one.why}") for one in found if not one.success]
+    return Group(Grid.of(QUALITY.grid, found, Context(now)), *reasons)

@@ -1,0 +1,438 @@
+"""The quality gate of the tables: what each check finds, what a good table passes, and how much is read."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+
+from checkpoints import table_quality
+from checkpoints.manifest import ARCHIVE
+from checkpoints.quality_stop import QualityStop
+from checkpoints.table_quality import OVERLAP_MS, SPAN_MS, TableGate, suites
+from streaming.base.errors import SettingsError, UserError
+from streaming.base.settings import load_settings
+from streaming.base.times import DAY_MS, now_ms
+from streaming.log.files import offset_of
+from streaming.queries.quality import quality
+from streaming.tables import ReadModel
+from tests.support.tables import append_rows, make_tables, read_rows
+
+START = now_ms() // DAY_MS * DAY_MS
+"""Midnight of today: the archive's files are written now."""
+MINUTE, HOUR = 60_000, 3_600_000
+CAUSE = "poll-1@1|c/g|7"
+
+
+class Root:
+    """A runtime root whose tables are filled by hand."""
+
+    def __init__(self, path: Path, kind: str = "files") -> None:
+        self.path, self.tables = path, make_tables(path / "tables")
+        self.settings = load_settings(runtime={"root": path}, source={"kind": kind, "partitions": 2})
+        self.seq = 0
+
+    def add(self, table: str, time: int = START, **fields: object) -> None:
+        """Append a row that the observer derived."""
+        self.seq += 1
+        common = {"cluster": "c", "group": "g", "time": time, "known_at": time, "seq": self.seq, "cause": CAUSE}
+        append_rows(self.tables, table, [common | fields])
+
+    def owner(self, client: str, action: str = "ASSIGNED", time: int = START, **fields: object) -> None:
+        queue = {"topic": "T", "broker": "b", "queue_id": 0, "client_id": client, "action": action}
+        more = {"evidence": "ANSWER", "expected_owner": None, "rebalance_id": ""}
+        self.add("assignment_history", time, **queue, **(more | fields))
+
+    def state(self, owner: str | None, time: int = START) -> None:
+        self.add(
+            "queue_state", time, topic="T", broker="b", queue_id=0, owner=owner, expected_owner=owner, locked=None,
+            lock_at=None, pull_at=None, consume_at=None, status="OK", status_reason="",
+        )  # fmt: skip
+
+    def incident(self, transition: str, time: int = START, **fields: object) -> None:
+        self.add(
+            "anomalies", time,
+            **{
+                "incident_id": "i1", "code": "LAG_GROWTH", "sub_cause": "", "severity": "warning",
+                "transition": transition, "subject": "T@b:0", "opened_at": START, "topic": None, "broker": None,
+                "queue_id": None, "client_id": None, "evidence": "{}", "explanation": "", "first_step": "",
+                "parent": None, "main_cause": "", "main_client_id": None, "main_explanation": "", "alert_after": None,
+                **fields,
+            },
+        )  # fmt: skip
+
+    def rebalance(self, rebalance_id: str, time: int = START) -> None:
+        self.add(
+            "rebalances", time, rebalance_id=rebalance_id, start_time=time, end_time=time, trigger="CLIENT_JOINED",
+            trigger_client=None, causes=[], members_before=[], members_after=[], queues_moved=0, queues_interrupted=0,
+            queues_unassigned=0, moves=[], pause_ms_max=None, converged=True, queues_moved_min=0,
+            pause_is_at_most=False,
+        )  # fmt: skip
+
+    def events(self, *rows: tuple[int, int, int], kind: str = "CONSUME_STATS") -> None:
+        """Append rows of the archive: (partition, offset, ingest time); the first one of a partition is the cause."""
+        append_rows(self.tables, "telemetry", [
+            {"date": dt.date(1970, 1, 1) + dt.timedelta(milliseconds=time), "type": kind, "time": time, "cluster": "c",
+             "broker": "b", "broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": 7 + offset, "group": "g",
+             "key": "c/g", "value": "{}", "partition": partition, "offset": offset, "ingest_time": time}
+            for partition, offset, time in rows
+        ])  # fmt: skip
+
+    def rejected(self, partition: int, offset: int, time: int = START) -> None:
+        append_rows(self.tables, "telemetry_rejected", [
+            {"partition": partition, "offset": offset, "key": None, "value": b"", "reason": "bad_json", "detail": "",
+             "origin": "log", "ingest_time": time}
+        ])  # fmt: skip
+
+    def archived(self, **positions: int) -> None:
+        """Write the archive's checkpoint: the offset after the last row of each partition that it has read."""
+        for folder in ("offsets", "commits"):
+            (self.path / "checkpoints" / ARCHIVE / folder).mkdir(parents=True, exist_ok=True)
+        read = {name.removeprefix("p"): position for name, position in positions.items()}
+        text = f"v1\n{{}}\n{json.dumps({'topic': read})}\n"
+        (self.path / "checkpoints" / ARCHIVE / "offsets/0").write_text(text)
+        (self.path / "checkpoints" / ARCHIVE / "commits/0").write_text("v1\n{}")
+
+    def check(self, now: int = START + HOUR, since: int | None = None):
+        return TableGate(self.settings).check(now, since)
+
+    def failed(self, **how: int) -> dict[str, str | None]:
+        """Check; return what was observed by the name of each check that failed."""
+        return {f"{one.suite} {one.column}": one.observed for one in self.check(**how).results if not one.success}
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A root with the event that every row names as its cause, and one group."""
+    made = Root(tmp_path)
+    made.events((0, 0, START), (1, 0, START))
+    made.archived(p0=1, p1=1)
+    return made
+
+
+def test_good_tables_pass_every_check(root):
+    root.owner("A")
+    root.state("A")
+    root.owner("A", "RELEASED", START + MINUTE, rebalance_id="r1")
+    root.owner("B", time=START + MINUTE, rebalance_id="r1")
+    root.rebalance("r1", START + MINUTE)
+    root.state("B", START + MINUTE)
+    root.incident("OPENED")
+    root.incident("ESCALATED", START + MINUTE, parent="i1")
+    root.incident("RESOLVED", START + 2 * MINUTE)
+
+    checked = root.check()
+
+    assert [one for one in checked.results if not one.success] == []
+    assert checked.left_out == []
+    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()}
+    assert all(one.why and one.checked_at == START + HOUR and one.stops_job is False for one in checked.results)
+
+
+def test_a_second_owner_beside_the_first_is_found(root):
+    root.owner("A")
+    root.owner("B", time=START + MINUTE)
+
+    failed = root.failed()
+
+    assert failed.keys() == {"ownership owned_twice"}
+    assert "A from" in failed["ownership owned_twice"]
+    assert "B from" in failed["ownership owned_twice"]
+
+
+def test_an_owner_of_long_ago_counts_too(root):
+    root.owner("A", time=START - 40 * DAY_MS)
+    root.owner("B")
+
+    assert root.failed().keys() == {"ownership owned_twice"}
+
+
+def test_a_batch_that_was_written_twice_is_found(root):
+    root.owner("A")
+    root.seq -= 1
+    root.owner("A")
+
+    assert root.failed().keys() == {"ownership owned_twice"}
+
+
+@pytest.mark.parametrize("owner", ["B", None])
+def test_a_release_by_another_than_the_owner_is_found(root, owner):
+    if owner is not None:
+        root.owner(owner)
+    else:
+        root.owner("A")
+        root.owner("A", "RELEASED")
+    root.owner("A", "RELEASED", START + MINUTE)
+
+    assert root.failed().keys() == {"ownership released_by_other"}
+
+
+def test_the_first_release_that_is_known_is_no_fault(root):
+    """Retention has dropped the row that assigned the queue."""
+    root.owner("A", "RELEASED")
+
+    assert root.failed() == {}
+
+
+def test_intervals_that_overlap_are_found(root):
+    root.owner("A", time=START + MINUTE)
+    root.owner("A", "RELEASED", START)
+
+    assert root.failed().keys() == {"ownership out_of_order"}
+
+
+def test_a_state_with_another_owner_than_the_history_is_found(root):
+    root.owner("A")
+    root.state("B")
+
+    assert json.loads(root.failed()["ownership another_owner"]) == ["B by its state, A by its history"]
+
+
+def test_a_state_from_before_the_last_change_is_no_fault(root):
+    """The history is opened after the states: it may have a batch more."""
+    root.owner("A")
+    root.state("A")
+    root.owner("A", "RELEASED", START + MINUTE)
+
+    assert root.failed() == {}
+
+
+@pytest.mark.parametrize(
+    ("transitions", "check"),
+    [
+        (["ESCALATED"], "opened_wrongly"),
+        (["OPENED", "OPENED"], "opened_wrongly"),
+        (["OPENED", "RESOLVED", "RESOLVED"], "resolved_wrongly"),
+        (["OPENED", "RESOLVED", "ESCALATED"], "resolved_wrongly"),
+    ],
+    ids=",".join,
+)
+def test_an_incident_opens_and_resolves_once(root, transitions, check):
+    for transition in transitions:
+        root.incident(transition)
+
+    assert root.failed().keys() == {f"incidents {check}"}
+
+
+def test_an_incident_that_is_resolved_before_it_opens_is_found(root):
+    root.incident("OPENED")
+    root.incident("RESOLVED", START - 1)
+
+    assert root.failed(since=START - HOUR).keys() == {"incidents resolved_wrongly"}
+
+
+def test_two_open_incidents_about_one_subject_are_found(root):
+    root.incident("OPENED")
+    root.incident("OPENED", incident_id="i2")
+
+    assert root.failed().keys() == {"incidents open_twice"}
+
+
+def test_references_that_lead_nowhere_are_found(root):
+    root.events((0, 1, START + MINUTE), (1, 1, START + MINUTE))
+    root.archived(p0=2, p1=2)
+    root.owner("A", cause="poll-1@1|c/g|999", rebalance_id="lost")
+    root.rebalance("later", START + MINUTE)
+    root.incident("OPENED", parent="nobody")
+
+    assert root.failed() == {
+        "references cause": '["poll-1@1|c/g|999"]',
+        "references rebalance_id": '["c g lost"]',
+        "references parent": '["c nobody"]',
+    }
+
+
+def test_what_is_not_archived_or_not_over_yet_is_no_fault(root):
+    root.owner("A", time=START + 1, cause="poll-1@1|c/g|999", rebalance_id="under way")
+
+    assert root.failed() == {}
+
+
+def test_accepted_and_rejected_rows_together_are_all_rows_of_the_log(root):
+    root.events((0, 1, START), (0, 3, START))
+    root.rejected(0, 2)
+    root.archived(p0=4, p1=1)
+
+    assert root.failed() == {}
+
+
+def test_rows_that_are_missing_or_double_in_the_archive_are_found(root):
+    root.events((0, 3, START), (0, 3, START))
+    root.archived(p0=6, p1=1)
+
+    failed = root.failed()
+
+    assert failed == {
+        "archive missing": '["partition 0: 1 to 2, 2 gaps in all"]',
+        "archive doubled": '["partition 0: 3, 1 rows in all"]',
+    }
+
+
+def test_rows_of_an_unfinished_batch_are_not_missing(root):
+    """The archive appends accepted rows first: a reader may see them without the rejected ones between them."""
+    root.events((0, 2, START))
+
+    assert root.failed() == {}
+
+
+def test_the_next_file_of_a_log_is_no_gap(root):
+    root.events((0, offset_of(1, 0), START), (0, offset_of(1, 1), START))
+    root.archived(p0=offset_of(2, 0), p1=1)
+
+    assert root.failed() == {}
+
+
+def test_how_far_the_archive_is_behind_kafka_is_known(tmp_path, monkeypatch):
+    root = Root(tmp_path, kind="kafka")
+    root.events((0, 5, START), (1, 0, START))
+    root.archived(p0=6, p1=1)
+    offsets = {0: (0, 9), 1: (0, 1)}
+    monkeypatch.setattr(table_quality, "offsets_of", lambda *_: offsets)
+
+    assert root.failed(now=START + 10 * MINUTE) == {}
+    assert root.failed(now=START + 11 * MINUTE) == {"archive behind_seconds": "[660.0]"}
+
+    offsets[0] = (8, 9)
+    assert root.failed(now=START) == {"archive rows_deleted": "[2]"}
+
+
+def test_nothing_is_said_about_a_kafka_that_does_not_answer(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise UserError("Kafka does not respond.")
+
+    monkeypatch.setattr(table_quality, "offsets_of", refuse)
+    root = Root(tmp_path, kind="kafka")
+    root.events((0, 0, START), (1, 0, START))
+    root.archived(p0=1, p1=1)
+
+    checked = root.check()
+
+    assert "archive" not in {one.suite for one in checked.results}
+    assert checked.left_out == ["The archive was not compared with the log: Kafka does not respond."]
+
+
+def test_an_operator_that_is_behind_the_archive_is_found(root):
+    root.state("A")
+    root.owner("A")
+    root.events((0, 1, START + 10 * MINUTE))
+    assert "freshness operator_behind_seconds" not in root.failed()
+
+    root.events((0, 2, START + 11 * MINUTE))
+    assert root.failed()["freshness operator_behind_seconds"] == "[660.0]"
+
+
+@pytest.mark.parametrize(("rate", "failed"), [(1, True), (2, False), (110, False), (130, True)])
+def test_ten_times_the_events_of_before_or_a_tenth_are_found(root, rate, failed):
+    rows = [(0, 1 + n, START + n * 5_000) for n in range(720)]  # an hour, 12 a minute
+    root.events(*rows, *((0, 1_000 + n, START + HOUR + n * MINUTE // rate) for n in range(rate * 10 + 1)))
+
+    assert ("volume times" in root.failed(since=START)) is failed
+
+
+def test_a_check_reads_what_is_new_since_the_last_one_that_passed(root):
+    root.owner("A", time=START - 2 * OVERLAP_MS)
+    root.owner("B", time=START - 2 * OVERLAP_MS)
+    root.state("B")
+    assert root.failed().keys() == {"ownership owned_twice"}
+    assert root.failed().keys() == {"ownership owned_twice"}, "until it is mended, or a day old"
+
+    root.state("B", START + SPAN_MS)
+    root.events((0, 1, START + SPAN_MS))
+    assert root.failed() == {}
+
+    root.owner("B", time=START + SPAN_MS - OVERLAP_MS - 1)
+    assert root.failed() == {}, "checked before"
+    assert root.failed(since=START - SPAN_MS).keys() == {"ownership owned_twice"}
+
+
+def test_results_are_numbered_and_the_last_ones_are_shown(root):
+    root.owner("A")
+    root.check()
+    root.owner("B")
+    root.check(now=START + 2 * HOUR)
+
+    with ReadModel(root.tables) as model:
+        shown = quality(model)
+
+    assert {row["batch_id"] for row in read_rows(root.tables, "quality_results")} == {0, 1}
+    assert {one.checked_at for one in shown} == {START + 2 * HOUR}
+    assert [(one.suite, one.column) for one in shown if not one.success] == [("ownership", "owned_twice")]
+    assert not shown[0].success
+
+
+def own_suite(folder: Path, name: str, sql: str, *, stops_job: bool = False) -> str:
+    folder.mkdir(exist_ok=True)
+    expectation = {"type": "expect_column_values_to_be_null", "kwargs": {"column": "found"}, "meta": {"why": "Why."}}
+    content = {"name": name, "meta": {"stops_job": stops_job}, "expectations": [expectation]}
+    (folder / f"{name}.json").write_text(json.dumps(content))
+    (folder / f"{name}.sql").write_text(sql)
+    return str(folder)
+
+
+def with_suites(root: Root, folder: str) -> None:
+    root.settings = root.settings.model_copy(
+        update={"quality": root.settings.quality.model_copy(update={"suites": folder})}
+    )
+
+
+def test_a_suite_of_ones_own_is_added_or_replaces_one(root, tmp_path):
+    own_suite(tmp_path / "suites", "mine", "SELECT 'bad' AS found")
+    with_suites(root, own_suite(tmp_path / "suites", "ownership", "SELECT NULL AS found"))
+    root.owner("A")
+    root.owner("B")
+
+    assert root.failed() == {"mine found": '["bad"]'}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda folder: (folder / "mine.json").unlink(), "has no mine.json beside it"),
+        (lambda folder: (folder / "mine.json").write_text("{"), "can't be read"),
+        (lambda folder: (folder / "mine.json").write_text('{"name": "mine"}'), "lacks 'expectations'"),
+    ],
+)
+def test_a_suite_that_cannot_be_read_is_refused(root, tmp_path, spoil, sentence):
+    folder = own_suite(tmp_path / "suites", "mine", "SELECT 1 AS found")
+    spoil(tmp_path / "suites")
+    with_suites(root, folder)
+
+    with pytest.raises(UserError, match=sentence):
+        root.check()
+
+
+def test_a_folder_of_suites_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match=r"correct quality\.suites"):
+        suites(str(tmp_path / "nowhere"))
+
+
+def test_a_suite_whose_query_fails_keeps_no_other_from_its_turn(root, tmp_path):
+    with_suites(root, own_suite(tmp_path / "suites", "mine", "SELECT nothing FROM nowhere"))
+
+    checked = root.check()
+
+    assert [sentence.partition(": ")[0] for sentence in checked.left_out] == [
+        "The tables were not checked by the suite mine"
+    ]
+    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()}
+
+
+def test_a_failed_check_stops_the_job_until_it_succeeds_if_its_suite_says_so(root, tmp_path):
+    root.owner("A")
+    root.owner("B")
+    with_suites(root, own_suite(tmp_path / "suites", "mine", "SELECT 'bad' AS found", stops_job=True))
+    root.check()
+    with pytest.raises(UserError, match=r"A check of the tables stops the job \(mine found: \[\"bad\"\]\)"):
+        QualityStop(root.tables).check()
+
+    own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found", stops_job=True)
+    root.check(now=START + 2 * HOUR)
+    QualityStop(root.tables).check()
+
+
+def test_a_failed_check_of_another_suite_does_not_stop_the_job(root):
+    root.owner("A")
+    root.owner("B")
+    assert root.failed()
+
+    QualityStop(root.tables).check()

@@ -1,0 +1,70 @@
+"""`rebalance-watch quality`, and the checks that `maintain --every` makes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from streaming.cli import main
+from tests.checkpoints.test_table_quality import START, Root
+
+RUNNER = CliRunner()
+
+
+def quality(root, *arguments):
+    environment = {"REBALANCE_WATCH_SOURCE__KIND": "files"}
+    command = ["--root", str(root.path), "--tz", "UTC", "quality", *arguments]
+    return RUNNER.invoke(main.app, command, env=environment)
+
+
+def test_it_shows_what_failed_with_examples_and_its_consequence(tmp_path):
+    root = Root(tmp_path)
+    root.events((0, 0, START))
+    root.archived(p0=1)
+    root.owner("A")
+    root.owner("B")
+
+    assert "No checks yet" in quality(root).stdout
+    ended = quality(root, "--now", "--check")
+
+    assert ended.exit_code == 3, ended.output
+    lines = ended.stdout.splitlines()
+    assert lines[1].split()[:5] == ["ownership", "owned_twice", "FAILED", "1", "1"]
+    assert "A from" in lines[1]
+    assert lines[-1].startswith("ownership owned_twice: A queue has two owners at one instant")
+    [failed] = [one for one in json.loads(quality(root, "--format", "json").stdout) if not one["success"]]
+    assert (failed["suite"], failed["unexpected_count"]) == ("ownership", 1)
+
+
+def test_what_can_not_be_compared_is_said_and_has_no_result(tmp_path):
+    root = Root(tmp_path)
+    root.events((0, 0, START))
+
+    ended = quality(root, "--now", "--check")
+
+    assert ended.exit_code == 0, ended.output
+    assert "The archive was not compared with the log" in ended.stderr
+    assert "archive" not in ended.stdout
+
+
+def test_maintain_checks_the_tables_at_its_pace(tmp_path):
+    root = Root(tmp_path)
+    root.events((0, 0, START))
+    root.archived(p0=1)
+    root.owner("A")
+    root.owner("B")
+    environment = {"REBALANCE_WATCH_SOURCE__KIND": "files", "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "0.1"}
+
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root.path), "maintain", "--every", "1s"]
+    process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True)  # fmt: skip
+    try:
+        found = next(line for line in process.stdout if "check of the tables failed" in line)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+    assert "ownership owned_twice: A queue has two owners" in found
