@@ -14,6 +14,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 RETRY_TOPIC_PREFIX = "%RETRY%"
 """Every clustering push consumer subscribes ``%RETRY%<group>`` implicitly (MixAll.RETRY_GROUP_TOPIC_PREFIX)."""
+DEAD_LETTER_TOPIC_PREFIX = "%DLQ%"
+"""Messages that have used up their attempts go to ``%DLQ%<group>`` (MixAll.DLQ_GROUP_TOPIC_PREFIX)."""
 
 
 class MessageQueue(msgspec.Struct, frozen=True, gc=False):

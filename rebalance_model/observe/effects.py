@@ -248,6 +248,10 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """When the queue was last pulled; from a client's answer the latest possible time."""
     consume_at: tuple[Time | None, ...] = ()
     """When the client's listener was last called, or last returned: the latest possible time."""
+    min_offset: tuple[int | None, ...] = ()
+    """The offset of the oldest message that the broker still stores; of a dead-letter topic only."""
+    stored_at: tuple[Time | None, ...] = ()
+    """When the newest message was stored, by the broker's clock; null: none is stored. Of a dead-letter topic only."""
 
 
 AnyEffect = AssignmentChange | RebalanceSettled | GroupSnapshot | QueueSnapshot | IncidentTransition

@@ -120,6 +120,17 @@ class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
     """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
 
+class TopicOffset(_Part, frozen=True, gc=False, kw_only=True):
+    """One row of a topic's statistics (TopicOffset): the offsets between which its messages are stored."""
+
+    mq: MessageQueue
+    min_offset: Natural
+    max_offset: Natural
+    """The offset after the newest message."""
+    last_time: Natural = 0
+    """When the newest message was stored, by the broker's clock; 0: none is stored."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     """The fields of every event.
 
@@ -220,6 +231,18 @@ class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_
 
     topic: Name
     queues: tuple[TimeSpanInfo, ...] | None = None
+
+    PAYLOAD = ("queues",)
+
+
+class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS"):
+    """The offsets of the group's dead-letter topic at one broker (GET_TOPIC_STATS_INFO, 202).
+
+    A broker creates the topic with the first dead letter: until then there are no queues, which is no error.
+    """
+
+    topic: Name
+    queues: tuple[TopicOffset, ...] | None = None
 
     PAYLOAD = ("queues",)
 
@@ -395,7 +418,7 @@ HookEvent = (
 )
 """What a broker's hook reports of one group."""
 
-PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan
+PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan | TopicStats
 """What a poll reports of one group."""
 
 Broadcast = BrokerStatus | ClockSeen | TelemetryLost | Tick
@@ -443,6 +466,7 @@ _TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
     ConsumeStats: _ASKED,
     TopicRoute: _ASKED,
     ConsumeTimeSpan: _ASKED,
+    TopicStats: _ASKED,
 }
 """The other fields that are stamped by the source's clock; 0 stands for "not reported"."""
 

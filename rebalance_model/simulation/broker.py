@@ -17,9 +17,15 @@ from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
 from rebalance_model.client.host import OffsetNotFoundError, RefusedError
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, JavaOrdered, MessageQueue, in_java_order
+from rebalance_model.entities import (
+    DEAD_LETTER_TOPIC_PREFIX,
+    RETRY_TOPIC_PREFIX,
+    JavaOrdered,
+    MessageQueue,
+    in_java_order,
+)
 from rebalance_model.simulation.hook import BrokerHook
-from rebalance_model.simulation.message_log import MessageLog, RetryLog
+from rebalance_model.simulation.message_log import MessageLog, SentBackLog
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.pull_hold import PullHold
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
@@ -50,6 +56,7 @@ class Broker:
         self.hook = BrokerHook()
         self.topics: dict[str, int] = {}
         self.logs: dict[MessageQueue, MessageLog] = {}
+        self._sent_back: dict[MessageQueue, SentBackLog] = {}
         self.offsets = ConsumerOffsetManager()
         self.groups = SubscriptionGroupManager()
         self.notify_loss = 0.0
@@ -126,9 +133,7 @@ class Broker:
                 self.pulls.wake(data.group_name)
         reply = self._clients.heart_beat(channel.name, heartbeat, now, language, version)
         for group in reply.registered:
-            retry = f"{RETRY_TOPIC_PREFIX}{group}"
-            if retry not in self.topics:
-                self.add_queues(retry, 1, lambda _: RetryLog())
+            self._message_log(f"{RETRY_TOPIC_PREFIX}{group}")
         self._notify(reply.events)
         self.hook.heart_beat(channel, heartbeat, language, version)
 
@@ -197,15 +202,27 @@ class Broker:
         """Answer SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time (broker's clock, ms)."""
         return self._log(queue).max_offset(self.clock.true_time(timestamp) - 1)
 
-    def send_message_back(self, _: Channel, group: str, reconsume_times: int, delay_level: int) -> None:
-        """Answer CONSUMER_SEND_MSG_BACK: deliver again by the retry topic, or drop after the last attempt."""
-        queue = MessageQueue(f"{RETRY_TOPIC_PREFIX}{group}", self.name, 0)
-        log = self.logs.get(queue)
-        if isinstance(log, RetryLog) and delay_level >= 0 and reconsume_times < len(RETRY_DELAYS):
-            level = delay_level - 3 if delay_level > 0 else reconsume_times
-            due = self.world.scheduler.now + RETRY_DELAYS[max(level, 0)] * SECOND
-            log.append(due)
-            self.world.scheduler.at(due, lambda: self.pulls.arrived(queue))
+    def send_message_back(
+        self, _: Channel, group: str, reconsume_times: int, delay_level: int, max_reconsume_times: int
+    ) -> None:
+        """Answer CONSUMER_SEND_MSG_BACK: deliver again by the retry topic, or move to the dead-letter topic."""
+        if delay_level < 0 or reconsume_times >= max_reconsume_times:
+            self._message_log(f"{DEAD_LETTER_TOPIC_PREFIX}{group}").append(self.world.scheduler.now)
+            return
+        level = delay_level - 3 if delay_level > 0 else reconsume_times
+        due = self.world.scheduler.now + RETRY_DELAYS[min(max(level, 0), len(RETRY_DELAYS) - 1)] * SECOND
+        retry = f"{RETRY_TOPIC_PREFIX}{group}"
+        self._message_log(retry).append(due)
+        self.world.scheduler.at(due, lambda: self.pulls.arrived(MessageQueue(retry, self.name, 0)))
+
+    def _message_log(self, topic: str) -> SentBackLog:
+        """Return the messages of a group's retry or dead-letter topic, which has one queue; create it if missing."""
+        queue = MessageQueue(topic, self.name, 0)
+        log = self._sent_back.get(queue)
+        if log is None:
+            log = self._sent_back[queue] = SentBackLog()
+            self.add_queues(topic, 1, lambda _: log)
+        return log
 
     def _log(self, queue: MessageQueue) -> MessageLog:
         log = self.logs.get(queue)

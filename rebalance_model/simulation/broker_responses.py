@@ -1,7 +1,7 @@
 """A simulated broker's answers to admin requests (AdminBrokerProcessor), as fields of events."""
 
 from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe.events import Connection, OffsetInfo, TimeSpanInfo
+from rebalance_model.observe.events import Connection, OffsetInfo, TimeSpanInfo, TopicOffset
 from rebalance_model.simulation.broker import Broker
 
 
@@ -38,6 +38,22 @@ def consume_time_span(broker: Broker, group: str, topic: str) -> tuple[TimeSpanI
     offsets = broker.offsets
     committed = [offsets.query_offset(group, topic, queue_id) for queue_id in range(broker.topics[topic])]
     return tuple(_waiting(broker, topic, number, offset) for number, offset in enumerate(committed) if offset >= 0)
+
+
+def topic_stats(broker: Broker, topic: str) -> tuple[TopicOffset, ...]:
+    """Return the offsets of a topic (GET_TOPIC_STATS_INFO, 202); none if it does not exist, as the collector does."""
+    return tuple(
+        _stored(broker, MessageQueue(topic, broker.name, number)) for number in range(broker.topics.get(topic, 0))
+    )
+
+
+def _stored(broker: Broker, queue: MessageQueue) -> TopicOffset:
+    log = broker.logs[queue]
+    newest = log.max_offset(broker.world.scheduler.now)
+    stored = log.arrival(newest - 1) if newest else None
+    return TopicOffset(
+        mq=queue, min_offset=0, max_offset=newest, last_time=0 if stored is None else broker.clock.at(stored)
+    )
 
 
 def _waiting(broker: Broker, topic: str, queue_id: int, offset: int) -> TimeSpanInfo:

@@ -160,6 +160,7 @@ class Cluster:
             orderly=spec.ordered,
             strategy=self._strategies[spec.strategy],
             pull_interval=spec.pull_interval_ms,
+            max_reconsume_times=spec.max_reconsume_times,
         )
         return ClientSettings(
             name=name,

@@ -43,8 +43,8 @@ class SteadyLog:
         return self._first + offset * self.period
 
 
-class RetryLog:
-    """Messages that were sent back, each available when its delay is over."""
+class SentBackLog:
+    """Messages that were sent back, each available when its delay is over; a dead letter has none."""
 
     def __init__(self) -> None:
         self._arrivals: list[int] = []

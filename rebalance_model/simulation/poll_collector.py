@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypedDict, TypeVar
 
-from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import (
     SYSTEM_ERROR,
     UNREACHABLE,
@@ -18,6 +18,7 @@ from rebalance_model.observe.events import (
     RpcError,
     Tick,
     TopicRoute,
+    TopicStats,
 )
 from rebalance_model.simulation import broker_responses, client_responses
 from rebalance_model.simulation.broker import Broker
@@ -31,6 +32,8 @@ T = TypeVar("T")
 ClientAnswer = client_responses.RunningInfo | RpcError
 
 INTERVAL = 10 * SECOND
+DEAD_LETTERS_EVERY = 6
+"""A broker is asked for a group's dead letters once in this many rounds (collector.dead_letters_interval_ms)."""
 LATENCY = MS
 """The latency between the collector and a server, one way; microseconds."""
 CLIENT_TIMEOUT = 10 * SECOND
@@ -83,6 +86,7 @@ class PollCollector:
         self._under_way: set[tuple[str, str]] = set()
         self._pending: deque[tuple[int, str, str, Promise[ClientAnswer]]] = deque()
         """The pending client requests, each with the time (microseconds) until which the broker waits."""
+        self._rounds = 0
         self._round()
         self._process.after(SECOND, self._tick)
 
@@ -100,7 +104,8 @@ class PollCollector:
         self._process.after(SECOND, self._tick)
 
     def _round(self) -> None:
-        current = _Round()
+        current = _Round(dead_letters=self._rounds % DEAD_LETTERS_EVERY == 0)
+        self._rounds += 1
         for broker in self._brokers:
             self._process.spawn(self._ask_broker(current, broker))
         self._process.after(INTERVAL, self._round)
@@ -126,12 +131,20 @@ class PollCollector:
         if isinstance(answers, RpcError):
             self._emitter.emit(ConsumerConnection(**self._stamp(group, broker), **when, error=answers))
             self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, error=answers))
+            if current.dead_letters:
+                dead = _dead_letter_topic(group)
+                self._emitter.emit(TopicStats(**self._stamp(group, broker), **when, topic=dead, error=answers))
             return
         await self._routes(current, group, [one.topic for one in answers.subscriptions])
         self._emitter.emit(answers.connection(self._stamp(group, broker), when))
         self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, queues=answers.stats))
         for topic, queues in answers.time_spans.items():
             self._emitter.emit(ConsumeTimeSpan(**self._stamp(group, broker), **when, topic=topic, queues=queues))
+        if current.dead_letters:
+            dead = _dead_letter_topic(group)
+            self._emitter.emit(
+                TopicStats(**self._stamp(group, broker), **when, topic=dead, queues=answers.dead_letters)
+            )
         for one in answers.connections:
             self._request_client_once(current, broker, group, one)
 
@@ -250,10 +263,16 @@ class PollCollector:
         self._world.network.down(channel, partial(channel.client.running_info, reply))
 
 
+def _dead_letter_topic(group: str) -> str:
+    return f"{DEAD_LETTER_TOPIC_PREFIX}{group}"
+
+
 class _Round:
     """The requests that one round has sent so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, dead_letters: bool) -> None:
+        self.dead_letters = dead_letters
+        """Whether it asks for the dead letters."""
         self.routes: set[tuple[str, str]] = set()
         self.members: set[tuple[str, str]] = set()
 
@@ -266,7 +285,7 @@ class _When(TypedDict):
 
 
 class _Answers:
-    """A broker's answers about a group (203, 208, 303), all taken at one moment."""
+    """A broker's answers about a group (203, 208, 303, 202), all taken at one moment."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         info = broker.manager.consumer_table.get(group)
@@ -276,6 +295,7 @@ class _Answers:
         self.stats = broker_responses.consume_stats(broker, group)
         topics = dict.fromkeys(row.mq.topic for row in self.stats)
         self.time_spans = {topic: broker_responses.consume_time_span(broker, group, topic) for topic in topics}
+        self.dead_letters = broker_responses.topic_stats(broker, _dead_letter_topic(group))
 
     def connection(self, stamp: GroupStamp, when: _When) -> ConsumerConnection:
         """Return the event of the group's members."""

@@ -24,6 +24,8 @@ API_TIMEOUT = 3_000
 """mqClientApiTimeout; milliseconds."""
 LOCK_TIMEOUT = 1_000
 OFFSET_TIMEOUT = 5_000
+DEFAULT_MAX_RECONSUME_TIMES = 16
+"""What a concurrent consumer sends if maxReconsumeTimes is -1 (DefaultMQPushConsumerImpl.getMaxReconsumeTimes)."""
 LANGUAGE = "JAVA"
 VERSION = 493
 """V5_4_0 in MQVersion."""
@@ -169,9 +171,11 @@ class RemoteBrokers:
 
     async def send_message_back(self, group: str, queue: MessageQueue, message: Message, delay_level: int) -> None:
         """Send CONSUMER_SEND_MSG_BACK."""
+        limit = self.consumer.config.max_reconsume_times
+        tries_max = DEFAULT_MAX_RECONSUME_TIMES if limit == -1 else limit
         await self._connections.request(
             queue.broker,
-            lambda b, channel: b.send_message_back(channel, group, message.reconsume_times, delay_level),
+            lambda b, channel: b.send_message_back(channel, group, message.reconsume_times, delay_level, tries_max),
             OFFSET_TIMEOUT,
         )
 

@@ -47,6 +47,9 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     """The time that the listener takes for a message."""
     pull_interval_ms: Natural = 0
     clock_offset_ms: int = 0
+    max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    """How often a refused message is tried again before it goes to the dead-letter topic; -1: 16 times, and an ordered
+    one for ever."""
     client_id: str = ""
     """The client id after the address; empty: its name. A step may give one id to two processes, a misconfiguration."""
 
@@ -94,6 +97,7 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     listener_ms: Positive | None = None
     pull_interval_ms: Natural | None = None
     clock_offset_ms: int | None = None
+    max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     client_id: Name | None = None
 
     @property

@@ -209,6 +209,7 @@ class Collector(_Section):
     parallelism: int = Field(ge=1, le=256)
     consume_time_span: bool
     stacks_after_ms: int = Field(ge=0)
+    dead_letters_interval_ms: int = Field(ge=0, le=300_000)
     groups: tuple[str, ...]
 
     @property

@@ -3,7 +3,8 @@
 A round sends these requests, with limited parallelism: to the name server for the brokers; to each broker for its boot
 time (28) and its groups (201); to each broker, for each group, for the members (203), then the offsets (208), then the
 waiting times of each topic (303); to the name server for the routes of the topics in these answers; to every member for
-its own state (307), which has the stacks of its listener if that has finished no message for long (`stacks`).
+its own state (307), which has the stacks of its listener if that has finished no message for long (`stacks`). The
+dead letters of a group (202) change rarely: they are requested in one of several rounds, not of all groups in the same.
 
 Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
 the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
@@ -23,10 +24,12 @@ from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
 
 import msgspec
 import structlog
 
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import (
     DEADLINE,
     UNREACHABLE,
@@ -39,6 +42,7 @@ from rebalance_model.observe.events import (
     RpcError,
     Tick,
     TopicRoute,
+    TopicStats,
 )
 from streaming.base.settings import Collector
 from streaming.base.times import now_ms
@@ -66,7 +70,7 @@ SYSTEM_GROUPS = frozenset(
     }
 )
 """Groups of RocketMQ's own (MixAll.isSysConsumerGroupPullMessage)."""
-IMPLICIT_TOPICS = ("%RETRY%", "%DLQ%")
+IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
@@ -140,14 +144,20 @@ class _LeftError(Exception):
 class _Round:
     """One round: its deadline on the loop's clock, and its requests so far."""
 
-    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share) -> None:
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share, number: int) -> None:
         self.tasks = tasks
+        self.number = number
+        """It counts from 0."""
         self.share = share
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], _Group] = {}
         self.routes: dict[str, asyncio.Task[_Answer]] = {}
         self.clients: set[asyncio.Task[None]] = set()
+
+    def is_turn_of(self, group: str, every: int) -> bool:
+        """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""
+        return self.number == 0 or (self.number + crc32(group.encode())) % every == 0
 
     def group(self, cluster: str, name: str) -> _Group:
         return self.groups.setdefault((cluster, name), _Group(cluster, name, self.share))
@@ -184,6 +194,9 @@ class Poller:
         """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
         self._last_question: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[Member, asyncio.Task[None]] = {}
+        self._rounds = 0
+        self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
+        """Dead letters are requested in one of this many rounds."""
         self._tally = Summary()
 
     async def find_brokers(self) -> None:
@@ -223,7 +236,8 @@ class Poller:
             share: the groups to poll.
         """
         async with asyncio.TaskGroup() as tasks:
-            current = _Round(self._settings.deadline_ms / 1000, tasks, share)
+            current = _Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
+            self._rounds += 1
             tasks.create_task(self._find_more_brokers())
             for place, master in list(self._masters.items()):
                 tasks.create_task(self._ask_status(current, place, master))
@@ -320,7 +334,7 @@ class Poller:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
 
     async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
-        """Request members and offsets of a group from one broker, then waiting times by topic and the members' state.
+        """Request members and offsets of a group from one broker, then the members' state and other quantities.
 
         The requests are sequential: this keeps the order of their answers without delaying any.
         """
@@ -336,11 +350,18 @@ class Poller:
             self._ask_client_once(current, group, broker, one["client_id"])
         if self._settings.consume_time_span:
             await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
+        if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
+            await self._ask_dead_letters(current, group, broker)
 
     async def _ask_time_span(self, current: _Round, group: _Group, broker: Broker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
         answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
+
+    async def _ask_dead_letters(self, current: _Round, group: _Group, broker: Broker) -> None:
+        topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
+        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current)
+        self._emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
     async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
         """Request the routes of these topics; wait for those that were never emitted for the group."""

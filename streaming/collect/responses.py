@@ -57,6 +57,7 @@ _OFFSETS = {
     "pull_offset": "pullOffset",
     "last_time": "lastTimestamp",
 }
+_STORED = {"min_offset": "minOffset", "max_offset": "maxOffset", "last_time": "lastUpdateTimestamp"}
 _SUBSCRIPTION = {
     "topic": "topic",
     "sub_string": "subString",
@@ -172,6 +173,15 @@ def consume_time_span(body: bytes) -> Payload:
         if row["delayTime"] <= 0 or row["delayTime"] < row["maxTimeStamp"]
     ]
     return {"queues": sorted(rows, key=lambda row: tuple(row["mq"].values()))}
+
+
+def topic_stats(body: bytes) -> Payload:
+    """Return between which offsets a topic's messages are stored on a broker (TopicStatsTable, 202)."""
+    return {"queues": [{"mq": mq, **_renamed(row, _STORED)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+
+
+NO_TOPIC: Payload = {"queues": []}
+"""The answer to 202 with code 17: the broker has no such topic. A fact, not a failure."""
 
 
 def running_info(body: bytes) -> Payload:

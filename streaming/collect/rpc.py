@@ -17,6 +17,7 @@ ASKED_FIELD = "rebalanceWatchAsked"
 """Header fields that the hook reads, too (Kind.java)."""
 NAME_SERVER_SECONDS = 3.0
 """A name server answers from memory, so the timeout is short (ClientConfig.mqClientApiTimeout)."""
+_TOPIC_NOT_EXIST = 17  # ResponseCode: the broker has no such topic
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
 
 
@@ -87,6 +88,16 @@ class Rpc:
         """Return how long the next message of each of the topic's queues on this broker has waited for the group."""
         request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
         return await self._ask(broker.address, request, responses.consume_time_span, seconds)
+
+    async def topic_stats(self, broker: Broker, topic: str, seconds: float) -> Payload:
+        """Return between which offsets the topic's messages are stored on this broker; no queues if it has no topic."""
+        request = Request(ReadCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        try:
+            return await self._ask(broker.address, request, responses.topic_stats, seconds)
+        except RpcFailedError as error:
+            if error.code == _TOPIC_NOT_EXIST:
+                return responses.NO_TOPIC
+            raise
 
     async def running_info(
         self, broker: Broker, group: str, client_id: str, seconds: float, *, stacks: bool = False

@@ -10,6 +10,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     ConsumeTimeSpan,
     TopicRoute,
+    TopicStats,
 )
 from streaming.collect import responses
 from streaming.collect.emitter import Emitter
@@ -62,6 +63,13 @@ def test_offsets_of_a_real_answer():
     ]
     row = event.queues[1]
     assert (row.broker_offset, row.consumer_offset, row.pull_offset) == (38, 37, 38)
+
+
+def test_the_dead_letters_of_a_real_answer():
+    event = _event(TopicStats, responses.topic_stats(_body("topic_stats_202")), topic="%DLQ%audit-group")
+    [row] = event.queues
+    assert str(row.mq) == "%DLQ%audit-group@broker-a:0"
+    assert (row.min_offset, row.max_offset, row.last_time) == (0, 1, 1795569028873)
 
 
 def test_the_read_queues_of_a_real_answer():

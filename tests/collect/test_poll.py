@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -15,6 +16,7 @@ from rebalance_model.observe.events import (
     ConsumeTimeSpan,
     Tick,
     TopicRoute,
+    TopicStats,
 )
 from streaming.base.settings import Collector
 from streaming.collect.client import RpcFailedError
@@ -31,6 +33,7 @@ SETTINGS = Collector(
     parallelism=4,
     consume_time_span=False,
     stacks_after_ms=0,
+    dead_letters_interval_ms=0,
     groups=(),
     clusters=(),
     share=False,
@@ -101,6 +104,10 @@ class _Cluster:
         del group
         queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
         return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
+
+    async def topic_stats(self, broker, topic, seconds):
+        row = {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "min_offset": 2, "max_offset": 5}
+        return await self._answer("topic_stats", topic, seconds, {"queues": [row]})
 
     async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
         del broker, group
@@ -189,6 +196,35 @@ def test_waiting_times_are_requested_for_each_topic_with_offsets():
     }
     assert [row.delay_time for event in events if event.topic == "T" for row in event.queues] == [5]
     assert not [event for event in _run(_Cluster()) if isinstance(event, ConsumeTimeSpan)]
+
+
+def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
+    cluster = _Cluster(brokers=(A, B), groups=("g", "h", "i"))
+
+    async def talk(poller):
+        for _ in range(13):
+            await poller.round()
+
+    events = _run(cluster, talk, interval_ms=10_000, dead_letters_interval_ms=60_000)
+    stats = [event for event in events if isinstance(event, TopicStats)]
+    assert {(event.group, event.topic) for event in stats} == {(group, f"%DLQ%{group}") for group in "ghi"}
+    assert {event.broker for event in stats} == {"broker-a", "broker-b"}
+    assert [(row.min_offset, row.max_offset) for event in stats[:1] for row in event.queues] == [(2, 5)]
+    starts = [number for number, asked in enumerate(cluster.asked) if asked[0] == "brokers"][1:]
+    in_rounds = {group: [] for group in "ghi"}
+    for number, (question, about) in enumerate(cluster.asked):
+        if question == "topic_stats" and about[5:] in in_rounds:
+            in_rounds[about[5:]].append(sum(start <= number for start in starts) - 1)
+    for rounds in in_rounds.values():
+        assert rounds[:2] == [0, 0]  # all in the first round, at both brokers
+        assert {b - a for a, b in pairwise(sorted(set(rounds) - {0}))} <= {6}
+    assert len({tuple(rounds) for rounds in in_rounds.values()}) > 1
+
+
+def test_dead_letters_are_not_requested_with_an_interval_of_0():
+    cluster = _Cluster()
+    _run(cluster, dead_letters_interval_ms=0)
+    assert not [question for question, _ in cluster.asked if question == "topic_stats"]
 
 
 def test_a_group_without_members_still_has_its_routes():

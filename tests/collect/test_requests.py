@@ -6,7 +6,7 @@ from streaming.collect.requests import ReadCode, Request
 
 # RequestCode's names for what only reads. A new code of the collector has to be added here too, by someone who has
 # read what the broker does with it.
-READ_ONLY = {28, 105, 106, 201, 203, 208, 303, 307}
+READ_ONLY = {28, 105, 106, 201, 202, 203, 208, 303, 307}
 MUTATING = {
     10: "SEND_MESSAGE",
     11: "PULL_MESSAGE",

@@ -39,6 +39,20 @@ def test_a_group_that_is_not_online_has_no_connections():
     assert _ask(client, lambda rpc: rpc.connection(BROKER, "g", 9)) == {"connections": []}
 
 
+def test_a_topic_that_a_broker_does_not_have_has_no_queues():
+    client = _Client(broker=RpcFailedError(17, "topic[%DLQ%g] not exist"))
+    assert _ask(client, lambda rpc: rpc.topic_stats(BROKER, "%DLQ%g", 9)) == {"queues": []}
+    [(address, request, _)] = client.asked
+    assert (address, request.code, request.fields) == ("broker:1", ReadCode.GET_TOPIC_STATS_INFO, {"topic": "%DLQ%g"})
+
+
+def test_a_broker_that_is_unreachable_says_nothing_of_a_topic():
+    client = _Client(broker=RpcFailedError(UNREACHABLE, "connection refused"))
+    with pytest.raises(RpcFailedError) as failed:
+        _ask(client, lambda rpc: rpc.topic_stats(BROKER, "%DLQ%g", 9))
+    assert failed.value.code == UNREACHABLE
+
+
 def test_any_other_error_of_the_broker_is_a_failure():
     client = _Client(broker=RpcFailedError(16, "no permission"))
     with pytest.raises(RpcFailedError) as failed:

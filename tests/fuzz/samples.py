@@ -25,6 +25,7 @@ ANSWERS = {
         b'"subscriptionGroupTable":{"orders-group":{"attributes":{},"brokerId":0,"consumeEnable":true,"groupName":'
         b'"orders-group","retryMaxTimes":16},"TOOLS_CONSUMER":{"groupName":"TOOLS_CONSUMER"}}}'
     ),
+    ReadCode.GET_TOPIC_STATS_INFO: _recorded("topic_stats_202"),
     ReadCode.GET_CONSUMER_CONNECTION_LIST: _recorded("consumer_connection_203"),
     ReadCode.GET_CONSUME_STATS: _recorded("consume_stats_208"),
     ReadCode.QUERY_CONSUME_TIME_SPAN: (

@@ -81,6 +81,7 @@ def test_a_mutated_answer_is_read_in_time_or_refused(code, steps, tally, form):
         105: lambda: rpc.route("Orders", 9),
         106: lambda: rpc.brokers(9),
         201: lambda: rpc.groups(broker, 9),
+        202: lambda: rpc.topic_stats(broker, "%DLQ%orders-group", 9),
         203: lambda: rpc.connection(broker, "g", 9),
         208: lambda: rpc.consume_stats(broker, "g", 9),
         303: lambda: rpc.consume_time_span(broker, "g", "Orders", 9),

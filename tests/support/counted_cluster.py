@@ -88,4 +88,5 @@ class CountedCluster:
             ReadCode.GET_CONSUMER_RUNNING_INFO: {"properties": {}, "subscriptionSet": [], "mqTable": {}},
             ReadCode.GET_CONSUME_STATS: {"offsetTable": {}},
             ReadCode.QUERY_CONSUME_TIME_SPAN: {"consumeTimeSpanSet": []},
+            ReadCode.GET_TOPIC_STATS_INFO: {"offsetTable": {}},
         }[ReadCode(question.code)]

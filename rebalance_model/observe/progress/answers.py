@@ -12,6 +12,8 @@ from rebalance_model.observe.events import (
     ConsumeTimeSpan,
     OffsetInfo,
     ProcessQueueInfo,
+    TopicOffset,
+    TopicStats,
     instance_of,
 )
 from rebalance_model.observe.policy import Policy
@@ -84,6 +86,27 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
             waiting_ms=tuple(max(0, info.delay_time) for info in queues),
         )
         for broker, queues in _by_broker((info.mq, info) for info in event.queues).items()
+    ]
+
+
+def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> list[QueueProgress]:
+    """Process the offsets of a dead-letter topic (GET_TOPIC_STATS_INFO); return the row.
+
+    A topic that does not exist has no dead letters: its queue is reported with the offset 0.
+    """
+    if event.queues is None:
+        return []
+    interval, at = _interval(state, event, event.topic, policy), _answered(event)
+    queues = event.queues or (TopicOffset(mq=MessageQueue(event.topic, event.broker, 0), min_offset=0, max_offset=0),)
+    return [
+        QueueProgress(
+            **_common(event, event.broker, at, interval),
+            topic=tuple(info.mq.topic for info in queues),
+            queue_id=tuple(info.mq.queue_id for info in queues),
+            broker_offset=tuple(info.max_offset for info in queues),
+            min_offset=tuple(info.min_offset for info in queues),
+            stored_at=tuple(info.last_time or None for info in queues),
+        )
     ]
 
 

@@ -12,12 +12,13 @@ from rebalance_model.observe.events import (
     GroupEvent,
     LockBatchMq,
     PullMessage,
+    TopicStats,
     UpdateConsumerOffset,
     instance_of,
 )
 from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress.answers import on_running_info, on_stats, on_time_span
+from rebalance_model.observe.progress.answers import on_running_info, on_stats, on_time_span, on_topic_stats
 from rebalance_model.observe.progress.hooks import (
     HOOK_ROW_EVERY,
     on_commit,
@@ -32,7 +33,9 @@ KEY = "progress {}"
 """The key of a group's progress in the store of the groups, whose own keys contain no space."""
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
-_KINDS = frozenset({PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq})
+_KINDS = frozenset(
+    {PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq, TopicStats}
+)
 """The kinds of events that carry quantities."""
 
 
@@ -142,4 +145,6 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
             rows = on_running_info(state, event, policy)
         case ConsumeTimeSpan():
             rows = on_time_span(state, event, policy)
+        case TopicStats():
+            rows = on_topic_stats(state, event, policy)
     return rows

@@ -6,6 +6,7 @@ from rebalance_model.client.host import BrokerError, OffsetNotFoundError, Refuse
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation import broker_responses
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Owned
 from tests.support.simulated import shares, simulate, small
@@ -129,7 +130,8 @@ def test_a_pull_without_subscription_or_of_a_newer_version_is_refused(cluster):
     assert [str(error).rpartition(" ")[2] for error in answers] == ["exist", "latest"]
 
 
-def test_a_message_sent_back_returns_after_its_delay_at_most_16_times(cluster):
+def test_a_message_sent_back_returns_after_its_delay_or_is_a_dead_letter(cluster):
+    """It has 16 attempts by default; the delay level -1 means none."""
     client, broker = cluster.clients["c-1"], cluster.brokers["broker-a"]
     now = cluster.world.scheduler.now
     for tries in (0, 1, 15, 16):
@@ -141,6 +143,13 @@ def test_a_message_sent_back_returns_after_its_delay_at_most_16_times(cluster):
     delays = [round((log.arrival(offset) - now) / 1_000_000) for offset in range(4)]
     assert delays == [10, 10, 30, 7200]
     assert log.arrival(4) is None
+    [dead] = broker_responses.topic_stats(broker, "%DLQ%g")
+    assert (dead.min_offset, dead.max_offset) == (0, 2)
+    assert dead.last_time == round(now / 1000)
+
+
+def test_without_a_dead_letter_there_is_no_dead_letter_topic(cluster):
+    assert broker_responses.topic_stats(cluster.brokers["broker-a"], "%DLQ%g") == ()
 
 
 def test_a_frozen_client_is_dropped_when_idle_and_others_are_notified():

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.client.host import BrokerError
-from rebalance_model.simulation.message_log import RetryLog, SteadyLog
+from rebalance_model.simulation.message_log import SentBackLog, SteadyLog
 from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.scheduler import MS, Clock, Scheduler
@@ -153,7 +153,7 @@ def test_a_log_that_stops_gets_nothing_more():
 
 
 def test_a_retry_log_has_its_messages_by_the_ends_of_their_delays():
-    log = RetryLog()
+    log = SentBackLog()
     for time in (30, 10, 20):
         log.append(time)
     assert [log.max_offset(time) for time in (9, 10, 25, 30)] == [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats, PullMessage, TopicRoute
 from rebalance_model.simulation.client import OwnedQueues
 from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.message_log import RetryLog
+from rebalance_model.simulation.message_log import SentBackLog
 from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.shared_strategy import SharedStrategy
@@ -204,7 +204,7 @@ def test_a_stopped_broker_removes_only_the_routes_of_its_own_topics():
 
 
 def test_a_retry_log_that_stops_keeps_what_has_come():
-    log = RetryLog()
+    log = SentBackLog()
     for time in (10, 20, 30):
         log.append(time)
     log.stop(20)

@@ -85,7 +85,7 @@ def test_a_seed_gives_the_same_bytes_whatever_python_hashes(tmp_path):
 
 def test_what_the_command_leaves_can_be_replayed(tmp_path):
     ran = _simulate("simulate", "join", "--no-hook", "--out", tmp_path / "out")
-    assert "584 events" in ran.stdout
+    assert "588 events" in ran.stdout
     ran = _simulate("--root", tmp_path, "replay", tmp_path / "out" / "events.jsonl.gz", "--to", "files")
     assert ran.returncode == 0, ran.stderr
     assert "584 lines" in ran.stderr
