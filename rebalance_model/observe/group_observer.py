@@ -30,6 +30,7 @@ from rebalance_model.observe.events import (
     PullMessage,
     QueryConsumerOffset,
     TelemetryLost,
+    TopicStats,
     UpdateConsumerOffset,
     instance_of,
     source_of,
@@ -40,6 +41,7 @@ from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.connections import fold_connections
+from rebalance_model.observe.polls.dead_letters import fold_dead_letters
 from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
@@ -258,6 +260,8 @@ def _fold_answer(step: GroupStep, event: PollEvent) -> None:
         fold_running_info(step, event)
     elif isinstance(event, ConsumeTimeSpan):
         pass  # a quantity: no rule uses it
+    elif isinstance(event, TopicStats):
+        fold_dead_letters(step, event)
     elif isinstance(event, ConsumeStats):
         step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
         step.group_to_judge = step.group_to_judge or not step.state.members

@@ -122,6 +122,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long brokers may list different members: more than one heartbeat."""
     lag_growth_window: Natural = 300_000
     """Lag that did not fall for this long, and grew, is growing."""
+    dead_letters_clear_after: Natural = 600_000
+    """How long no dead letter may be added before the incident is resolved: additions within this time are one."""
     no_clients_after: Natural = 60_000
     """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000

@@ -58,6 +58,15 @@ def _message(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     return "The next message to be consumed", "queryMsgByOffset", *place
 
 
+def _dead_letter(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    evidence = row["evidence"]
+    broker, offset = evidence.get("broker"), evidence.get("first_offset")
+    if not isinstance(broker, str) or not isinstance(offset, int):
+        return None
+    place = ("-b", broker, "-t", str(evidence["topic"]), "-i", "0", "-o", str(offset))
+    return "The first dead letter that was added there", "queryMsgByOffset", *place
+
+
 def _members(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     return ("Clients with address, version and subscriptions", "consumerConnection", "-g", row["group"])
 
@@ -82,5 +91,6 @@ _BUILD = {
     "COMPARE": _compare,
     "PROGRESS": _progress,
     "BROKERS": _brokers,
+    "DEAD_LETTERS": _dead_letter,
 }
 """Returns the purpose, the subcommand of mqadmin and its arguments; None if an argument is unknown."""

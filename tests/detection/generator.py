@@ -375,6 +375,20 @@ FAULTS: dict[str, Action] = {
 }
 
 
+def _dead_letter(builder: ScenarioBuilder) -> float:
+    """A newcomer refuses one message, and has no further attempt for it."""
+    group = builder.group()
+    who = builder.newcomer(group)
+    builder.add_step("join", 200, who=who, group=group["name"], max_reconsume_times=0)
+    builder.add_step("poison", 120, who=who, after=builder.rng.uniform(30, 60))
+    return 220
+
+
+LATER_FAULTS: dict[str, Action] = {"dead letter": _dead_letter}
+"""Faults that were added later: they follow those of some seeds, whose own draws stay what they were."""
+LATER_SHARE = 0.1
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -389,6 +403,7 @@ def scenario_of(seed: int) -> Scenario:
     names = rng.sample(list(actions), rng.choice([0, 1, 1, 2] if is_healthy(seed) else [1, 1, 2]))
     for name in names:
         builder.now += actions[name](builder) + rng.choice([SETTLED, rng.uniform(20, 60)])
+    names += _add_later_fault(builder, seed)
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {
@@ -402,6 +417,16 @@ def scenario_of(seed: int) -> Scenario:
     )
     story.check(result)
     return result
+
+
+def _add_later_fault(builder: ScenarioBuilder, seed: int) -> list[str]:
+    """Add one of `LATER_FAULTS` to a share of the seeds that have faults; return its name."""
+    builder.rng = random.Random(f"later {seed}")
+    if is_healthy(seed) or builder.rng.random() > LATER_SHARE:
+        return []
+    name = builder.rng.choice(list(LATER_FAULTS))
+    builder.now += LATER_FAULTS[name](builder) + SETTLED
+    return [name]
 
 
 def _add_cluster(builder: ScenarioBuilder, min_queues: int) -> None:

@@ -2,8 +2,11 @@
 
 from collections import Counter
 
+from rebalance_model.entities import MessageQueue
+from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.process import ProcessState
+from rebalance_model.simulation.scheduler import MS
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions
 from tests.detection.history import History
 from tests.detection.snapshot import Snapshot
@@ -86,6 +89,20 @@ def group(snapshot: Snapshot, history: History) -> Conditions:
         }
         certain = any(one & running != lists[0] & running for one in lists)
         yield Condition("CID_VIEW_SPLIT", "", snapshot.telemetry if certain else NONE)
+
+
+def dead_letters(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield MESSAGES_DEAD_LETTERED: a message came to a broker's dead-letter topic within the last ten minutes."""
+    fresh = [broker for broker in snapshot.cluster.brokers.values() if _is_dead_letter_fresh(snapshot, broker)]
+    if fresh:
+        certain = snapshot.is_polled and any(broker.up for broker in fresh)
+        yield Condition("MESSAGES_DEAD_LETTERED", "", POLL if certain else NONE)
+
+
+def _is_dead_letter_fresh(snapshot: Snapshot, broker: Broker) -> bool:
+    log, now = broker.logs.get(MessageQueue(f"%DLQ%{snapshot.group}", broker.name, 0)), broker.world.scheduler.now
+    newest = log.max_offset(now) if log is not None else 0
+    return log is not None and newest > 0 and now - log.arrival(newest - 1) <= 600 * SECOND * MS
 
 
 def sources(snapshot: Snapshot, _: History) -> Conditions:

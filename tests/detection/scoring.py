@@ -46,7 +46,7 @@ class Bounds:
 def _needs(code: str) -> str:
     if code in codes_needing("HOOKS"):
         return "hook"
-    return "poll" if code in codes_needing("POLLS", "OFFSETS") else "either"
+    return "poll" if code in codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS") else "either"
 
 
 _BOUNDS = {
@@ -76,6 +76,7 @@ _BOUNDS = {
     "UNLOCK_PENDING": Bounds(poll=13),
     "OFFSET_REGRESSION": Bounds(),
     "DUPLICATE_CONSUMPTION": Bounds(hook=10),
+    "MESSAGES_DEAD_LETTERED": Bounds(poll=75, late=75),  # brokers are asked once a minute
     "LAG_GROWTH": Bounds(300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds(60, poll=30, early=12),
     "BROKER_UNREACHABLE": Bounds(),

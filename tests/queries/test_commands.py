@@ -13,6 +13,7 @@ ROW = {
     "code": "ORDERED_QUEUE_STUCK", "main_cause": "SUSPEND_LOOP", "group": "orders-group", "topic": "Orders",
     "broker": "broker-a", "queue_id": 3, "main_client_id": "10.0.0.5@orders-2", "evidence": {"commit_offset": 712},
 }  # fmt: skip
+EVIDENCE = {"commit_offset": 712, "topic": "%DLQ%g", "broker": "broker-b", "first_offset": 12}
 MQADMIN = {
     "queryMsgByOffset": set("btiof"), "consumerStatus": set("gibs"), "consumerConnection": set("gb"),
     "consumerProgress": set("gtsc"), "clusterList": set("mic"),
@@ -44,6 +45,13 @@ def test_a_group_rule_names_its_client_in_the_evidence():
     assert found == ["mqadmin consumerStatus -g orders-group -i a -s"]
 
 
+def test_the_first_dead_letter_is_read_at_its_broker():
+    evidence = {"topic": "%DLQ%g", "broker": "broker-b", "first_offset": 12}
+    row = {"code": "MESSAGES_DEAD_LETTERED", "main_cause": "", "topic": None, "broker": None, "queue_id": None}
+    assert texts(**row, evidence=evidence) == ["mqadmin queryMsgByOffset -b broker-b -t %DLQ%g -i 0 -o 12"]
+    assert texts(**row, evidence={"topic": "%DLQ%g"}) == []  # none of them is stored any more
+
+
 def test_foreign_names_are_quoted_for_a_shell():
     first, second = texts(group="a; rm -rf ~", main_client_id="10.0.0.5@1#2", topic="%RETRY%$(x)")
     assert shlex.split(first)[5] == "%RETRY%$(x)"
@@ -59,7 +67,7 @@ def test_every_inspection_is_used_and_its_options_are_mqadmins():
     for rule in RULES:
         for sub_cause, advice in rule.advice.items():
             used |= set(advice.inspect)
-            built = commands_from(ROW | {"code": rule.code, "main_cause": sub_cause})
+            built = commands_from(ROW | {"code": rule.code, "main_cause": sub_cause, "evidence": EVIDENCE})
             assert len(built) == len(advice.inspect)
             for command in built:
                 _, name, *words = shlex.split(command.text)

@@ -48,7 +48,7 @@ def test_a_stopped_collector_is_silent_until_it_reports_again():
     away = [e for e in effects if isinstance(e, GroupSnapshot) and '"polls":false' in e.coverage]
     covered = msgspec.json.decode(away[-1].coverage)
     assert (covered["hooks"], covered["brokers_answering"], covered["offsets"]) == (1, 0, False)
-    assert covered["silent_rules"] == sorted(codes_needing("POLLS", "OFFSETS"))
+    assert covered["silent_rules"] == sorted(codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS"))
 
 
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():

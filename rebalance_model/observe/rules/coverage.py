@@ -57,6 +57,7 @@ def coverage(state: GroupState, policy: Policy) -> str:
         len(clients),
         sum(c is not None and c.answered > 0 and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
+        polls and bool(state.dead_letters),
         "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
     )
 
@@ -70,6 +71,7 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     members: int,
     answered: int,
     offsets: bool,  # noqa: FBT001  in the order of the fields
+    dead_letters: bool,  # noqa: FBT001  decides only about a rule
     sharing: str,
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
@@ -77,6 +79,8 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
         missing.append("POLLS")
     if not offsets:
         missing.append("OFFSETS")
+    if not dead_letters:
+        missing.append("DEAD_LETTERS")
     if not hooks:
         missing.append("HOOKS")
     if not (hooks or offsets):

@@ -18,7 +18,7 @@ from rebalance_model.observe.rules.registry import (
 from rebalance_model.observe.step import GroupStep
 
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
-_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS")
+_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
 
 

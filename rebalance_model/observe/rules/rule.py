@@ -20,7 +20,17 @@ ms: a duration. epoch_ms: an instant. messages: a number of messages. per_hour: 
 offset in a queue. count: a number of anything else. flag: true or false. text: one or several names.
 """
 Need = Literal[
-    "HOOKS", "POLLS", "OFFSETS", "COMMITS", "OWNERS", "OFFSETS_OF_BROKER", "PULLS", "ANSWERS", "LISTS", "MEMBERS"
+    "HOOKS",
+    "POLLS",
+    "OFFSETS",
+    "COMMITS",
+    "OWNERS",
+    "OFFSETS_OF_BROKER",
+    "PULLS",
+    "ANSWERS",
+    "LISTS",
+    "MEMBERS",
+    "DEAD_LETTERS",
 ]
 """Telemetry and group properties that a rule needs; `coverage` lists the rules that lack one of theirs.
 
@@ -33,6 +43,7 @@ Need = Literal[
 - ANSWERS: answers of clients (GET_CONSUMER_RUNNING_INFO), which clients behind a proxy never give.
 - LISTS: brokers that all list the same clients. A broker with an embedded proxy lists only its own.
 - MEMBERS: clients that some broker lists.
+- DEAD_LETTERS: polled answers to GET_TOPIC_STATS_INFO for the dead-letter topic.
 """
 
 
@@ -61,7 +72,7 @@ Subject = TypeVar("Subject", MessageQueue, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
-Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS"]
+Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS", "DEAD_LETTERS"]
 """What to look at in the cluster itself; `streaming.queries.commands` has the command for each.
 
 - THREADS: the state and the threads of the incident's client.
@@ -70,6 +81,7 @@ Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BR
 - COMPARE: the states of all members, compared.
 - PROGRESS: the group's offsets.
 - BROKERS: the registered brokers.
+- DEAD_LETTERS: the first message that was added to the dead-letter topic.
 """
 
 

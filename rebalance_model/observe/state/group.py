@@ -8,6 +8,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView
+from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import Incident, Pending
 from rebalance_model.observe.state.queue import QueueState, Route
@@ -119,6 +120,8 @@ class GroupState(msgspec.Struct):
     """When an answer (GET_CONSUME_STATS) last showed an advance of a queue's commit; 0: never."""
     reread: dict[str, dict[MessageQueue, Reread]] = {}
     """By rebalance, the messages that were read again because of it; see `duplicate_consumption`."""
+    dead_letters: dict[str, DeadLetters] = {}
+    """By broker, the messages that have used up their attempts; a broker that was never asked for them is left out."""
 
     @property
     def is_polled(self) -> bool:
