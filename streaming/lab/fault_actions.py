@@ -72,6 +72,16 @@ def join_slowly(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), pull_interval_ms=SLOW_PULL_MS))
 
 
+def join_without_retries(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer that refuses one message and has no further attempt for it."""
+    _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), max_reconsume_times=0))
+    try:
+        return poison(cluster, aim)
+    except UserError:
+        _end(cluster, aim.client, cleanly=False)
+        raise
+
+
 def join_by_another_strategy(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     """Start a consumer with another allocation strategy."""
     return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), strategy=OTHER_STRATEGY))

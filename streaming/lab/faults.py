@@ -101,6 +101,18 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.poison,
         cure=fault_actions.behave,
     ),
+    "dead-letter": Fault(
+        target="new consumer",
+        does="a consumer joins whose listener refuses one message and has no further attempt for it "
+        "(maxReconsumeTimes 0)",
+        expect="{client} joins {group}, and one message goes to the dead-letter topic: MESSAGES_DEAD_LETTERED when the "
+        "collector next asks for dead letters (collector.dead_letters_interval_ms)",
+        cure_does="it leaves",
+        cure_expect="{client} leaves {group}; the incident is resolved when nothing was added for "
+        "dead_letters_clear_after (10 min)",
+        inject=fault_actions.join_without_retries,
+        cure=fault_actions.quit_group,
+    ),
     "slow-pull": Fault(
         target="new consumer",
         does=f"a consumer joins that pulls every {SLOW_PULL_MS // 1000} s",
