@@ -12,6 +12,7 @@ from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 from streaming.queries.results import (
     Client,
+    FailedMessages,
     Group,
     Incident,
     Interval,
@@ -174,6 +175,21 @@ def _expected(queue: Queue, _: Context) -> Value:
 def _lag(queue: Queue, _: Context) -> Value:
     bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
     return _observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+
+
+def _given_up(failed: FailedMessages, _: Context) -> Value:
+    return Value("dead letters" if failed.given_up else "to be tried again")
+
+
+def _failed(failed: FailedMessages, _: Context) -> Value:
+    return _observed(labels.number(failed.messages), failed.age_ms, is_stale=failed.is_stale)
+
+
+def _added(failed: FailedMessages, _: Context) -> Value:
+    if failed.added is None:
+        return Value(labels.NOT_KNOWN)
+    tone: Tone = "attention" if failed.added and failed.given_up else ""
+    return Value(labels.number(failed.added), tone, f"in {labels.duration(failed.added_ms)}" if failed.added else "")
 
 
 def _waiting(queue: Queue, _: Context) -> Value:
@@ -462,6 +478,16 @@ OBSERVATION = Table(
     Column(QueueObservation, "waiting_ms", "duration", _observed_waiting, spare=True),
     Column(QueueObservation, "lock_at", "time", spare=True),
     grid="time source broker_offset commit_offset lag waiting_ms lock_at",
+)
+FAILED_MESSAGES = Table(
+    Column(FailedMessages, "given_up", "text", _given_up),
+    Column(FailedMessages, "broker", "name"),
+    Column(FailedMessages, "messages", "count", _failed),
+    Column(FailedMessages, "added", "count", _added),
+    Column(FailedMessages, "newest_at", "time", spare=True),
+    Column(FailedMessages, "topic", "name", wide=True),
+    grid="given_up broker messages added newest_at",
+    page="given_up broker messages added newest_at topic",
 )
 MEMBER = Table(
     Column(Member, "client_id", "client"),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rebalance_model.entities import in_java_order
 from streaming.base.times import written
 from streaming.queries import labels
+from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
 from streaming.queries.incidents import incidents_of
@@ -134,6 +135,7 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
         rebalances=tuple(
             one.model_copy(update={"moves": ()}) for one in rebalances_of(model, of, until=at, last=LAST_REBALANCES)
         ),
+        failed=tuple(failed_messages(model, of)),
     )
 
 

@@ -15,7 +15,7 @@ WITH seen AS MATERIALIZED (
         o.lag IS NOT NULL AND coalesce(o.lag_is_at_least, false) AS is_bound,
         o.waiting_ms IS NOT NULL AND o.kind = 'CONSUME_TIME_SPAN' AS is_span,
         o.waiting_ms IS NOT NULL AND o.kind <> 'CONSUME_TIME_SPAN' AS is_wait
-    FROM ({observed(["lag", "lag_is_at_least", "waiting_ms"], "p.client_id IS NULL")}) o
+    FROM ({observed(["lag", "lag_is_at_least", "waiting_ms"], "p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'")}) o
     WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND NOT starts_with(o.topic, '%RETRY%')
 ),
 existing AS (

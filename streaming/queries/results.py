@@ -456,6 +456,32 @@ class ClientDetail(QueryResult):
     incidents: tuple[Incident, ...] = Field(description="Open ones first, then the newest.")
 
 
+class FailedMessages(QueryResult):
+    """The messages of a group's retry topic or dead-letter topic at a broker, as last answered by an instant."""
+
+    topic: str
+    broker: str
+    given_up: bool = Field(
+        title="State",
+        description="Whether these are dead letters: they have used up their attempts, and no consumer gets them.",
+    )
+    messages: int | None = Field(
+        description="Retry topic: messages that wait to be consumed again, without those whose delay is not over."
+        " Dead-letter topic: messages that it still stores."
+    )
+    added: int | None = Field(
+        description="Messages that were added within the last hour, or since the broker was first asked; null if the"
+        " topic was deleted meanwhile."
+    )
+    added_ms: int = Field(description="The time over which they were counted, in milliseconds.")
+    newest_at: int | None = Field(
+        title="Newest", description="When the newest dead letter was stored, by the broker's clock."
+    )
+    time: int = Field(description="Time of the observation.")
+    age_ms: int = Field(title="Age", description="Age of the observation at the requested time, in milliseconds.")
+    is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
+
+
 class Overview(QueryResult):
     """A summary of a group at an instant."""
 
@@ -463,6 +489,9 @@ class Overview(QueryResult):
     members: tuple[Member, ...]
     incidents: tuple[Incident, ...] = Field(description="Open incidents.")
     rebalances: tuple[Rebalance, ...] = Field(description="Last rebalances, newest first, without their moves.")
+    failed: tuple[FailedMessages, ...] = Field(
+        default=(), description="Its retry and dead-letter topics at each broker; those that are unknown are left out."
+    )
 
 
 class LagPoint(QueryResult):

@@ -22,6 +22,7 @@ _DEFINED = {
     observations.SEEN: _INSTANT,
     "progress_at": _INSTANT,
     "client_progress_at": _INSTANT,
+    "dead_letters_at": _INSTANT,
     "groups_at": _INSTANT,
     "queues_at": _INSTANT,
     "brokers_at": _INSTANT,

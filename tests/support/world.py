@@ -83,6 +83,16 @@ class World:
                 action="ASSIGNED", evidence="ANSWER", expected_owner=owner, rebalance_id="",
             )  # fmt: skip
 
+    def dead_letters(self, group: str, first: int, after_newest: int, time: int = NOON, broker: str = "b") -> None:
+        """The offsets of the dead-letter topic, as a broker answers."""
+        self.effects.append(
+            QueueProgress(
+                cluster="c", group=group, broker=broker, time=time, asked_at=time - 5, interval_ms=60_000,
+                source="POLL", kind="TOPIC_STATS", topic=(f"%DLQ%{group}",), queue_id=(0,), min_offset=(first,),
+                broker_offset=(after_newest,), stored_at=(time - 1_000 if after_newest else None,),
+            )
+        )  # fmt: skip
+
     def incident(self, group: str, code: str, queue_id: int | None = None, **fields: object) -> None:
         of_queue = queue_id is not None
         subject = f"Orders@b:{queue_id}" if of_queue else group
@@ -156,6 +166,7 @@ def example() -> World:
     world.queue("orders", 2, "A", lag=None)
     world.queue("orders", 3, "A", lag=1)
     world.queue("orders", 0, "A", topic="%RETRY%orders", lag=3)
+    world.dead_letters("orders", 4, 10)
     world.group("quiet", "UNKNOWN", members=(), coverage=HALF)
     world.queue("quiet", 0, None, "UNKNOWN", lag=None, lock_age_ms=None)
     world.group("all", message_model="BROADCASTING", orderly=False)

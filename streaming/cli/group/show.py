@@ -25,8 +25,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import health, present, section
 from streaming.queries import labels
-from streaming.queries.columns import MEMBER, REBALANCE, Context
-from streaming.queries.results import Coverage, Group, Member, Overview
+from streaming.queries.columns import FAILED_MESSAGES, MEMBER, REBALANCE, Context
+from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
 
 _SHARED = {
     "every client": "read by every client",
@@ -69,10 +69,12 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     head = Text.assemble(
         (group.group, "bold"), f" ({group.cluster})  ", _styled(health(group.health, group.health_reason))
     )
-    parts: list[RenderableType] = [head, Text("\n".join(_summary(group, now))), *_coverage(group.coverage)]
+    parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
     parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
     if overview.incidents:
         parts += section("Open incidents", incident_grid(overview.incidents, now, with_group=False))
+    if any(one.messages or one.added for one in overview.failed):
+        parts += section("Retry and dead letters", Grid.of(FAILED_MESSAGES.grid, overview.failed, Context(now)))
     if overview.rebalances:
         parts += section("Last rebalances", Grid.of(REBALANCE.grid, overview.rebalances, Context(now)))
     return Lines(*parts)
@@ -82,13 +84,16 @@ def _styled(cell: Cell) -> tuple[str, str]:
     return cell.text, cell.style
 
 
-def _summary(group: Group, now: int) -> Iterator[str]:
+def _summary(overview: Overview, now: int) -> Iterator[str]:
+    group = overview.group
     kind = labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
     yield f"{kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
     topics = [visible(topic) for topic in group.subscriptions if not topic.startswith(RETRY_TOPIC_PREFIX)]
     yield f"topics: {', '.join(topics) or 'unknown'}"
     unowned = _SHARED.get(group.without_owner, f"{group.unowned or 0:,} unassigned")
     yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
+    retry, dead = (_sum_of(overview.failed, given_up=given_up) for given_up in (False, True))
+    yield f"failed messages: {retry} to be tried again, {dead} dead letters"
 
 
 def _lag(group: Group) -> str:
@@ -98,6 +103,13 @@ def _lag(group: Group) -> str:
     stale = f", {group.lag_stale:,} of them stale" if group.lag_stale else ""
     missing = f" (unknown for {group.lag_unknown:,} queues{stale})" if group.lag_unknown else ""
     return f"{known}{age}{missing}"
+
+
+def _sum_of(failed: Sequence[FailedMessages], *, given_up: bool) -> str:
+    """Format how many messages the retry topic or the dead-letter topic has at the brokers that answer."""
+    found = [one.messages if not one.is_stale else None for one in failed if one.given_up == given_up]
+    known = [messages for messages in found if messages is not None]
+    return labels.total(sum(known) if known else None, len(found) - len(known))
 
 
 def _coverage(coverage: Coverage) -> Iterator[RenderableType]:

@@ -25,7 +25,7 @@ from streaming.serve.store import Store
 
 T = TypeVar("T")
 
-_ROWS = {"open": 6, "members": 20, "queues": 50, "rebalances": 20, "incidents": 20}
+_ROWS = {"open": 6, "members": 20, "queues": 50, "failed": 10, "rebalances": 20, "incidents": 20}
 """The number of rows on one page of each table."""
 _ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
 
@@ -84,6 +84,8 @@ class GroupPage:
             self._lag = LagChart("Lag by topic", lambda point: point.lag, lambda point: point.lag_is_at_least)
         with panel("Waiting time of the next message (seconds)", "waiting"):
             self._waiting = LagChart("Waiting time by topic (seconds)", _waiting_s)
+        with panel("Retry and dead letters", "failed"):
+            self._failed = self._table("failed", "group_failed_messages")
         with panel("Rebalances", "rebalances"):
             self._rebalances = self._table("rebalances", "group_rebalances")
         with panel("Incidents in this period", "past"):
@@ -229,6 +231,7 @@ class GroupPage:
         self._legend.show()
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
+        self._fill(self._failed, "failed", shown.failed, **names)
         self._fill(self._queues, "queues", group_state.in_order(wanted, self._order),
                    without_owner=shown.group.without_owner, text=text, owners=owners,
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],

@@ -12,7 +12,7 @@ from nicegui import ui
 
 from streaming.base.times import written
 from streaming.queries import labels
-from streaming.queries.columns import GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE, Context
+from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE, Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, trigger
 from streaming.serve import links
@@ -67,8 +67,8 @@ _TEMPLATES.globals |= {
     "links": links, "zip": zip, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
     "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client,
-    "Context": Context, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER, "MOVE": MOVE,
-    "QUEUE": QUEUE, "REBALANCE": REBALANCE,
+    "Context": Context, "FAILED_MESSAGES": FAILED_MESSAGES, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER,
+    "MOVE": MOVE, "QUEUE": QUEUE, "REBALANCE": REBALANCE,
 }  # fmt: skip
 
 

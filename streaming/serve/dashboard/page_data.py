@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of, groups
 from streaming.queries.health import SEVERITY
@@ -10,7 +11,7 @@ from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of, unassigned
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.rebalances import rebalances_of
-from streaming.queries.results import Group, Incident, Interval, LagPoint, Queue, Rebalance
+from streaming.queries.results import FailedMessages, Group, Incident, Interval, LagPoint, Queue, Rebalance
 from streaming.serve.dashboard.moment import Window
 from streaming.tables import ReadModel
 
@@ -34,6 +35,7 @@ class State:
     queues: list[Queue]
     incidents: list[Incident]
     """The open incidents, the worst first; those explained by another one come last."""
+    failed: list[FailedMessages]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     of = find_group(model, name, cluster, at)
     found = incidents_of(model, of, only_open=True)
     ends = history_ends(model)
-    return State(ends, group_of(model, of), queues_of(model, of), worst_first(found))
+    return State(ends, group_of(model, of), queues_of(model, of), worst_first(found), failed_messages(model, of))
 
 
 def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:

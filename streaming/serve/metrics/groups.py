@@ -39,6 +39,7 @@ def group_families(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield from _owners(snapshot, divided, own)
     yield from _lag(snapshot)
+    yield from _dead_letters(snapshot)
     yield _rebalances(snapshot)
     yield _incidents(snapshot)
 
@@ -101,6 +102,24 @@ def _lag(snapshot: Snapshot) -> Iterator[Metric]:
         "series if unknown or stale.",
         labels,
         ((values, _seconds(row["waiting_ms"])) for values, row in named),
+    )
+
+
+def _dead_letters(snapshot: Snapshot) -> Iterator[Metric]:
+    labels = (*_GROUP, "broker")
+    named = [((row["cluster"], row["group"], row["broker"]), row) for row in snapshot.dead_letters]
+    yield family(
+        "rocketmq_consumer_dead_letters_total",
+        "Messages that were ever added to the group's dead-letter topic; no series if unknown or stale.",
+        labels,
+        ((values, row["added"]) for values, row in named),
+        kind="counter",
+    )
+    yield family(
+        "rocketmq_consumer_dead_letters_stored_messages",
+        "Messages that the group's dead-letter topic still stores; no series if unknown or stale.",
+        labels,
+        ((values, row["stored"]) for values, row in named),
     )
 
 

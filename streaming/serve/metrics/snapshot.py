@@ -58,6 +58,12 @@ FROM queues q
 GROUP BY ALL
 ORDER BY ALL
 """
+_DEAD_LETTERS = """
+SELECT d.cluster, d.group, d.broker, d.added, d.stored
+FROM dead_letters_at(from_ms($now)) d
+WHERE NOT d.is_stale
+ORDER BY ALL
+"""
 _UNWELL = f"""
 SELECT
     r.cluster, r.group,
@@ -121,6 +127,7 @@ class Snapshot(NamedTuple):
     topics: list[Row]
     unwell: list[Row]
     """Queues that are not OK; those beyond the limit are one row per group, without a name."""
+    dead_letters: list[Row]
     incidents: list[Incident]
     """The open incidents."""
     rebalances: list[Row]
@@ -147,6 +154,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         groups=known,
         topics=topics,
         unwell=unwell,
+        dead_letters=model.rows(_DEAD_LETTERS, {"now": now}),
         incidents=incidents(model, only_open=True),
         rebalances=model.rows(_REBALANCES, _days(last_time)),
         rejected=model.rows(_REJECTED, _days(ingested)),

@@ -66,7 +66,7 @@ FROM (
                 p.waiting_ms IS NOT NULL AND p.kind = 'CONSUME_TIME_SPAN' AS is_span,
                 p.kind = 'CONSUME_STATS' AS is_bounded
             FROM seen_at(instant) p
-            WHERE p.client_id IS NULL
+            WHERE p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'
         ) o
         GROUP BY o.cluster, o.group, o.topic, o.broker, o.queue_id
     ) s

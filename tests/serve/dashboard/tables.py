@@ -101,6 +101,17 @@ class Group:
             )
         )  # fmt: skip
 
+    def dead_letters(self, time: int, after_newest: int) -> None:
+        """Add an answer about the dead-letter topic, which still stores all of its messages."""
+        name = self.common["group"]
+        self.rows.append(
+            QueueProgress(
+                cluster=self.common["cluster"], group=name, broker="broker-a", time=time, asked_at=None,
+                interval_ms=MINUTE, source="POLL", kind="TOPIC_STATS", topic=(f"%DLQ%{name}",), queue_id=(0,),
+                broker_offset=(after_newest,), min_offset=(0,), stored_at=(time - 4_000,),
+            )
+        )  # fmt: skip
+
     def owner(self, time: int, queue_id: int, client: str, action: str = "ASSIGNED", rebalance: str = "") -> None:
         self._add(
             AssignmentChange, time, topic=self.topic, broker="broker-a", queue_id=queue_id, client_id=client,
@@ -153,6 +164,7 @@ def orders(now: int) -> Group:
     group = Group("orders-group", "Orders", CLIENTS)
     begin, died, stuck = now - 50 * MINUTE, now - DIED, now - STUCK
     group.state(begin)
+    group.dead_letters(begin, 2)
     for queue_id in range(QUEUES):
         group.owner(begin, queue_id, CLIENTS[queue_id // 2])
         group.queue(begin, queue_id, CLIENTS[queue_id // 2])
@@ -166,6 +178,7 @@ def orders(now: int) -> Group:
     group.queue(stuck, 0, CLIENTS[0], **why)
     group.state(stuck, "BAD", "ORDERED_QUEUE_STUCK LISTENER_HUNG", CLIENTS[:2])
     last = now - MINUTE
+    group.dead_letters(last, 5)
     for queue_id in range(QUEUES):
         owner = CLIENTS[0] if queue_id in (0, 1, 4) else CLIENTS[1]
         group.queue(last, queue_id, owner, **(why if queue_id == 0 else {}))

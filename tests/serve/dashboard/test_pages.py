@@ -61,6 +61,8 @@ def test_a_groups_page_shows_owners_members_rebalances_and_incidents(open_page):
     expect(rebalance.get_by_role("cell")).to_have_text(
         ["2.3 s", "connection closed", "orders-3", "3 → 2", "2", "1", "0", "0", "2.3 s", "7 (0 to 65)", "yes"]
     )
+    expect(row(page, "Retry and dead letters", "dead letters")).to_contain_text("%DLQ%orders-group")
+    expect(row(page, "Retry and dead letters", "dead letters")).to_contain_text("3 (in 50 min)")
     expect(row(page, "Incidents in this period", "ORDERED_QUEUE_STUCK")).to_contain_text("critical")
     expect(
         page.get_by_role("img", name=re.compile("Ownership timeline: 6 queues, 3 clients, 1 rebalances"))

@@ -135,6 +135,25 @@ def test_a_sum_with_lower_bounds_says_of_how_many_queues(tmp_path, scraper):
     assert of(found, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
 
 
+def test_dead_letters_are_counted_by_broker_while_they_are_known(tmp_path, scraper):
+    world = World()
+    world.group("g")
+    world.dead_letters("g", 4, 7, time=NOON - 60_000)
+    world.dead_letters("g", 4, 10)
+    world.dead_letters("g", 0, 0, broker="never one")
+    world.dead_letters("g", 0, 5, broker="stale", time=NOON - 121_000)
+    world.write(tmp_path / "tables")
+
+    found = scraper(tmp_path).scrape()
+
+    added, stored = (f"rocketmq_consumer_dead_letters_{name}" for name in ("total", "stored_messages"))
+    values = {
+        broker: tuple(of(found, name, consumer_group="g", broker=broker) for name in (added, stored))
+        for broker in ("b", "never one", "stale")
+    }
+    assert values == {"b": (10, 6), "never one": (0, 0), "stale": (None, None)}
+
+
 def test_only_unhealthy_queues_have_series(scraped):
     status = "rocketmq_consumer_queue_status"
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b"}
