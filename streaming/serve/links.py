@@ -21,8 +21,9 @@ def home_link(at: int | None = None, **wanted: str) -> str:
 
 
 def group_link(  # noqa: PLR0913, PLR0917  what its page shows
-    cluster: str, group: str, at: int | None = None, span: str | None = None, find: str | None = None, part: str = ""
-) -> str:
+    cluster: str, group: str, at: int | None = None, span: str | None = None, find: str | None = None,
+    fold: str | None = None, part: str = "",
+) -> str:  # fmt: skip
     """Return the address of a group, now or at an instant (epoch milliseconds).
 
     Args:
@@ -31,9 +32,12 @@ def group_link(  # noqa: PLR0913, PLR0917  what its page shows
         at: the instant; None: now.
         span: the length of the period.
         find: the text in queues or clients that is looked for.
+        fold: how lanes are folded; see `lane_folds.FOLDS`.
         part: the part of the page to show first, such as ``queues``.
     """
-    address = _link(f"/group/{quote(group, safe='')}", cluster=cluster, at=_instant(at), span=span, find=find)
+    address = _link(
+        f"/group/{quote(group, safe='')}", cluster=cluster, at=_instant(at), span=span, find=find, fold=fold
+    )
     return f"{address}#{part}" if part else address
 
 

@@ -109,11 +109,11 @@ def search(label: str, on_change: Callable[[str], object], text: str = "") -> No
     )  # fmt: skip
 
 
-def choice(label: str, options: dict[str, str], on_change: Callable[[str], object]) -> None:
-    """Create a select box; the first option is selected at the start."""
+def choice(label: str, options: dict[str, str], on_change: Callable[[str], object], chosen: str | None = None) -> None:
+    """Create a select box; at the start the first option is selected, unless another one is given."""
     with element("select", "field", aria_label=label) as box:
         for value, text in options.items():
-            element("option", value=value).text = text
+            element("option", value=value, selected="" if value == chosen else None).text = text
     box.on("change", lambda event: on_change(event.args), js_handler="(event) => emit(event.target.value)")
 
 

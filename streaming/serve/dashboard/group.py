@@ -1,5 +1,6 @@
 """The page of a group: owners, expected owners and status, now or at an instant selected with the slider."""
 
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,13 +14,15 @@ from streaming.queries.results import LagPoint
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.lag_chart import LagChart
+from streaming.serve.dashboard.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
 from streaming.serve.dashboard.live import Live
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, useful_spans, window
-from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, timeline_data
+from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved, owner_spans
+from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, Shown, timeline_data
 from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
-from streaming.serve.dashboard.palette import colours, short_names
+from streaming.serve.dashboard.palette import CLIENTS_WITH_COLOURS, colours, short_names
 from streaming.serve.links import HOME, clients_link, group_link, what_if_link
 from streaming.serve.store import Store
 
@@ -38,7 +41,7 @@ class GroupPage:
     """A group at an instant and over the period around it."""
 
     def __init__(  # noqa: PLR0913, PLR0917  what its address has
-        self, store: Store, name: str, cluster: str | None, at: int | None, span: str, find: str = ""
+        self, store: Store, name: str, cluster: str | None, at: int | None, span: str, lanes: LaneFilter = ALL_LANES
     ) -> None:  # fmt: skip
         self._store = store
         self._name = name
@@ -47,9 +50,10 @@ class GroupPage:
         """The instant that is shown; None is now."""
         self._span = span
         self._note = ""
-        self._find = find.strip()
-        self._only_problems = False
+        self._lanes = lanes
         self._order = "status"
+        self._folds_well = True
+        """Whether queues without a problem are folded on a phone."""
         self._pages = dict.fromkeys(_ROWS, 0)
         self._state: State
         self._history: History
@@ -96,14 +100,17 @@ class GroupPage:
     def _lay_out_ownership(self) -> None:
         with panel("Ownership", "ownership") as line:
             with line:
-                search("Find queues or clients", self._search, self._find)
-                check("Problems only", self._narrow)
+                search("Find queues or clients", self._search, self._lanes.find)
+                check("Problems only", lambda only: self._narrow(self._lanes._replace(only_problems=only)))
+                check("Moved only", lambda only: self._narrow(self._lanes._replace(only_moved=only)))
+                choice("Fold lanes", FOLDS, self._fold, self._lanes.fold)
+            self._reasons = LiveMarkup("group_reasons")
             self._timeline = OwnershipTimeline(self._seek)
             self._legend = LiveMarkup("legend")
         with panel("Queues", "queues") as line:
             with line:
                 choice("Sort queues", _ORDERS, self._reorder)
-            self._queues = self._table("queues", "group_queues")
+            self._queues = LiveMarkup("group_queues", on_do=self._do_queues)
         with panel("Members", "members") as line:
             with line:
                 element("a", href=clients_link(self._name)).text = "Versions, addresses and heartbeats"
@@ -118,17 +125,27 @@ class GroupPage:
 
     # User actions.
 
+    def _do_queues(self, word: str) -> None:
+        if word == "unfold":
+            self._folds_well = False
+            self._show()
+        else:
+            self._turn("queues", turned(word))
+
     def _turn(self, table: str, page: int) -> None:
         self._pages[table] = page
         self._show()
 
     def _search(self, text: str) -> None:
-        self._find, self._pages["queues"] = text.strip(), 0
+        self._narrow(self._lanes._replace(find=text.strip()))
         ui.navigate.history.replace(self._address())
-        self._show()
 
-    def _narrow(self, only_problems: bool) -> None:  # noqa: FBT001  a check box's event
-        self._only_problems, self._pages["queues"] = only_problems, 0
+    def _fold(self, fold: str) -> None:
+        self._narrow(self._lanes._replace(fold=fold))
+        ui.navigate.history.replace(self._address())
+
+    def _narrow(self, lanes: LaneFilter) -> None:
+        self._lanes, self._pages["queues"] = lanes, 0
         self._show()
 
     def _reorder(self, order: str) -> None:
@@ -172,7 +189,10 @@ class GroupPage:
 
     def _address(self) -> str:
         span = self._span if self._span != DEFAULT_SPAN else None
-        return group_link(self._state.group.cluster, self._state.group.group, self._at, span, self._find or None)
+        group = self._state.group
+        return group_link(
+            group.cluster, group.group, self._at, span, self._lanes.find or None, self._lanes.fold or None
+        )
 
     # Page content.
 
@@ -216,24 +236,23 @@ class GroupPage:
         shown, past, now = self._state, self._history, self._now()
         clients = {*shown.group.members, *(i.client_id for i in past.intervals)}
         clients |= {c for q in shown.queues for c in (q.owner, q.expected_owner) if c is not None}
-        palette = colours(clients)
-        names = {"colours": palette, "short": short_names(clients), "now": now, "at": self._at}
-        text = self._find.lower()
-        owners = group_state.owners_in(past)
-        wanted = [
-            q for q in shown.queues
-            if group_state.matches(q, text, owners[q.topic, q.broker, q.queue_id], only_problems=self._only_problems)
-        ]  # fmt: skip
+        palette = colours(clients) if len(clients) <= CLIENTS_WITH_COLOURS else None
+        names = {"colours": palette or {}, "short": short_names(clients), "now": now, "at": self._at}
+        text = self._lanes.text
+        owners, spans = group_state.owners_in(past), owner_spans(past, shown.ends.live)
+        wanted = {
+            place: q for q in shown.queues for place in [(q.topic, q.broker, q.queue_id)]
+            if group_state.matches(q, self._lanes, owners[place], moved=has_moved(spans.get(place, ())))
+        }  # fmt: skip
         self._show_head(now)
-        places = {(q.topic, q.broker, q.queue_id) for q in wanted} if text or self._only_problems else None
-        lanes = timeline_data(past, shown.queues, shown.ends, palette, lambda place: places is None or place in places)
-        self._timeline.show(lanes, self._at)
-        self._legend.show()
+        self._show_lanes(spans, None if self._lanes.shows_all else wanted, palette, clients)
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
         self._fill(self._failed, "failed", shown.failed, **names)
-        self._fill(self._queues, "queues", group_state.in_order(wanted, self._order),
+        self._fill(self._queues, "queues", group_state.in_order(wanted.values(), self._order),
                    without_owner=shown.group.without_owner, text=text, owners=owners,
+                   folded=self._folds_well and self._order == "status",
+                   well=sum(not q.is_problem for q in wanted.values()), page_size=_ROWS["queues"],
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
@@ -242,6 +261,25 @@ class GroupPage:
         # They are those at the period's end, which is later than the instant that is shown.
         self._fill(self._past, "incidents", past.incidents,
                    **names | {"now": min(past.window.until, shown.ends.live)})  # fmt: skip
+
+    def _show_lanes(
+        self, spans: Mapping[Place, Sequence[OwnerSpan]], wanted: Container[Place] | None,
+        palette: Mapping[str, int] | None, clients: Collection[str],
+    ) -> None:  # fmt: skip
+        """Show the lanes of these queues, or of all, and what is wrong with the group's queues."""
+        state, text, without_owner = self._state, self._lanes.text, self._state.group.without_owner
+        marked = {client for client in clients if text in client.lower()} if text else ()
+        lanes = Shown(
+            lambda place: wanted is None or place in wanted, self._lanes.fold, palette, marked, without_owner
+        )  # fmt: skip
+        drawn = timeline_data(self._history, spans, state.queues, state.ends, lanes)
+        self._timeline.show(drawn, self._at)
+        self._legend.show(by_meaning=palette is None, folded=bool(drawn["folds"]))
+        many = len(state.queues) > FEW_LANES
+        found = reasons(state.queues, short_names(clients), without_owner) if many else []
+        moved = sum(map(has_moved, spans.values()))
+        self._reasons.show(many=many, reasons=found[:REASONS], more=len(found[REASONS:]), queues=len(state.queues),
+                           well=len(state.queues) - sum(reason.queues for reason in found), moved=moved)  # fmt: skip
 
     def _show_head(self, now: int) -> None:
         state = self._state

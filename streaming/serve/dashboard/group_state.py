@@ -12,6 +12,8 @@ from streaming.queries.columns import MEMBER, Column, Context, Value, counted
 from streaming.queries.health import HEALTH
 from streaming.queries.labels import queue_name
 from streaming.queries.results import Coverage, Group, Member, Queue
+from streaming.serve.dashboard.lane_folds import LaneFilter
+from streaming.serve.dashboard.owner_spans import Place
 from streaming.serve.dashboard.page_data import History, State
 
 
@@ -76,10 +78,6 @@ def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
     return sorted(queues, key=keys[order])
 
 
-Place = tuple[str, str, int]
-"""Topic, broker and id of a queue."""
-
-
 def owners_in(history: History) -> defaultdict[Place, list[str]]:
     """Return the clients that owned each queue in a period, in order of time."""
     owners: defaultdict[Place, list[str]] = defaultdict(list)
@@ -90,12 +88,19 @@ def owners_in(history: History) -> defaultdict[Place, list[str]]:
     return owners
 
 
-def matches(queue: Queue, text: str, owners: Sequence[str] = (), *, only_problems: bool) -> bool:
-    """Return whether a queue, or one of the clients that owned it in the period, matches the user's filters."""
-    if only_problems and not queue.is_problem:
+def matches(queue: Queue, wanted: LaneFilter, owners: Sequence[str] = (), *, moved: bool = False) -> bool:
+    """Return whether a queue, or one of the clients that owned it in the period, matches the user's filters.
+
+    Args:
+        queue: the queue.
+        wanted: the filters.
+        owners: the clients that owned it in the period.
+        moved: whether its owner changed in the period.
+    """
+    if (wanted.only_problems and not queue.is_problem) or (wanted.only_moved and not moved):
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
-    return text in " ".join((name, queue.owner or "unassigned", queue.expected_owner or "", *owners)).lower()
+    return wanted.text in " ".join((name, queue.owner or "unassigned", queue.expected_owner or "", *owners)).lower()
 
 
 def changes(history: History) -> list[int]:

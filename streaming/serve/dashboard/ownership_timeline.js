@@ -1,8 +1,12 @@
-// Draws the owners of each queue over time: one lane per queue, one colour per client. A canvas paints only the lanes
-// in view, so thousands of them cost no more than a screenful; the tables of the page contain the same information.
+// Draws the owners of each queue over time: one lane per queue. A canvas paints only the lanes in view, so thousands of
+// them cost no more than a screenful; the tables of the page contain the same information. With few clients each has a
+// colour; with many a colour says what happened to the queue, and an overview of all lanes leads to them.
 // The slider below selects the time that the whole page shows.
 
-const LANE = 22, ROW = 18, AXIS = 20, FLAGS = 12, PAD = 12;
+import { COLOURS, MARKED, SAME, heat, meaning, picture } from "rebalance-watch-lanes/heat.js";
+import { rowAt, rowsOf } from "rebalance-watch-lanes/rows.js";
+
+const LANE = 22, LINE = 17, NARROW = 560, ROW = 18, AXIS = 20, FLAGS = 12, PAD = 12;
 const STEPS = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800].map((s) => s * 1000);
 
 const { clock, day } = rebalanceWatchTimes;
@@ -32,10 +36,20 @@ export default {
     <div class="lanes" :style="{ '--gutter': gutter + 'px' }">
       <canvas ref="head" class="lanes-head" role="img" :aria-label="data.summary"
         @pointermove="over($event, 'head')" @pointerleave="tip = null" @click="press($event, 'head')"></canvas>
+      <canvas v-if="data.bands.length" ref="overview" class="lanes-overview" role="img" :aria-label="data.overview"
+        @pointermove="over($event, 'overview')" @pointerleave="leave" @click="lead"></canvas>
       <div ref="scroll" class="lanes-scroll" tabindex="0" role="group" :aria-label="data.label" @scroll="later">
-        <div :style="{ height: data.lanes.length * ${LANE} + 'px' }">
+        <div class="lanes-rows" :style="{ height: height + 'px' }">
           <canvas ref="body" class="lanes-body" aria-hidden="true"
-            @pointermove="over($event, 'body')" @pointerleave="tip = null" @click="press($event, 'body')"></canvas>
+            @pointermove="over($event, 'body')" @pointerleave="leave" @click="press($event, 'body')"></canvas>
+          <button v-for="(one, n) in heads" :key="one.name" class="fold-head" :style="{ top: one.y + 'px' }"
+            :aria-expanded="one.open" :tabindex="n === current ? 0 : -1" @click="toggle(one.name)"
+            @keydown="walk($event, n)" @focus="current = n; mark(one.client)" @blur="mark(-1)"
+            @pointerenter="mark(one.client)" @pointerleave="mark(-1)">
+            <span class="fold-sign" aria-hidden="true">{{ one.open ? "▾" : "▸" }}</span>
+            <b v-if="one.status !== 'OK'" class="status" :class="one.status">{{ one.status }}</b>
+            <span class="fold-name">{{ one.name }}</span> <span class="quiet">{{ one.facts }}</span>
+          </button>
         </div>
       </div>
       <input ref="range" class="lanes-range" type="range" aria-label="Time that the page shows"
@@ -45,7 +59,7 @@ export default {
       </div>
     </div>`,
   props: { json: String, at: Number },
-  data: () => ({ tip: null, gutter: 180 }),
+  data: () => ({ tip: null, gutter: 180, height: 0, heads: [], current: 0 }),
   computed: {
     data() {
       return JSON.parse(this.json);
@@ -53,6 +67,12 @@ export default {
     step() {
       return Math.max(1, Math.round((this.data.to - this.data.from) / 720));
     },
+  },
+  created() {
+    this.open = new Set();
+    this.hovered = -1;
+    this.flash = -1;
+    this.pictures = new Map();
   },
   mounted() {
     this.instant = this.at ?? null;
@@ -96,13 +116,81 @@ export default {
         ...data,
         first: data.lanes.map(() => []),
         marks: data.lanes.map(() => []),
+        hurt: data.lanes.map(() => []),
+        order: data.bands.flatMap((band) => band.lanes),
         group: rows(data.incidents.filter((i) => i.lane < 0), (data.to - data.from) / 100),
       };
       for (let i = 0; i < data.spans.length; i += 4) {
         this.model.first[data.spans[i]].push(i);
       }
+      for (let i = 0; i < data.affected.length; i += 4) this.model.hurt[data.affected[i]].push(i);
       for (const incident of data.incidents) if (incident.lane >= 0) this.model.marks[incident.lane].push(incident);
       this.headRows = Math.min(4, 1 + Math.max(-1, ...this.model.group.map((i) => i.row)));
+      this.pictures.clear();
+      this.hovered = -1;
+      this.layOut();
+    },
+    // Places the rows; they depend on what is folded and on the width.
+    layOut() {
+      this.narrow = (this.$refs.scroll?.clientWidth ?? NARROW) < NARROW;
+      const { rows, height } = rowsOf(this.model, this.narrow, this.open), number = new Map(this.model.clients.map((one, n) => [one.id, n]));
+      this.rows = rows;
+      this.height = height;
+      this.heads = rows.filter((row) => row.fold).map(({ fold, y }) => (
+        { name: fold.name, facts: fold.facts, status: fold.status, y, open: this.open.has(fold.name), client: number.get(fold.name) ?? -1 }
+      ));
+      this.current = Math.min(this.current, Math.max(0, this.heads.length - 1));
+    },
+    toggle(name) {
+      if (!this.open.delete(name)) this.open.add(name);
+      this.layOut();
+      this.$nextTick(this.later);
+    },
+    // Arrows lead from fold to fold: hundreds of them are one stop of the Tab key.
+    walk(event, n) {
+      const to = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: this.heads.length - 1 }[event.key];
+      if (to === undefined || to < 0 || to >= this.heads.length) return;
+      event.preventDefault();
+      this.current = to;
+      this.$el.querySelectorAll(".fold-head")[to].focus();
+    },
+    // Highlights the queues of a client; -1: of none.
+    mark(client) {
+      if (client === this.hovered) return;
+      this.hovered = client;
+      this.later();
+    },
+    leave() {
+      this.tip = null;
+      this.mark(-1);
+    },
+    marked() {
+      return new Set(this.hovered < 0 ? this.model.marked : [...this.model.marked, this.hovered]);
+    },
+    // The lane at a height of the overview.
+    laneAt(event) {
+      const box = this.$refs.overview.getBoundingClientRect(), { order } = this.model;
+      return order[Math.min(order.length - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * order.length)))];
+    },
+    // Scrolls to the lane under the pointer and opens its fold.
+    lead(event) {
+      const lane = this.laneAt(event), place = () => this.rows.findIndex((row) => row.lane === lane && (row.inside || !this.heads.length));
+      if (place() < 0) {
+        const fold = this.model.folds.findLast((one) => one.lanes.includes(lane)); // not that of a reason
+        if (fold) this.open.add(fold.name);
+        this.layOut();
+      }
+      this.flash = lane;
+      this.$nextTick(() => {
+        const row = this.rows[place()] ?? this.rows.find((one) => one.lane === lane);
+        this.$refs.scroll.scrollTop = row.y - this.$refs.scroll.clientHeight / 3;
+        this.later();
+      });
+      clearTimeout(this.flashing);
+      this.flashing = setTimeout(() => {
+        this.flash = -1;
+        this.later();
+      }, 2_000);
     },
     later() {
       cancelAnimationFrame(this.frame);
@@ -130,11 +218,41 @@ export default {
     paint() {
       if (!this.$refs.scroll) return;
       this.width = this.$refs.scroll.clientWidth;
-      this.gutter = this.width < 560 ? 92 : Math.min(230, Math.max(130, this.model.widest * 6.6 + 34));
-      const style = getComputedStyle(this.$el);
-      this.colour = (name) => style.getPropertyValue(name).trim();
+      if (this.width < NARROW !== this.narrow) this.layOut();
+      this.gutter = this.narrow ? 8 : Math.min(230, Math.max(130, this.model.widest * 6.6 + 34));
+      const style = getComputedStyle(this.$el), known = new Map();
+      this.colour = (name) => known.get(name) ?? known.set(name, style.getPropertyValue(name).trim()).get(name);
+      const shown = [this.width, this.gutter, this.colour("--surface"), ...this.marked()].join();
+      if (shown !== this.shown) this.pictures.clear();
+      this.shown = shown;
       this.paintHead();
+      if (this.$refs.overview) this.paintOverview();
       this.paintBody();
+    },
+    // Draws what happened to many lanes; painted once until the data, the width or the highlighted client changes.
+    heat(pen, name, lanes, y, height, most) {
+      const width = Math.max(1, Math.floor(this.width - this.gutter - PAD)), rows = Math.min(lanes.length, most);
+      if (!this.pictures.has(name)) this.pictures.set(name, picture(heat(this.model, lanes, width, rows, this.marked()), width, rows, this.colour));
+      pen.imageSmoothingEnabled = false;
+      pen.drawImage(this.pictures.get(name), this.gutter, y, width, height);
+    },
+    paintOverview() {
+      const { order, bands } = this.model, most = this.narrow ? 80 : 120, height = order.length <= most / 2 ? order.length * 2 : most;
+      const pen = this.surface("overview", height);
+      pen.fillStyle = this.colour("--sunken");
+      pen.fillRect(this.gutter, 0, this.width - this.gutter - PAD, height);
+      this.heat(pen, "", order, 0, height, most);
+      let before = 0;
+      for (const band of bands) {
+        const y = (before / order.length) * height;
+        before += band.lanes.length;
+        const end = (before / order.length) * height;
+        if (end - y < 12) continue; // neither a line nor a name would leave enough of it
+        pen.fillStyle = this.colour("--surface");
+        if (y) pen.fillRect(this.gutter, Math.round(y), this.width, 1);
+        this.text(pen, band.name, 18, (y + end) / 2, this.gutter - 26, "--ink-2", true);
+      }
+      this.head(pen, height);
     },
     paintHead() {
       const height = AXIS + this.headRows * ROW + FLAGS;
@@ -144,7 +262,7 @@ export default {
       let before = null;
       for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
         const today = day(t).slice(5), shown = step < 60_000 ? clock(t, true).slice(11, 19) : clock(t);
-        pen.textAlign = this.x(t) > this.width - 40 ? "right" : "center";
+        pen.textAlign = this.x(t) > this.width - 40 ? "right" : this.x(t) < 24 ? "left" : "center";
         pen.fillText(before !== null && before !== today ? `${today} ${shown}` : shown, this.x(t), AXIS / 2);
         before = today;
       }
@@ -177,9 +295,11 @@ export default {
     },
     paintBody() {
       const scroll = this.$refs.scroll, height = scroll.clientHeight, top = scroll.scrollTop;
-      const pen = this.surface("body", height), { lanes, rebalances } = this.model;
-      const end = Math.min(lanes.length, Math.ceil((top + height) / LANE));
-      for (let lane = Math.floor(top / LANE); lane < end; lane++) this.paintLane(pen, lane, lane * LANE - top);
+      const pen = this.surface("body", height), { rebalances } = this.model, { rows } = this;
+      for (let n = rowAt(rows, top); n < rows.length && rows[n].y < top + height; n++) {
+        if (rows[n].fold) this.heat(pen, rows[n].fold.name, rows[n].fold.lanes, rows[n].bar - top, LANE - 5, LANE - 5);
+        else this.paintLane(pen, rows[n], -top);
+      }
       pen.strokeStyle = this.colour("--ink-2");
       pen.globalAlpha = 0.55;
       pen.setLineDash([2, 3]);
@@ -195,11 +315,17 @@ export default {
       pen.globalAlpha = 1;
       this.head(pen, height);
     },
-    paintLane(pen, lane, y) {
-      const { lanes, spans, clients, first, marks, status, from } = this.model;
-      const room = this.gutter - 26;
-      this.sign(pen, status[lane], 7, y + LANE / 2);
-      this.text(pen, lanes[lane], 18, y + LANE / 2, room, "--ink", true);
+    paintLane(pen, row, offset) {
+      const { lanes, spans, clients, first, marks, hurt, affected, status, why, from, byMeaning } = this.model, { lane } = row;
+      const y = row.bar + offset, above = row.y + offset, indent = row.inside ? 12 : 0, marked = this.marked();
+      const line = this.narrow ? above + LINE / 2 + 1 : y + LANE / 2;
+      if (lane === this.flash) {
+        pen.fillStyle = this.colour("--mark");
+        pen.fillRect(0, above, this.width, row.height);
+      }
+      this.sign(pen, status[lane], 7 + indent, line);
+      this.text(pen, lanes[lane], 18 + indent, line, (this.narrow ? this.width : this.gutter) - 26 - indent, "--ink", true);
+      if (why[lane]) this.text(pen, why[lane], this.gutter + 2, y + LANE + LINE / 2 - 3, this.width - this.gutter - PAD, "--ink-2");
       pen.save();
       pen.beginPath();
       pen.rect(this.gutter, y, this.width - this.gutter - PAD, LANE);
@@ -210,17 +336,24 @@ export default {
         const left = this.x(from + spans[i + 1]), right = Math.max(left + 1, this.x(from + spans[i + 2])), client = spans[i + 3];
         if (client < 0) this.unassigned(pen, left, right, y);
         else {
-          pen.fillStyle = this.colour(`--client-${clients[client].colour}`);
+          const of = byMeaning ? meaning(this.model, lane, i, marked) : 0;
+          pen.fillStyle = this.colour(byMeaning ? COLOURS[of] : `--client-${clients[client].colour}`);
           pen.fillRect(left, y + 2, Math.max(1, right - left - 1), LANE - 5);
-          this.text(pen, clients[client].short, Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, right - Math.max(left, this.gutter) - 10, "--client-ink");
+          const ink = of === SAME ? "--ink" : of === MARKED ? "--on-accent" : "--client-ink";
+          this.text(pen, clients[client].short, Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, right - Math.max(left, this.gutter) - 10, ink);
         }
       }
-      for (const incident of marks[lane]) {
-        const [left, right] = this.ends(incident);
-        pen.fillStyle = this.colour(incident.colour);
-        pen.fillRect(left, y + LANE - 5, Math.max(3, right - left), 4);
-      }
+      const parts = [
+        ...marks[lane].map((one) => [one.from, one.to, one.colour]),
+        ...hurt[lane].map((i) => [from + affected[i + 1], from + affected[i + 2], COLOURS[affected[i + 3]]]),
+      ];
+      for (const part of byMeaning ? parts : parts.reverse()) this.strip(pen, y, ...part);
       pen.restore();
+    },
+    strip(pen, y, begin, end, colour) {
+      const left = this.x(begin);
+      pen.fillStyle = this.colour(colour);
+      pen.fillRect(left, y + LANE - 5, Math.max(3, this.x(end) - left), 4);
     },
     // An unassigned queue is hatched.
     unassigned(pen, left, right, y) {
@@ -289,7 +422,7 @@ export default {
     // Returns what is under the pointer: {lines, open}.
     under(event, part) {
       const box = this.$refs[part].getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-      const { lanes, spans, clients, first, marks, rebalances, group, from } = this.model;
+      const { lanes, spans, clients, first, marks, rebalances, group, from, bands } = this.model;
       const time = this.time(x), near = ((this.data.to - this.data.from) / this.width) * 5;
       const described = (i) => ({ lines: [i.text, `${clock(i.from, true)}, ${i.open ? "still open" : `for ${duration(i.to - i.from)}`}`], open: i.link });
       const holds = (i) => i.from - near <= time && time <= i.to + near;
@@ -299,10 +432,16 @@ export default {
         const incident = group.find((i) => i.row === row && holds(i));
         return incident ? described(incident) : { lines: [clock(time, true)] };
       }
-      const lane = Math.floor((y + this.$refs.scroll.scrollTop) / LANE);
-      if (lane >= lanes.length) return null;
-      if (x < this.gutter) return { lines: [lanes[lane]], time: null };
-      const incident = (y + this.$refs.scroll.scrollTop) % LANE > LANE - 7 && marks[lane].find(holds);
+      if (part === "overview") {
+        const at = this.laneAt(event);
+        return { lines: [lanes[at], bands.find((band) => band.lanes.includes(at)).name, clock(time, true)], time: null };
+      }
+      const below = y + this.$refs.scroll.scrollTop, row = this.rows[rowAt(this.rows, below)];
+      if (!row || below >= row.y + row.height) return null;
+      if (row.fold) return { lines: [row.fold.name, row.fold.facts, clock(time, true)] };
+      const { lane } = row;
+      if (x < this.gutter || below < row.bar) return { lines: [lanes[lane]], time: null };
+      const incident = below - row.bar > LANE - 7 && below - row.bar < LANE && marks[lane].find(holds);
       if (incident) return described(incident);
       const at = first[lane].find((i) => from + spans[i + 1] <= time && time < from + spans[i + 2]);
       const lines = [lanes[lane], clock(time, true)];
@@ -310,12 +449,13 @@ export default {
         const owner = spans[at + 3] < 0 ? "unassigned" : clients[spans[at + 3]].id;
         lines.splice(1, 0, `${owner}, ${duration(spans[at + 2] - spans[at + 1])} in this period`);
       }
-      return { lines };
+      return { lines, client: at === undefined ? -1 : spans[at + 3] };
     },
     over(event, part) {
-      if (event.buttons === 1 && event.pointerType === "mouse") return this.press(event, part, true);
+      if (event.buttons === 1 && event.pointerType === "mouse" && part !== "overview") return this.press(event, part, true);
       const found = this.under(event, part), box = this.$el.getBoundingClientRect();
-      if (this.$refs[part]) this.$refs[part].style.cursor = found?.open ? "pointer" : "crosshair";
+      if (this.model.byMeaning) this.mark(found?.client ?? -1);
+      if (this.$refs[part]) this.$refs[part].style.cursor = found?.open || part === "overview" ? "pointer" : "crosshair";
       this.tip = found && { lines: found.lines, x: Math.min(event.clientX - box.left + 14, this.width - 230), y: event.clientY - box.top + 16 };
     },
     press(event, part, dragging = false) {

@@ -1,7 +1,7 @@
 """The ownership timeline: owners of the queues over time, rebalances as marks, incidents as spans, and the slider."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from nicegui import ui
@@ -9,16 +9,33 @@ from nicegui.events import GenericEventArguments
 
 from streaming.queries.health import SEVERITY
 from streaming.queries.present import Ends
-from streaming.queries.results import Incident, Interval, Queue
+from streaming.queries.results import Incident, Queue
+from streaming.serve.dashboard.lane_folds import FEW_LANES, Fold, Lanes, lanes_of, why
+from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved
 from streaming.serve.dashboard.page_data import History
 from streaming.serve.dashboard.palette import short_names
 from streaming.serve.links import incident_link, rebalance_link
 
-Place = tuple[str, str, int]
-"""Topic, broker, queue id."""
+_MEANING = {"info": 0, "warning": 5, "DOUBLE": 6, "critical": 7}
+"""The classes of `lanes/heat.js` for an incident: a double owner has its own."""
 
 
-class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
+class Shown(NamedTuple):
+    """What of the lanes the user wants to see."""
+
+    wanted: Callable[[Place], bool]
+    """Returns whether a queue gets a lane."""
+    fold: str = "none"
+    """See `lane_folds.FOLDS`."""
+    colours: Mapping[str, int] | None = None
+    """The colours of the clients; None: colours show what happened to the queues, not the owners."""
+    marked: Collection[str] = ()
+    """The clients that are highlighted."""
+    without_owner: str = "unassigned"
+    """The label of a queue without an owner."""
+
+
+class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"rebalance-watch-lanes": "lanes"}):
     """See `ownership_timeline.js`; ``on_seek`` receives the selected instant, None for now."""
 
     def __init__(self, on_seek: Callable[[int | None], object]) -> None:
@@ -44,25 +61,25 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js"):
 
 
 def timeline_data(
-    history: History, queues: Iterable[Queue], ends: Ends, colours: Mapping[str, int], wanted: Callable[[Place], bool]
+    history: History, spans: Mapping[Place, Sequence[OwnerSpan]], queues: Iterable[Queue], ends: Ends, shown: Shown
 ) -> dict[str, object]:
     """Return the data of the component, with offsets within the period instead of times to keep it small.
 
     Args:
         history: the history of the period.
+        spans: its `owner_spans`.
         queues: the queues at the instant, for their status.
         ends: the ends of history.
-        colours: the colours of the clients.
-        wanted: returns whether a queue gets a lane.
+        shown: what the user wants to see.
     """
-    states = {(q.topic, q.broker, q.queue_id): q.status for q in queues}
-    of = _by_place(history.intervals)
-    places = sorted(place for place in {*of, *states, *history.unowned} if wanted(place))
-    lane_of = {place: lane for lane, place in enumerate(places)}
+    states = {(q.topic, q.broker, q.queue_id): q for q in queues}
+    places = sorted(place for place in {*spans, *states} if shown.wanted(place))
+    of_lane = [spans.get(place, ()) for place in places]
     clients = sorted({i.client_id for i in history.intervals})
     number, short = {client: n for n, client in enumerate(clients)}, short_names(clients)
     since, until = history.window
-    known_until = min(until, ends.live)
+    moved = {lane for lane, found in enumerate(of_lane) if has_moved(found)}
+    lanes = lanes_of(places, states, moved, shown.fold, shown.without_owner)
     names = _names(places)
     return {
         "from": since,
@@ -70,31 +87,34 @@ def timeline_data(
         "live": until >= ends.live,
         "lanes": names,
         "widest": max(map(len, names), default=0),
-        "status": [states.get(place, "UNKNOWN") for place in places],
-        "clients": [{"id": c, "short": short[c], "colour": colours[c]} for c in clients],
+        "status": [states[place].status if place in states else "UNKNOWN" for place in places],
+        "why": [why(states[place]) if place in states else "" for place in places],
+        "clients": [{"id": c, "short": short[c], "colour": (shown.colours or {}).get(c, 0)} for c in clients],
+        "marked": [number[client] for client in sorted(shown.marked) if client in number],
         "spans": [
-            value for place in places
-            for span in _spans(of.get(place, []), number, (since, known_until), unowned=place in history.unowned)
-            for value in (lane_of[place], *span)
+            value for lane, found in enumerate(of_lane) for one in found
+            for value in (lane, one.begin, one.end, -1 if one.client_id is None else number[one.client_id])
         ],
         "rebalances": [
             [r.start_time, r.end_time, r.trigger, rebalance_link(r.cluster, r.group, r.rebalance_id)]
             for r in history.rebalances
         ],
-        "incidents": [
-            _incident(i, lane_of, known_until) for i in sorted(history.incidents, key=lambda i: i.opened_at)
-            if _place(i) is None or _place(i) in lane_of
-        ],
+        **_incidents(history, places, of_lane, min(until, ends.live)),
+        **_folding(lanes, len(places), by_meaning=shown.colours is None),
         "label": f"Ownership of {len(places)} queues, one lane each; the table of queues has the same information",
         "summary": _summary(history, len(places), len(clients)),
+        "overview": _overview(len(places), len(moved), sum(map(bool, map(why, states.values())))),
     }  # fmt: skip
 
 
-def _by_place(intervals: Iterable[Interval]) -> dict[Place, list[Interval]]:
-    of: dict[Place, list[Interval]] = defaultdict(list)
-    for interval in intervals:
-        of[interval.topic, interval.broker, interval.queue_id].append(interval)
-    return of
+def _folding(lanes: Lanes, count: int, *, by_meaning: bool) -> dict[str, object]:
+    def folds(of: Sequence[Fold]) -> list[dict[str, object]]:
+        return [{"name": one.name, "facts": one.facts, "status": one.status, "lanes": one.lanes} for one in of]
+
+    return {
+        "byMeaning": by_meaning, "many": count > FEW_LANES, "top": lanes.top, "folds": folds(lanes.folds),
+        "narrow": lanes.narrow, "bands": folds(lanes.bands) if count > FEW_LANES else [],
+    }  # fmt: skip
 
 
 def _names(places: list[Place]) -> list[str]:
@@ -103,23 +123,41 @@ def _names(places: list[Place]) -> list[str]:
     return [f"{t}:{q}" if len(brokers) == 1 else f"{t}@{b}:{q}" for t, b, q in places]
 
 
-def _spans(
-    intervals: list[Interval], number: Mapping[str, int], window: tuple[int, int], *, unowned: bool
-) -> list[tuple[int, int, int]]:
-    """Return the spans of the owners, and unassigned ones (-1) between and after them; none before the first owner."""
-    since, until = window
-    spans: list[tuple[int, int, int]] = []
-    end: int | None = since if unowned else None
-    for interval in intervals:
-        begin = max(interval.from_time, since)
-        if end is not None and begin > end:
-            spans.append((end - since, begin - since, -1))
-        end = min(interval.to_time if interval.to_time is not None else until, until)
-        if end > begin:
-            spans.append((begin - since, end - since, number[interval.client_id]))
-    if end is not None and end < until:
-        spans.append((max(end, since) - since, until - since, -1))
-    return spans
+def _incidents(
+    history: History, places: Sequence[Place], spans: Sequence[Sequence[OwnerSpan]], until: int
+) -> dict[str, object]:
+    """Return the incidents of the queues and of the whole group, and which part of which lane is affected by one."""
+    lane_of = {place: lane for lane, place in enumerate(places)}
+    since = history.window.since
+    found = sorted(history.incidents, key=lambda i: i.opened_at)
+    affected: list[int] = []
+    for incident in found:
+        meaning = _MEANING["DOUBLE" if incident.code == "QUEUE_DOUBLE_OWNED" else incident.severity]
+        end = until if incident.resolved_at is None else min(until, incident.resolved_at)
+        during = max(0, incident.opened_at - since), end - since
+        if meaning:
+            affected += [n for part in _parts(incident, lane_of, spans, during) for n in (*part, meaning)]
+    return {
+        "incidents": [_incident(i, lane_of, until) for i in found if _place(i) is None or _place(i) in lane_of],
+        "affected": affected,
+    }
+
+
+def _parts(
+    incident: Incident, lane_of: Mapping[Place, int], spans: Sequence[Sequence[OwnerSpan]], during: tuple[int, int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield lane, begin and end of what an incident affects: its queue, its broker's queues, or its client's."""
+    place = _place(incident)
+    if place is not None:
+        if place in lane_of:
+            yield lane_of[place], *during
+    elif not incident.group:
+        yield from ((lane, *during) for (_, broker, _), lane in lane_of.items() if broker == incident.subject)
+    else:
+        for lane, of_lane in enumerate(spans):
+            for begin, end, client_id in of_lane:
+                if client_id == incident.subject and begin < during[1] and end > during[0]:
+                    yield lane, max(begin, during[0]), min(end, during[1])
 
 
 def _place(incident: Incident) -> Place | None:
@@ -147,3 +185,7 @@ def _summary(history: History, lanes: int, clients: int) -> str:
         f"Ownership timeline: {lanes} queues, {clients} clients, {len(history.rebalances)} rebalances and "
         f"{len(history.incidents)} incidents in this period; the tables below list them"
     )
+
+
+def _overview(lanes: int, moved: int, problems: int) -> str:
+    return f"Overview of all {lanes:,} lanes: {problems:,} with a problem, {moved:,} changed owner in this period"

@@ -20,6 +20,8 @@ from streaming.serve.dashboard.group_list import checked as checked_groups
 from streaming.serve.dashboard.home import Home
 from streaming.serve.dashboard.incident import IncidentPage
 from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
+from streaming.serve.dashboard.lane_folds import LaneFilter
+from streaming.serve.dashboard.lane_folds import checked as checked_lanes
 from streaming.serve.dashboard.moment import parse_at, parse_span
 from streaming.serve.dashboard.queue import QueueName, QueuePage
 from streaming.serve.dashboard.rebalance import RebalancePage
@@ -64,10 +66,14 @@ def register(store: Store, first_run: FirstRun) -> None:
         await _built("Consumer groups", lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
 
     @_route("/group/{group}")
-    async def group(
-        group: str, cluster: str | None = None, at: str | None = None, span: str | None = None, find: str = ""
+    async def group(  # noqa: PLR0913, PLR0917  what its address has
+        group: str, cluster: str | None = None, at: str | None = None, span: str | None = None, find: str = "",
+        fold: str = "",
     ) -> None:  # fmt: skip
-        await _built(group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span), find))
+        lanes = LaneFilter(find.strip(), fold)
+        await _built(
+            group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span), checked_lanes(lanes))
+        )
 
     @_route("/group/{group}/rebalance/{rebalance_id}")
     async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:

@@ -1,7 +1,8 @@
 """A stable colour per client, and names short enough for a bar.
 
 The eight colours are Paul Tol's "light" scheme, which people with any common colour blindness can tell apart and which
-work with dark text. With more clients colours repeat; names are always shown beside them.
+work with dark text. With more clients colours repeat; names are always shown beside them. With many clients colours
+tell nothing: then none has one, and the ownership timeline shows what happened to a queue instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,8 @@ from hashlib import blake2b
 
 COLOURS = 8
 """The number of colours: ``--client-0`` to ``--client-7`` in `style.css`."""
+CLIENTS_WITH_COLOURS = 12
+"""Up to this number of clients each has a colour."""
 
 
 def colours(clients: Iterable[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.serve.dashboard.tables import archive, fleet, shop
+from tests.serve.dashboard.tables import archive, fleet, shop, storm
 from tests.support.served import served
 from tests.support.tables import append, make_tables
 
@@ -30,7 +30,7 @@ def site(tmp_path_factory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("dashboard")
     now = time.time_ns() // 1_000_000
     make_tables(root / "tables")
-    append(root / "tables", [row for group in [*shop(now), fleet(now)] for row in group.taken()])
+    append(root / "tables", [row for group in [*shop(now), fleet(now), *storm(now)] for row in group.taken()])
     archive(root / "tables", now)
     with served("dashboard", root, now=now) as base:
         yield Site(base, root / "tables", now)

@@ -1,6 +1,6 @@
 """Tables for the pages: a few groups with a history, and one very large group."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,7 +56,11 @@ def archive(folder: Path, now: int) -> None:
 class Group:
     """Collects the rows of one group, numbered as by the observer."""
 
-    def __init__(self, name: str, topic: str, clients: tuple[str, ...], cluster: str = "prod") -> None:
+    def __init__(
+        self, name: str, topic: str, clients: tuple[str, ...], cluster: str = "prod",
+        broker_of: Callable[[int], str] = lambda _: "broker-a",
+    ) -> None:  # fmt: skip
+        self.broker_of = broker_of
         self.common = {"cluster": cluster, "group": name, "cause": f"poll-1@1|{cluster}/{name}|1"}
         self.topic = topic
         self.clients = clients
@@ -83,7 +87,7 @@ class Group:
         lag, interval = fields.pop("lag", 3), fields.pop("interval_ms", 5 * MINUTE)
         defaults = {"expected_owner": owner, "status": "OK", "status_reason": "", "locked": True, **fields}
         self._add(
-            QueueSnapshot, time, topic=self.topic, broker="broker-a", queue_id=queue_id, owner=owner,
+            QueueSnapshot, time, topic=self.topic, broker=self.broker_of(queue_id), queue_id=queue_id, owner=owner,
             lock_at=time - 4_200, pull_at=time - 12_000, consume_at=time - 13_000, **defaults,
         )  # fmt: skip
         self.progress(time, (queue_id,), (lag,), interval)
@@ -94,8 +98,9 @@ class Group:
         """Return the fields of an answer about queues."""
         self.rows.append(
             QueueProgress(
-                cluster=self.common["cluster"], group=self.common["group"], broker="broker-a", time=time, asked_at=None,
-                interval_ms=interval_ms, source="POLL", kind="CONSUME_STATS", topic=(self.topic,) * len(queue_ids),
+                cluster=self.common["cluster"], group=self.common["group"], broker=self.broker_of(queue_ids[0]),
+                time=time, asked_at=None, interval_ms=interval_ms, source="POLL", kind="CONSUME_STATS",
+                topic=(self.topic,) * len(queue_ids),
                 queue_id=queue_ids, lag=lags, waiting_ms=tuple(lag and 1_000 * lag for lag in lags),
                 waiting_is_at_most=tuple(bool(lag) for lag in lags),
             )
@@ -114,8 +119,8 @@ class Group:
 
     def owner(self, time: int, queue_id: int, client: str, action: str = "ASSIGNED", rebalance: str = "") -> None:
         self._add(
-            AssignmentChange, time, topic=self.topic, broker="broker-a", queue_id=queue_id, client_id=client,
-            action=action, evidence="ANSWER", expected_owner=client, rebalance_id=rebalance,
+            AssignmentChange, time, topic=self.topic, broker=self.broker_of(queue_id), queue_id=queue_id,
+            client_id=client, action=action, evidence="ANSWER", expected_owner=client, rebalance_id=rebalance,
         )  # fmt: skip
 
     def moved(self, time: int, queue_id: int, before: str, after: str, rebalance: str) -> None:
@@ -126,7 +131,7 @@ class Group:
         """Add a rebalance after a client was killed."""
         moved = tuple(
             QueueMove(
-                queue=MessageQueue(self.topic, "broker-a", queue_id), from_client=before, to_client=after,
+                queue=MessageQueue(self.topic, self.broker_of(queue_id), queue_id), from_client=before, to_client=after,
                 kind="MOVED", pause_ms=2_300, reconsumed=7, reconsumed_min=0, reconsumed_max=65,
             )
             for queue_id, before, after in moves
@@ -140,11 +145,14 @@ class Group:
         )  # fmt: skip
 
     def incident(self, time: int, name: str, transition: str, opened: int, queue_id: int = 0, **fields: object) -> None:
-        defaults = {"severity": "critical", "parent": None, "sub_cause": "LISTENER_HUNG", **fields}
+        broker = self.broker_of(queue_id)
+        defaults = {
+            "severity": "critical", "parent": None, "code": "ORDERED_QUEUE_STUCK", "sub_cause": "LISTENER_HUNG",
+            "subject": f"{self.topic}@{broker}:{queue_id}", "topic": self.topic, "broker": broker,
+            "queue_id": queue_id, "client_id": self.clients[0], **fields,
+        }  # fmt: skip
         self._add(
-            IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", transition=transition,
-            subject=f"{self.topic}@broker-a:{queue_id}", opened_at=opened, topic=self.topic, broker="broker-a",
-            queue_id=queue_id, client_id=self.clients[0],
+            IncidentTransition, time, incident_id=name, transition=transition, opened_at=opened,
             evidence=f'{{"lag":28,"commit_offset":812,"commit_age_ms":{time - opened}}}',
             explanation="The owner's listener has taken a message and not returned.",
             first_step="Take a thread dump of the owner.", **defaults,
@@ -220,3 +228,40 @@ def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:
         group.queue(now - MINUTE, queue_id, owner, expected_owner=ids[-1] if queue_id == 4000 else owner)
     group.state(now - MINUTE, members=ids[2:])
     return group
+
+
+STORM_QUEUES, STORM_CLIENTS = 120, 16
+
+
+def storm(now: int) -> list[Group]:
+    """Return a group on two brokers: a client died, then a broker, a queue has two owners, and another none."""
+    ids = tuple(f"10.2.0.{n}@{700 + n}" for n in range(STORM_CLIENTS))
+    half, share = STORM_QUEUES // 2, -(-STORM_QUEUES // STORM_CLIENTS)
+    group = Group("storm-group", "Storm", ids, "lab", lambda queue_id: "broker-b" if queue_id >= half else "broker-a")
+    owners = {queue_id: ids[queue_id // share] for queue_id in range(STORM_QUEUES)}
+    begin, died, lost = now - 50 * MINUTE, now - 25 * MINUTE, now - 8 * MINUTE
+    group.state(begin)
+    for queue_id, owner in owners.items():
+        group.owner(begin, queue_id, owner)
+        group.queue(begin, queue_id, owner)
+    moves = [(q, ids[3], ids[4 + q % 12]) for q, owner in owners.items() if owner == ids[3]]
+    for queue_id, before, after in moves:
+        group.moved(died, queue_id, before, after, "s1")
+        owners[queue_id] = after
+    group.rebalance(died - 900, died, "s1", ids[3], moves)
+    group.owner(lost, 5, owners[5], "RELEASED")
+    group.incident(lost, "doubled01", "OPENED", lost, 7, code="QUEUE_DOUBLE_OWNED", sub_cause="STRATEGY_MISMATCH")
+    for queue_id, owner in owners.items():
+        dead = {"status": "BAD", "status_reason": "BROKER_UNREACHABLE"} if queue_id >= half else {}
+        ill = {
+            5: {"status": "BAD", "status_reason": "QUEUE_UNASSIGNED", "expected_owner": owner},
+            7: {"status": "BAD", "status_reason": "QUEUE_DOUBLE_OWNED STRATEGY_MISMATCH"},
+        }.get(queue_id, {})
+        group.queue(now - MINUTE, queue_id, None if queue_id == 5 else owner, **dead | ill)
+    group.state(now - MINUTE, "BAD", "BROKER_UNREACHABLE", members=tuple(one for one in ids if one != ids[3]))
+    cluster = Group("", "", ids, "lab")
+    cluster.incident(
+        lost, "broker0001", "OPENED", lost, code="BROKER_UNREACHABLE", sub_cause="HOOK_SILENT", subject="broker-b",
+        **dict.fromkeys(("topic", "broker", "queue_id", "client_id")),
+    )  # fmt: skip
+    return [group, cluster]

@@ -16,9 +16,11 @@ from streaming.queries.present import UNHEARD_AFTER, Ends, ends
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.incident import evidence_rows
+from streaming.serve.dashboard.lane_folds import LaneFilter
 from streaming.serve.dashboard.markup import clock, count, duration, rendered
 from streaming.serve.dashboard.moment import Window, until, window
-from streaming.serve.dashboard.ownership_timeline import timeline_data
+from streaming.serve.dashboard.owner_spans import owner_spans
+from streaming.serve.dashboard.ownership_timeline import Shown, timeline_data
 from streaming.serve.dashboard.page_data import history, overview, state
 from streaming.serve.dashboard.paging import page_of
 from streaming.serve.dashboard.palette import COLOURS, colours, short_names
@@ -168,7 +170,8 @@ def test_a_page_number_beyond_the_last_shows_the_last():
 def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
     available = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
     past = history(model, "gaps-group", None, window(available, "1h", None))
-    data = timeline_data(past, [], available, {"a@2": 0}, lambda place: place[2] == 0)
+    spans = owner_spans(past, available.live)
+    data = timeline_data(past, spans, [], available, Shown(lambda place: place[2] == 0, colours={"a@2": 0}))
 
     assert data["lanes"] == ["Gaps:0"]
     spans = data["spans"]
@@ -249,6 +252,7 @@ def test_a_healthy_shared_queue_is_no_problem(model):
     queue = state(model, "orders-group", None, None).queues[0]
     shared = queue.model_copy(update={"owner": None, "expected_owner": None, "status": "OK"})
 
-    assert not group_state.matches(shared, "", only_problems=True)
-    assert group_state.matches(shared.model_copy(update={"status": "UNKNOWN"}), "", only_problems=True)
-    assert group_state.matches(shared.model_copy(update={"expected_owner": "a"}), "", only_problems=True)
+    problems = LaneFilter(only_problems=True)
+    assert not group_state.matches(shared, problems)
+    assert group_state.matches(shared.model_copy(update={"status": "UNKNOWN"}), problems)
+    assert group_state.matches(shared.model_copy(update={"expected_owner": "a"}), problems)
