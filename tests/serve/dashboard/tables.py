@@ -239,7 +239,7 @@ def storm(now: int) -> list[Group]:
     half, share = STORM_QUEUES // 2, -(-STORM_QUEUES // STORM_CLIENTS)
     group = Group("storm-group", "Storm", ids, "lab", lambda queue_id: "broker-b" if queue_id >= half else "broker-a")
     owners = {queue_id: ids[queue_id // share] for queue_id in range(STORM_QUEUES)}
-    begin, died, lost = now - 50 * MINUTE, now - 25 * MINUTE, now - 8 * MINUTE
+    begin, died, lost = now - 50 * MINUTE, now - 25 * MINUTE, now - 12 * MINUTE
     group.state(begin)
     for queue_id, owner in owners.items():
         group.owner(begin, queue_id, owner)

@@ -25,8 +25,8 @@ def test_home_shows_problems_first_and_unknown_is_not_green(open_page):
         .get_by_role("link")
         .all_inner_texts()
     )
-    assert names[:2] == ["orders-group", "mystery-group"]
-    assert {"audit-group", "fleet-group"} <= set(names[2:])
+    assert names[:3] == ["storm-group", "orders-group", "mystery-group"]
+    assert {"audit-group", "fleet-group"} <= set(names[3:])
     unknown = row(page, "Groups by health", "mystery-group")
     expect(unknown).to_contain_text("UNKNOWN")
     assert unknown.locator(".status.UNKNOWN b").evaluate("e => getComputedStyle(e).backgroundImage") != "none"
