@@ -104,9 +104,15 @@ def write_manifest(checkpoints: Path, manifest: Manifest) -> None:
 
 
 def _as_toml(policy: Policy) -> str:
-    """Return the policy as TOML; numbers and strings are written alike in JSON and TOML."""
+    """Return the policy as TOML; numbers, strings and lists of them are written alike in JSON and TOML."""
     thresholds = {name: value for name, value in msgspec.structs.asdict(policy).items() if name != "group"}
     tables = [("", thresholds), *(("[[group]]\n", override) for override in policy.group)]
     return "\n".join(
-        head + "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items()) for head, table in tables
+        head + "".join(f"{name} = {_toml_value(value)}\n" for name, value in table.items()) for head, table in tables
     )
+
+
+def _toml_value(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{{{', '.join(f'{_toml_value(key)} = {_toml_value(of)}' for key, of in value.items())}}}"

@@ -1,13 +1,15 @@
 """All thresholds of the detection, named after RocketMQ's own property if there is one (milliseconds)."""
 
+import re
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
 
 from rebalance_model.entities import Natural
 
-Override: TypeAlias = dict[str, int | str]
+Override: TypeAlias = dict[str, int | str | list[str] | dict[str, list[str]]]
 """``pattern``, a glob of group names (``pay-*``), optionally ``cluster``, a glob of cluster names, and the thresholds
 that apply only to those groups of those clusters."""
 _SELECTS = ("pattern", "cluster")
@@ -21,6 +23,18 @@ _ABOVE_0 = (
     "snapshot_interval",
     "group_memory",
 )
+NEARBY = "MACHINE_ROOM_NEARBY"
+NEED_NO_PARAMETERS = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
+"""Strategies that need no parameters."""
+CONFIGURABLE = (*NEED_NO_PARAMETERS, "CONFIG", "MACHINE_ROOM", *(f"{NEARBY}-{inner}" for inner in NEED_NO_PARAMETERS))
+"""The names that `allocate_strategy` may have."""
+_PARAMETERS = {
+    "CONFIG": ("message_queue_list",),
+    "MACHINE_ROOM": ("consumeridcs",),
+    NEARBY: ("broker_deploy_in", "consumer_deploy_in"),
+}
+"""The parameters of a strategy, which it needs."""
+_QUEUE = re.compile(r"[^@]+@.+:[0-9]{1,9}")
 SNAPSHOT_INTERVAL_MAX = 3_600_000
 """The maximum snapshot interval: a query for an instant reads no further back (`queues_at` of the read model)."""
 _NOT_BELOW = (
@@ -31,12 +45,12 @@ _NOT_BELOW = (
 )
 """Which threshold must not be below which other one, and the consequence if it were."""
 
-NEED_NO_PARAMETERS = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
-"""Strategies that need no parameters."""
 
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Thresholds; comparisons are strict ``>`` as in RocketMQ. Defaults are RocketMQ's own.
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Thresholds; comparisons are strict ``>`` as in RocketMQ. Defaults are RocketMQ's own."""
+    Defaults are not encoded: a former release, which refuses names that it doesn't know, reads a policy that has none.
+    """
 
     client_lock_max_live_time: Natural = 30_000
     """rocketmq.client.rebalance.lockMaxLiveTime: with an older lock the client refuses to consume."""
@@ -84,7 +98,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much later than an ordered queue a concurrent one is reported: its order does not matter."""
     allocate_strategy: str = ""
     """The strategy's name (AllocateMessageQueueStrategy.getName), if the clients' class does not determine it: AVG,
-    AVG_BY_CIRCLE or CONSISTENT_HASH."""
+    AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY- and the name of one of the first
+    three."""
+    message_queue_list: dict[str, list[str]] = {}
+    """messageQueueList of CONFIG: by a glob of client ids (``10.0.0.5@*``) the queues of such a client, as
+    ``topic@broker:id``."""
+    consumeridcs: list[str] = []
+    """consumeridcs of MACHINE_ROOM: the rooms whose queues are divided. A broker's room is the part of its name before
+    the ``@``."""
+    broker_deploy_in: str = ""
+    """MachineRoomResolver.brokerDeployIn of MACHINE_ROOM_NEARBY: a regular expression that is searched in a broker's
+    name, and whose first group is its room, such as ``^([^-]+)-``."""
+    consumer_deploy_in: str = ""
+    """MachineRoomResolver.consumerDeployIn of MACHINE_ROOM_NEARBY: the same for a client's id."""
     source_silent_after: Natural = 15_000
     """A source whose ticks stop for longer, while another's continue, is silent: hooks tick every second."""
     clock_skew: Natural = 5_000
@@ -154,14 +180,33 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if getattr(self, name) < getattr(self, other):
                 msg = f"{name} must not be below {other}: {otherwise}"
                 raise ValueError(msg)
-        if self.allocate_strategy not in ("", *NEED_NO_PARAMETERS):
-            msg = f"allocate_strategy must be one of {', '.join(NEED_NO_PARAMETERS)}, or empty"
-            raise ValueError(msg)
+        self._check_strategy()
         for override in self.group:
             if "source_silent_after" in override:
                 msg = "source_silent_after is for all groups: they share their sources"
                 raise ValueError(msg)
             self._under(override)
+
+    def _check_strategy(self) -> None:
+        """Check the parameters of the strategy; those of another one, as an override may have left them, are unused."""
+        name = self.allocate_strategy
+        if name not in ("", *CONFIGURABLE):
+            msg = f"allocate_strategy must be one of {', '.join(CONFIGURABLE)}, or empty"
+            raise ValueError(msg)
+        given = [parameter for of in _PARAMETERS.values() for parameter in of if getattr(self, parameter)]
+        if given and not name:
+            msg = f"{given[0]} needs allocate_strategy: the strategy that it is a parameter of"
+            raise ValueError(msg)
+        missing = [one for one in _PARAMETERS.get(name.partition("-")[0], ()) if not getattr(self, one)]
+        if missing:
+            msg = f"allocate_strategy {name} needs {' and '.join(missing)}"
+            raise ValueError(msg)
+        for queue in chain.from_iterable(self.message_queue_list.values()):
+            if _QUEUE.fullmatch(queue) is None:
+                msg = f"message_queue_list: {queue!r} is not a queue: use TOPIC@BROKER:ID"
+                raise ValueError(msg)
+        for parameter in _PARAMETERS[NEARBY]:
+            _check_pattern(parameter, getattr(self, parameter))
 
     def _under(self, override: Override) -> "Policy":
         """Return this policy with an override applied, checked like any other."""
@@ -179,3 +224,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         except msgspec.ValidationError as error:
             msg = f"[[group]] {pattern}: {error}"
             raise ValueError(msg) from None
+
+
+def _check_pattern(parameter: str, text: str) -> None:
+    """Check that a regular expression has a group; an empty one is not set."""
+    try:
+        groups = re.compile(text).groups
+    except re.error as error:
+        msg = f"{parameter}: {text!r} is not a regular expression: {error}"
+        raise ValueError(msg) from None
+    if text and not groups:
+        msg = f"{parameter}: {text!r} has no group: put the part that is the room in parentheses"
+        raise ValueError(msg)

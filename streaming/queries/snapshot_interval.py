@@ -12,10 +12,15 @@ def snapshot_interval_ms(model: ReadModel) -> int:
     It is read from the policy that the job keeps with its checkpoints. If these are not beside the tables or cannot be
     read, the default policy is used.
     """
+    policy = policy_of(model)
+    own = (each for group in policy.group if isinstance(each := group.get("snapshot_interval"), int))
+    return max([policy.snapshot_interval, *own])
+
+
+def policy_of(model: ReadModel) -> Policy:
+    """Return the policy that the job keeps with its checkpoints; the default one if it can't be read there."""
     try:
         kept = read_manifest(model.checkpoints)
     except (UserError, OSError):
         kept = None
-    policy = kept.basis.policy if kept is not None else Policy()
-    own = (int(group["snapshot_interval"]) for group in policy.group if "snapshot_interval" in group)
-    return max([policy.snapshot_interval, *own])
+    return kept.basis.policy if kept is not None else Policy()

@@ -223,6 +223,8 @@ def test_a_batch_of_an_older_release_is_finished_before_a_rebuild(tmp_path):
 
 def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):
     group = ({"pattern": 'pay-"*"', "stuck_after": 3}, {"pattern": "*", "allocate_strategy": "AVG"})
+    lists = {'10.0.0.5@"*"': ["Orders@😀:0"]}
+    group += ({"pattern": "c", "allocate_strategy": "CONFIG", "message_queue_list": lists, "consumeridcs": ["é"]},)
     policy = Policy(stuck_after=1, group_memory=2, group=group)
     start(tmp_path, policy=policy)
     assert load_policy(tmp_path / "checkpoints" / "policy.toml") == policy

@@ -15,7 +15,21 @@ CONTRADICTIONS = [
     ({"regression_critical": 99}, "regression_critical must not be below regression_warning"),
     ({"stuck_after": 0}, "stuck_after must be above 0"),
     ({"snapshot_interval": 3_600_001}, "snapshot_interval must not be above 3600000"),
-    ({"allocate_strategy": "MACHINE_ROOM"}, "allocate_strategy must be one of AVG, "),
+    ({"allocate_strategy": "NEAREST"}, "allocate_strategy must be one of AVG, .* or empty"),
+    ({"allocate_strategy": "MACHINE_ROOM_NEARBY"}, "allocate_strategy must be one of AVG, "),
+    ({"allocate_strategy": "CONFIG"}, "allocate_strategy CONFIG needs message_queue_list"),
+    ({"allocate_strategy": "MACHINE_ROOM"}, "allocate_strategy MACHINE_ROOM needs consumeridcs"),
+    (
+        {"allocate_strategy": "MACHINE_ROOM_NEARBY-AVG", "consumeridcs": ["r1"]},
+        "NEARBY-AVG needs broker_deploy_in and consumer_deploy_in",
+    ),
+    ({"consumeridcs": ["r1"]}, "consumeridcs needs allocate_strategy: the strategy that it is a parameter of"),
+    (
+        {"allocate_strategy": "CONFIG", "message_queue_list": {"a": ["Orders:0"]}},
+        "message_queue_list: 'Orders:0' is not a queue: use TOPIC@BROKER:ID",
+    ),
+    ({"allocate_strategy": "AVG", "broker_deploy_in": "("}, r"broker_deploy_in: '\(' is not a regular expression"),
+    ({"allocate_strategy": "AVG", "consumer_deploy_in": "r1"}, "consumer_deploy_in: 'r1' has no group"),
     ({"stuck_after": -1}, "Expected `int` >= 0"),
     ({"stuck_for": 1}, "unknown field `stuck_for`"),
 ]
@@ -37,6 +51,12 @@ def test_a_contradiction_is_refused_in_the_policy_and_in_overrides(fields, sente
 def test_what_is_for_no_group_is_refused(override):
     with pytest.raises(msgspec.ValidationError, match="needs a pattern"):
         read(group=[override])
+
+
+def test_a_policy_is_kept_without_defaults_which_a_former_release_may_not_know():
+    policy = read(stuck_after=1, group=[{"pattern": "pay"}])
+    assert msgspec.json.encode(policy) == b'{"stuck_after":1,"group":[{"pattern":"pay"}]}'
+    assert msgspec.json.decode(msgspec.json.encode(policy), type=Policy) == policy
 
 
 def test_an_override_can_not_hold_another():

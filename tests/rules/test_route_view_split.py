@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from rebalance_model.observe.events import TopicRoute
+from rebalance_model.observe.policy import Policy
 from tests.support.rounds import FOUR, MINE, OWN, evidence, rounds
 from tests.support.trace import START, Trace, holding
 
@@ -44,3 +45,12 @@ def test_a_route_that_is_empty_for_a_while_is_no_split():
     trace._fold(TopicRoute(topic="Orders", queues=(), **trace._poll(START + 15_000)))
     rounds(trace, 20, 120, FOUR)
     assert trace.incidents(*MINE) == []
+
+
+def test_a_strategy_that_every_client_refuses_shows_no_former_route():
+    """No broker is in a room: each client throws, and keeps what it has."""
+    rooms = {"broker_deploy_in": "^(room[0-9])", "consumer_deploy_in": "(.)"}
+    trace = rounds(Trace(policy=Policy(allocate_strategy="MACHINE_ROOM_NEARBY-AVG", **rooms)), 0, 20, FOUR)
+    trace.poll(20, FOUR, route=8)
+    rounds(trace, 30, 120, {"a": holding(0, 1), "b": holding(4, 5, 6, 7)})
+    assert trace.incidents("ROUTE_VIEW_SPLIT") == []

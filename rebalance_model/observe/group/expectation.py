@@ -8,9 +8,16 @@ from collections.abc import Collection
 from functools import cache
 from typing import Literal, TypeAlias
 
-from rebalance_model.allocation import AllocateStrategy, strategy, strategy_of_class, takes_parameters
+from rebalance_model.allocation import (
+    AllocateStrategy,
+    AllocationError,
+    strategy,
+    strategy_of_class,
+    takes_parameters,
+)
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
 from rebalance_model.observe.step import GroupStep
@@ -119,8 +126,10 @@ def declared_strategy(state: GroupState) -> str | None:
     return declared.pop() if len(declared) == 1 else None
 
 
-def strategy_of(state: GroupState) -> AllocateStrategy | None:
+def strategy_of(state: GroupState, policy: Policy) -> AllocateStrategy | None:
     """Return the strategy that names the expected owners; None if it is unknown."""
+    if state.strategy_basis == "CONFIGURED":
+        return configured_strategy(policy)
     return _named(state.strategy) if state.strategy else None
 
 
@@ -138,7 +147,7 @@ def expect(step: GroupStep) -> None:
     shared = division(state) in ("POPPED", "ACTIVE", "PROXIED")
     resolved = _resolve(state, declared, step.policy.allocate_strategy)
     state.strategy, state.strategy_basis = ("", "") if shared else resolved
-    expected = _plan(state, info)
+    expected = _plan(state, info, step.policy)
     for mq in {**dict.fromkeys(expected), **dict.fromkeys(state.queues)}:
         if (queue := state.queues.get(mq)) is None or queue.expected != expected.get(mq):
             _set_expected(step, mq, expected.get(mq))
@@ -155,6 +164,8 @@ def infer(step: GroupStep, astray: Collection[MessageQueue]) -> None:
         astray: queues that are not with their expected owner.
     """
     state = step.state
+    if step.policy.allocate_strategy or state.strategy_basis == "CONFIGURED":
+        expect(step)  # the policy may have changed since the job started
     if state.strategy_basis == "INFERRED" and astray and _is_settled(step):
         state.inferred = ""
         expect(step)
@@ -199,9 +210,9 @@ def _set_expected(step: GroupStep, mq: MessageQueue, client_id: str | None) -> N
         queue.unowned = Unowned(step.now, lag=unowned.lag, expected_owner=client_id)
 
 
-def _plan(state: GroupState, info: ConsumerGroupInfo) -> dict[MessageQueue, str | None]:
+def _plan(state: GroupState, info: ConsumerGroupInfo, policy: Policy) -> dict[MessageQueue, str | None]:
     expected: dict[MessageQueue, str | None] = {mq: None for route in state.routes.values() for mq in route.queues}
-    chosen = strategy_of(state)
+    chosen = strategy_of(state, policy)
     if chosen is not None and not broadcasts(state):
         for topic in state.routes:
             expected |= _shares(state, info, chosen, topic)
@@ -214,7 +225,10 @@ def _shares(
     queues, cid_all = state.routes[topic].queues, info.client_ids()
     if topic not in info.subscription_table or not queues:
         return {}
-    return {mq: cid for cid, share in chosen.plan(state.group, queues, cid_all).items() for mq in share or ()}
+    try:
+        return owners(chosen, state.group, queues, cid_all)
+    except AllocationError:  # thrown in each client, too, which then keeps its queues
+        return {}
 
 
 def _explains(state: GroupState, info: ConsumerGroupInfo, candidate: AllocateStrategy) -> bool:

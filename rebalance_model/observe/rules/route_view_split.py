@@ -4,7 +4,7 @@ No event shows a client's route. But a member that has exactly the share of the 
 present one, has not seen the change; clients query the name server every 30 s.
 """
 
-from rebalance_model.allocation import AllocateStrategy
+from rebalance_model.allocation import AllocateStrategy, AllocationError
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import group_info, is_divided, strategy_of
@@ -23,7 +23,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
             continue
         if state.rounds.known_at <= due:
             verdict = None
-        elif _behind(state, route):
+        elif _behind(step, route):
             return Holds("info")
     return verdict
 
@@ -31,7 +31,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic, and the members with the former route."""
     for topic, route in step.state.routes.items():
-        if route.former and (behind := _behind(step.state, route)):
+        if route.former and (behind := _behind(step, route)):
             return {
                 "topic": topic,
                 "queues": len(route.queues),
@@ -43,9 +43,10 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     return {"behind": 0}
 
 
-def _behind(state: GroupState, route: Route) -> list[str]:
+def _behind(step: GroupStep, route: Route) -> list[str]:
     """Return the members with the former route's share; empty unless another one has the present route's share."""
-    info, chosen = group_info(state), strategy_of(state)
+    state = step.state
+    info, chosen = group_info(state), strategy_of(state, step.policy)
     if info is None or chosen is None or not is_divided(state) or not info.client_ids():
         return []
     has: dict[str, set[MessageQueue]] = {}
@@ -61,7 +62,10 @@ def _behind(state: GroupState, route: Route) -> list[str]:
 def _shares(
     state: GroupState, info: ConsumerGroupInfo, chosen: AllocateStrategy, queues: tuple[MessageQueue, ...]
 ) -> dict[str, set[MessageQueue]]:
-    plan = chosen.plan(state.group, queues, info.client_ids()) if queues else {}
+    try:
+        plan = chosen.plan(state.group, queues, info.client_ids()) if queues else {}
+    except AllocationError:  # thrown in each client, too, which then keeps its queues
+        return {}
     return {cid: set(share or ()) for cid, share in plan.items()}
 
 
