@@ -15,7 +15,7 @@ from rich.text import Text
 from streaming.base.errors import UserError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
-from streaming.base.times import duration_ms, now_ms
+from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Column, Grid
 from streaming.cli.options import instant
 from streaming.cli.output import print_table, screen, severity
@@ -72,10 +72,13 @@ def _write_csv(result: "Result") -> None:
     names = [name for name in Difference.__struct_fields__ if name not in lives]
     writer.writerow([*names, *(f"{life}_{name}" for life in lives for name in IncidentPeriod.__struct_fields__)])
     for one in result.differences:
-        values = [
-            getattr(life, name, None) for life in (one.was, one.would_be) for name in IncidentPeriod.__struct_fields__
-        ]
+        values = [_value(life, name) for life in (one.was, one.would_be) for name in IncidentPeriod.__struct_fields__]
         writer.writerow([*(getattr(one, name) for name in names), *values])
+
+
+def _value(life: "IncidentPeriod | None", name: str) -> object:
+    value = getattr(life, name, None)
+    return written(value) if name.endswith("_at") and value is not None else value
 
 
 def _print_table(result: "Result", now: int) -> None:

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,12 @@ from rich.text import Text
 from streaming.base.errors import UserError
 from streaming.base.place import Place, root_of, tables_of
 from streaming.base.settings import load_settings
-from streaming.base.times import now_ms
+from streaming.base.times import now_ms, written
 from streaming.cli.grid import Cell, visible
 from streaming.cli.options import Format, Output
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
 from streaming.queries.labels import moment_in_zone
-from streaming.queries.results import QueryResult, as_json
+from streaming.queries.results import QueryResult, as_json, times_of
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel  # imported when used: DuckDB takes half a second
@@ -136,11 +136,16 @@ def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[Query
     if wanted == "json":
         print_json(answer)
     elif wanted == "csv":
-        names = list(rows.model_fields)
-        write_csv(names, [[getattr(row, name) for name in names] for row in _rows(answer)])
+        names, times = list(rows.model_fields), times_of(rows)
+        write_csv(names, [[_value(row, name, times) for name in names] for row in _rows(answer)])
     else:
         print_table(draw(answer, now_ms()), screen())
     sys.stdout.flush()
+
+
+def _value(row: QueryResult, name: str, times: Container[str]) -> object:
+    value = getattr(row, name)
+    return written(value) if name in times and value is not None else value
 
 
 def _rows(answer: object) -> Sequence[QueryResult]:

@@ -1,5 +1,7 @@
 """The types of the queries' results. Times are in epoch milliseconds; None means unknown, never 0."""
 
+from typing import Annotated, TypeAlias, get_args, get_type_hints
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
@@ -7,11 +9,20 @@ from rebalance_model.observe.effects import MoveKind
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 
+Instant: TypeAlias = Annotated[int, Field(json_schema_extra={"format": "epoch-ms"})]
+"""A point in time: epoch milliseconds, in CSV ISO 8601."""
+
 
 class QueryResult(BaseModel):
     """The base of all results: immutable, without extra fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def times_of(rows: type[QueryResult]) -> frozenset[str]:
+    """Return the names of the fields that are points in time."""
+    hints = get_type_hints(rows, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if Instant in (hint, *get_args(hint)))
 
 
 def as_json(answer: object, *, indent: int | None = None) -> bytes:
@@ -51,7 +62,7 @@ class Group(QueryResult):
 
     cluster: str
     group: str
-    time: int = Field(title="Updated", description="Time of the last update of its state.")
+    time: Instant = Field(title="Updated", description="Time of the last update of its state.")
     health: Health
     health_reason: str = Field(title="Reason")
     orderly: bool | None
@@ -70,7 +81,7 @@ class Group(QueryResult):
     lag_stale: int = Field(description="Number of these whose lag was known within the last 15 minutes.")
     lag_age_ms: int | None = Field(title="Lag age", description="Age of the oldest lag in the sum, in milliseconds.")
     incidents: OpenIncidents
-    last_rebalance: int | None
+    last_rebalance: Instant | None
     coverage: Coverage
 
     @property
@@ -90,7 +101,7 @@ class Queue(QueryResult):
     broker: str
     queue_id: int
     owner: str | None
-    since: int | None = Field(description="Time since which it has this owner, or none.")
+    since: Instant | None = Field(description="Time since which it has this owner, or none.")
     expected_owner: str | None = Field(title="Expected")
     locked: bool | None
     lock_age_ms: int | None = Field(
@@ -125,7 +136,7 @@ class Queue(QueryResult):
     lag_is_at_least: bool = Field(
         description="Whether it is a lower bound: a hook sees pulled messages, not the newest offset."
     )
-    lag_time: int | None = Field(description="Time of the observation.")
+    lag_time: Instant | None = Field(description="Time of the observation.")
     lag_age_ms: int | None = Field(
         title="Lag age", description="Age of the observation at the requested time, in milliseconds."
     )
@@ -145,7 +156,7 @@ class Queue(QueryResult):
     cached_is_stale: bool
     status: Health
     status_reason: str
-    time: int = Field(title="Updated", description="Time of the last update of owner, lock and status.")
+    time: Instant = Field(title="Updated", description="Time of the last update of owner, lock and status.")
 
     @property
     def is_elsewhere(self) -> bool:
@@ -181,15 +192,15 @@ class Client(QueryResult):
     version: str | None = Field(default=None, description="RocketMQ's release that the client declares.")
     language: str | None = None
     address: str | None = Field(default=None, description="Address and port of its connection to a broker.")
-    last_heartbeat: int | None = Field(
+    last_heartbeat: Instant | None = Field(
         default=None, title="Heartbeat", description="Time of its last heartbeat of the last 5 minutes; by hooks only."
     )
-    seen_at: int | None = Field(
+    seen_at: Instant | None = Field(
         default=None,
         title="Last listed",
         description="Time at which a broker last listed its connection, or got its heartbeat.",
     )
-    started_at: int | None = Field(default=None, title="Started", description="By the client's own clock.")
+    started_at: Instant | None = Field(default=None, title="Started", description="By the client's own clock.")
     subscriptions: tuple[str, ...] | None = None
     open_incidents: int = Field(title="Incidents", description="Number of open incidents about it.")
 
@@ -203,8 +214,8 @@ class Interval(QueryResult):
     broker: str
     queue_id: int
     client_id: str
-    from_time: int
-    to_time: int | None
+    from_time: Instant
+    to_time: Instant | None
     duration_ms: int | None
     evidence: str
     end_evidence: str | None
@@ -248,8 +259,8 @@ class Rebalance(QueryResult):
     cluster: str
     group: str
     rebalance_id: str = Field(title="Id")
-    start_time: int = Field(title="Started")
-    end_time: int
+    start_time: Instant = Field(title="Started")
+    end_time: Instant
     trigger: str = Field(title="Cause")
     trigger_client: str | None = Field(title="Trigger")
     causes: tuple[str, ...]
@@ -273,7 +284,7 @@ class RebalanceTotals(QueryResult):
     """What the rebalances of a group in a period have cost together."""
 
     rebalances: int
-    first: int | None = Field(description="Start of the first one; null if there are none.")
+    first: Instant | None = Field(description="Start of the first one; null if there are none.")
     pause_ms: int | None = Field(description="Sum of the known pauses of all queues; null if none is known.")
     pause_is_at_most: bool = Field(description="Whether one of them is an upper bound.")
     pauses_unknown: int = Field(description="Number of moves whose pause is unknown.")
@@ -292,9 +303,9 @@ class Incident(QueryResult):
     sub_cause: str
     severity: Severity
     subject: str
-    opened_at: int = Field(title="Opened")
-    resolved_at: int | None = Field(title="Resolved")
-    changed_at: int
+    opened_at: Instant = Field(title="Opened")
+    resolved_at: Instant | None = Field(title="Resolved")
+    changed_at: Instant
     transitions: int
     topic: str | None
     broker: str | None
@@ -326,7 +337,7 @@ class Incident(QueryResult):
 class Transition(QueryResult):
     """A transition in the timeline of an incident."""
 
-    time: int
+    time: Instant
     transition: str
     severity: Severity
     sub_cause: str
@@ -362,7 +373,7 @@ class ListenerStacks(QueryResult):
     """What a client's listener was doing."""
 
     client_id: str
-    time: int = Field(description="When the client answered, epoch milliseconds.")
+    time: Instant = Field(description="When the client answered, epoch milliseconds.")
     threads: tuple[ThreadStack, ...]
 
 
@@ -401,11 +412,11 @@ class IncidentDetail(QueryResult):
 class QueueObservation(QueryResult):
     """What was reported of a queue at an instant; a quantity is null if this report does not have it."""
 
-    time: int
+    time: Instant
     source: str = Field(description="HOOK or POLL.")
     kind: str = Field(description="HOOK, or the type of the answer to the collector.")
     client_id: str | None = Field(description="The client that answered; null: the broker did.")
-    stale_at: int = Field(description="Time from which it is stale: two intervals of its source later.")
+    stale_at: Instant = Field(description="Time from which it is stale: two intervals of its source later.")
     broker_offset: int | None
     commit_offset: int | None = Field(title="Committed")
     lag: int | None
@@ -414,7 +425,7 @@ class QueueObservation(QueryResult):
         title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
     )
     waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
-    lock_at: int | None = Field(
+    lock_at: Instant | None = Field(
         title="Lock renewed", description="When the lock was last renewed; by a client the latest possible time."
     )
 
@@ -427,8 +438,8 @@ class QueueHistory(QueryResult):
     topic: str
     broker: str
     queue_id: int
-    since: int
-    until: int
+    since: Instant
+    until: Instant
     unassigned_since: int | None = Field(
         description="Time since which it was unassigned when the period began; null if it had an owner or was unknown."
     )
@@ -449,8 +460,8 @@ class ClientDetail(QueryResult):
     """A client in each of its groups, its queues over a period, and its incidents."""
 
     client_id: str
-    since: int
-    until: int
+    since: Instant
+    until: Instant
     groups: tuple[Client, ...] = Field(description="Its groups at the end of the period; empty if it was in none.")
     intervals: tuple[Interval, ...] = Field(description="By queue and time.")
     incidents: tuple[Incident, ...] = Field(description="Open ones first, then the newest.")
@@ -474,10 +485,10 @@ class FailedMessages(QueryResult):
         " topic was deleted meanwhile."
     )
     added_ms: int = Field(description="The time over which they were counted, in milliseconds.")
-    newest_at: int | None = Field(
+    newest_at: Instant | None = Field(
         title="Newest", description="When the newest dead letter was stored, by the broker's clock."
     )
-    time: int = Field(description="Time of the observation.")
+    time: Instant = Field(description="Time of the observation.")
     age_ms: int = Field(title="Age", description="Age of the observation at the requested time, in milliseconds.")
     is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
 
@@ -497,7 +508,7 @@ class Overview(QueryResult):
 class LagPoint(QueryResult):
     """Lag and waiting time of a topic at the end of a time slice."""
 
-    time: int
+    time: Instant
     topic: str
     lag: int | None = Field(description="Sum over the queues whose lag is known and not stale.")
     lag_is_at_least: bool = Field(description="Whether the lag of one of these is a lower bound, by a broker hook.")
@@ -523,8 +534,8 @@ class QualityCheck(QueryResult):
     observed: str | None = Field(description="What was observed, as JSON; of a failed check up to 20 examples.")
     unexpected_count: int | None = Field(title="Failed", description="Number of rows or subjects that failed.")
     row_count: int = Field(title="Checked", description="Number of rows or subjects that were checked.")
-    time: int = Field(title="Log until", description="Latest ingest time of what was checked.")
-    checked_at: int | None = Field(
+    time: Instant = Field(title="Log until", description="Latest ingest time of what was checked.")
+    checked_at: Instant | None = Field(
         title="Checked at", description="When the tables were checked; null for a batch of the archive."
     )
     stops_job: bool = Field(title="Stops job", description="Whether the job is stopped while this check fails.")
