@@ -99,6 +99,7 @@ def test_headings_and_filters_are_in_the_address(open_page):
     page.get_by_role("combobox", name="Health").select_option("Not OK")
     page.wait_for_url(re.compile(r"sort=-queues&health=not-ok"))
     expect(groups.get_by_role("rowheader").filter(has_text="audit-group")).to_have_count(0)
+    expect(groups.get_by_role("rowheader").filter(has_text="orders-group")).to_have_count(1)  # the page is there
     assert {"orders-group", "mystery-group"} <= set(names_on(page))
     page.get_by_role("searchbox").fill("mystery")
     page.wait_for_url(re.compile(r"find=mystery&health=not-ok&sort=-queues"))

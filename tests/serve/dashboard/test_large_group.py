@@ -70,26 +70,27 @@ def test_the_overview_shows_a_dead_broker_and_leads_to_its_lanes(open_page):
     expect(folds(page)).to_have_count(3)
     overview = page.locator(".lanes-overview")
 
-    assert colour(page, overview, 0.98, 0.9) == value(page, "--bad")  # broker-b, now
-    assert colour(page, overview, 0.5, 0.9) == value(page, "--same")  # and before
-    assert colour(page, overview, 0.98, 0.23) == value(page, "--moved")  # the queues of the client that died
+    await_colour(page, overview, 0.98, 0.9, "--bad")  # broker-b, now
+    await_colour(page, overview, 0.5, 0.9, "--same")  # and before
+    await_colour(page, overview, 0.98, 0.23, "--moved")  # the queues of the client that died
     box = overview.bounding_box()
     overview.click(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
     expect(folds(page).nth(2)).to_have_attribute("aria-expanded", "true")
     assert page.locator(".lanes-scroll").evaluate("e => e.scrollTop") > 200
 
 
-def colour(page, canvas, x: float, y: float) -> list[int]:
-    """Return the colour of a canvas at a share of its width and height."""
-    return canvas.evaluate(
-        "(e, [x, y]) => [...e.getContext('2d').getImageData(e.width * x, e.height * y, 1, 1).data]", [x, y]
+def await_colour(page, canvas, x: float, y: float, name: str) -> None:
+    """Wait until a canvas has a colour of the style at a share of its width and height; updates draw it anew."""
+    page.wait_for_function(
+        """([canvas, x, y, name]) => {
+            const probe = new OffscreenCanvas(1, 1).getContext('2d');
+            probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+            probe.fillRect(0, 0, 1, 1);
+            const shown = canvas.getContext('2d').getImageData(canvas.width * x, canvas.height * y, 1, 1).data;
+            return [...shown].join() === [...probe.getImageData(0, 0, 1, 1).data].join();
+        }""",
+        arg=[canvas.element_handle(), x, y, name],
     )
-
-
-def value(page, name: str) -> list[int]:
-    """Return the value of a colour of the style."""
-    text = page.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", name)
-    return [*bytes.fromhex(text.removeprefix("#")), 255]
 
 
 def test_lanes_of_a_found_client_are_highlighted(open_page):
@@ -97,7 +98,7 @@ def test_lanes_of_a_found_client_are_highlighted(open_page):
     body = page.locator(".lanes-body")
     page.wait_for_function("document.querySelector('.lanes-rows').clientHeight > 100")
 
-    assert colour(page, body, 0.6, 0.05) == value(page, "--accent")
+    await_colour(page, body, 0.6, 0.05, "--accent")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

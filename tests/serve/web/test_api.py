@@ -23,7 +23,7 @@ ROUTES = {
     "/health", "/groups", "/groups/{group}", "/groups/{group}/queues", "/groups/{group}/owners",
     "/groups/{group}/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/intervals", "/groups/{group}/diff",
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
-    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql", "/clients",
+    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql", "/clients", "/quality",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 
