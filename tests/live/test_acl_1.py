@@ -28,6 +28,7 @@ REQUESTS = (
     Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, OF_GROUP),
     Request(ReadCode.GET_CONSUME_STATS, OF_GROUP),
     Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": "TBW102", "group": "g1"}),
+    Request(ReadCode.GET_TOPIC_STATS_INFO, {"topic": "TBW102"}),
     Request(ReadCode.GET_CONSUMER_RUNNING_INFO, OF_GROUP | {"clientId": "c", "jstackEnable": "false"}),
 )
 

@@ -24,11 +24,13 @@ from rebalance_model.observe.events import (
     GroupEvent,
     Tick,
     TopicRoute,
+    TopicStats,
     key_of,
 )
 from streaming.base.settings import load_settings
 from streaming.log.files import files_of
 from streaming.log.recording import recorded_rows
+from tests.support.folding import folded
 from tests.support.kafka_records import kafka_records
 
 pytestmark = pytest.mark.live
@@ -133,13 +135,37 @@ def _check_order(events):
     assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in sequences.values())
     order = [TopicRoute, ConsumerConnection, ConsumeStats, ConsumerRunningInfo]
     for name in GROUPS:
-        kinds = [type(event) for event in _of(events, GroupEvent, name) if not isinstance(event, ConsumeTimeSpan)]
+        kinds = [
+            type(event)
+            for event in _of(events, GroupEvent, name)
+            if not isinstance(event, ConsumeTimeSpan | TopicStats)
+        ]
         first_round = kinds[: 3 + GROUPS[name].consumers]
         assert [order.index(kind) for kind in first_round] == sorted(order.index(kind) for kind in first_round)
     assert isinstance(events[-1], Tick)
     assert [event.end for event in events if isinstance(event, Tick)][-2:] == [False, True]
     ticks = [event.time for event in events if isinstance(event, Tick)]
     assert median(later - earlier for earlier, later in pairwise(ticks)) < INTERVAL_MS / 2  # also while a round runs
+
+
+def test_a_message_without_further_attempts_is_a_dead_letter_and_an_incident(lab, command, tmp_path):
+    """The topic is created with the first one: before, the broker answers that there is none."""
+    _run(command("collect", "poll", "--rounds", "1", "--to", str(tmp_path / "before.jsonl")))
+    record = lab.fault("dead-letter", client="audit-rejecting")
+    try:
+        _run(command("collect", "poll", "--rounds", "1", "--to", str(tmp_path / "after.jsonl")))
+    finally:
+        lab.cure("dead-letter")
+    events = [event for name in ("before", "after") for event in _recorded(tmp_path / f"{name}.jsonl")]
+    of_group = _of(events, TopicStats, record.group)
+    assert {event.topic for event in of_group} == {f"%DLQ%{record.group}"}
+    assert {event.error for event in of_group} == {None}
+    before, after = ([(row.mq.queue_id, row.max_offset) for row in event.queues] for event in of_group)
+    assert (before, after) == ([], [(0, 1)])
+    [opened] = [one for one in folded(events) if getattr(one, "code", "") == "MESSAGES_DEAD_LETTERED"]
+    evidence = json.loads(opened.evidence)
+    assert (opened.group, opened.transition) == (record.group, "OPENED")
+    assert (evidence["added"], evidence["offsets"]) == (1, f"{of_group[0].broker} 0..0")
 
 
 def test_a_frozen_client_is_an_event_and_the_others_answer_meanwhile(lab, command, tmp_path):

@@ -219,10 +219,11 @@ def test_what_is_refused_is_one_sentence_from_poll_and_doctor(ours, tmp_path, pa
 @pytest.mark.parametrize(
     ("user", "resources", "request_", "resource"),
     [
-        ("no-topics", ["Group:*"], "QUERY_CONSUME_TIME_SPAN (303)", f"Topic:{TOPIC}"),
+        ("no-topics", ["Group:*"], "GET_TOPIC_STATS_INFO (202)", f"Topic:%DLQ%{GROUP}"),
+        ("no-waiting", ["Group:*", "Topic:%DLQ%*"], "QUERY_CONSUME_TIME_SPAN (303)", f"Topic:{TOPIC}"),
         ("no-groups", ["Topic:*"], "GET_CONSUMER_CONNECTION_LIST (203)", f"Group:{GROUP}"),
     ],
-    ids=["topics", "groups"],
+    ids=["topics", "waiting", "groups"],
 )
 def test_a_missing_right_is_named_and_the_others_are_used(
     lab_settings, ours, eventually, tmp_path, user, resources, request_, resource

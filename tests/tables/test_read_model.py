@@ -95,10 +95,11 @@ class Story:
     def progress(self, time: int, kind: str = "CONSUME_STATS", interval: int = 10_000, **arrays: tuple) -> None:
         """What one answer says; ``queue_id`` and further arrays, ``client_id`` for a client's."""
         said = {"client_id": arrays.pop("client_id", None), "source": "HOOK" if kind == "HOOK" else "POLL"}
+        arrays = {"topic": ("Orders",) * len(arrays["queue_id"]), **arrays}
         self.rows.append(
             QueueProgress(
                 cluster=self.common["cluster"], group="orders", broker="b", time=time, asked_at=None,
-                interval_ms=interval, kind=kind, topic=("Orders",) * len(arrays["queue_id"]), **said, **arrays,
+                interval_ms=interval, kind=kind, **said, **arrays,
             )
         )  # fmt: skip
 
@@ -130,7 +131,24 @@ def orders() -> list[Effect | QueueProgress]:
     story.progress(300, "HOOK", queue_id=(0, 1), lag=(1, 3), lag_is_at_least=(True, True), pull_at=(250, None))
     story.progress(400, "CONSUME_TIME_SPAN", queue_id=(0,), waiting_ms=(12,))
     story.progress(450, "CONSUMER_RUNNING_INFO", client_id="A", queue_id=(0,), cached_count=(2,), lock_at=(440,))
+    for time, newest, stored_at in ((200, 0, None), (460, 7, 455)):
+        story.progress(
+            time, "TOPIC_STATS", topic=("%DLQ%orders",), queue_id=(0,), min_offset=(newest and 4,),
+            broker_offset=(newest,), stored_at=(stored_at,),
+        )  # fmt: skip
     return story.rows
+
+
+def test_dead_letters_are_those_of_the_last_answer_and_no_queue_of_the_group(model):
+    def letters(at: int) -> list[tuple[object, ...]]:
+        rows = model.rows("SELECT * FROM dead_letters_at(from_ms(?))", [at])
+        return [(row["topic"], row["added"], row["stored"], row["newest_at"], row["is_stale"]) for row in rows]
+
+    assert letters(199) == []
+    assert letters(459) == [("%DLQ%orders", 0, 0, None, False)]
+    assert letters(460) == [("%DLQ%orders", 7, 3, 455, False)]
+    assert letters(20_461) == [("%DLQ%orders", 7, 3, 455, True)]
+    assert {row["topic"] for row in model.rows("SELECT * FROM progress_at(from_ms(460))")} == {"Orders"}
 
 
 def test_an_instant_shows_the_last_observation_not_after_it(model):

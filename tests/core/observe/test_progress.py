@@ -15,6 +15,8 @@ from rebalance_model.observe.events import (
     PullMessage,
     RpcError,
     TimeSpanInfo,
+    TopicOffset,
+    TopicStats,
     UnregisterClient,
     UpdateConsumerOffset,
 )
@@ -128,6 +130,23 @@ def test_the_broker_reports_how_long_the_next_message_has_waited():
     spans = (TimeSpanInfo(mq=mq(0), delay_time=4_200), TimeSpanInfo(mq=mq(1), delay_time=-3))
     [row] = log.take(ConsumeTimeSpan, 5, topic="T", queues=spans)
     assert (row.waiting_ms, row.waiting_is_at_most, row.lag) == ((4_200, 0), (), ())
+
+
+def test_the_offsets_of_a_dead_letter_topic_are_a_row():
+    log = Log()
+    stored = TopicOffset(mq=MessageQueue("%DLQ%g", "b", 0), min_offset=4, max_offset=9, last_time=START)
+    [row] = log.take(TopicStats, 5, topic="%DLQ%g", queues=(stored,))
+    assert (row.kind, row.topic, row.queue_id) == ("TOPIC_STATS", ("%DLQ%g",), (0,))
+    assert (row.min_offset, row.broker_offset, row.stored_at, row.lag) == ((4,), (9,), (START,), ())
+
+
+def test_a_broker_without_a_dead_letter_topic_reports_no_messages():
+    """None were ever added: that is known, unlike after an error."""
+    log = Log()
+    [row] = log.take(TopicStats, 5, topic="%DLQ%g", queues=())
+    assert (row.broker, row.topic, row.queue_id) == ("b", ("%DLQ%g",), (0,))
+    assert (row.min_offset, row.broker_offset, row.stored_at) == ((0,), (0,), (None,))
+    assert log.take(TopicStats, 6, topic="%DLQ%g", error=RpcError(code=-1)) == []
 
 
 def test_a_client_adds_only_queues_with_changed_values():

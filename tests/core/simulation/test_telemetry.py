@@ -22,6 +22,7 @@ from rebalance_model.observe.events import (
     TelemetryLost,
     Tick,
     TopicRoute,
+    TopicStats,
     UnlockBatchMq,
     UnregisterClient,
     UpdateConsumerOffset,
@@ -69,6 +70,11 @@ def test_the_collector_ticks_every_second_and_polls_every_ten(run):
     rounds = [one.time for one in run.of(BrokerStatus) if one.source_id.startswith("poll")]
     assert rounds[0] - BEGAN <= 10
     assert {b - a for a, b in itertools.pairwise(rounds)} == {10_000}
+
+
+def test_dead_letters_are_asked_for_once_a_minute_by_each_broker(run):
+    asked = [(round((one.time - START) / 1000), one.topic, one.error and one.error.code) for one in run.of(TopicStats)]
+    assert asked == [(62, "%DLQ%g", None), (122, "%DLQ%g", None)]  # the first round finds no group yet
 
 
 def test_a_round_reports_route_members_offsets_and_clients_in_this_order(run):
