@@ -38,6 +38,7 @@ __all__ = [
     "AllocationNullError",
     "HashFunction",
     "MachineRoomResolver",
+    "name_of_class",
     "strategy",
     "strategy_of_class",
     "takes_parameters",
@@ -113,6 +114,11 @@ def strategy_of_class(class_name: str) -> AllocateStrategy | None:
     (`takes_parameters`) may have been created with others than the defaults.
     """
     return next((kind() for kind in _NEEDS_NONE if kind.java_class == class_name), None)
+
+
+def name_of_class(class_name: str) -> str | None:
+    """Return the name of the strategy of a Java class; None if RocketMQ has no such strategy."""
+    return next((name for name, kind in _STRATEGIES.items() if kind.java_class == class_name), None)
 
 
 def takes_parameters(chosen: AllocateStrategy) -> bool:

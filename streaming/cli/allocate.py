@@ -13,6 +13,7 @@ from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
+    Format,
     FormatOption,
     GroupArgument,
     GroupOption,
@@ -47,39 +48,51 @@ def allocate(  # noqa: PLR0913  a command line
     ] = None,
     topic: TopicOption = None,
     strategy: Annotated[str | None, typer.Option(help="Strategy to show client by client, such as AVG.")] = None,
+    by_queue: Annotated[bool, typer.Option("--queues", help="List each queue that moves.")] = False,
+    rolling_restart: Annotated[
+        bool, typer.Option("--rolling-restart", help="Plan the restart of all members that moves least.")
+    ] = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     output: FormatOption = "table",
 ) -> None:
     """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
-    from streaming.queries.what_if import STRATEGIES, what_if
+    from streaming.queries.group_strategies import STRATEGIES
+    from streaming.queries.what_if import what_if
 
     name = named(group, group_option)
     if strategy is not None and strategy.upper() not in STRATEGIES:
         raise typer.BadParameter(f"Unsupported strategy {strategy}. Use one of {', '.join(STRATEGIES)}.")
+    if rolling_restart:
+        if leave or join or clients is not None:
+            raise typer.BadParameter("--rolling-restart is of the present members: omit --leave, --join and --clients.")
+        _present_restart(name, cluster, instant(at), output)
+        return
     given = None if clients is None else [client.strip() for client in clients.split(",") if client.strip()]
     last: Prediction
 
     def ask(model: "ReadModel") -> list[Plan]:
         nonlocal last
         last = what_if(
-            model, name, clients=given, leave=leave or (), join=join or (), topic=topic, cluster=cluster, at=instant(at)
-        )
+            model, name, clients=given, leave=leave or (), join=join or (), topic=topic, cluster=cluster,
+            at=instant(at), strategy=strategy and strategy.upper(),
+        )  # fmt: skip
         return last.plans
 
     def draw(plans: Sequence[Plan], _: int) -> RenderableType:
         change = [
-            *([f"without {', '.join(leave)}"] if leave else []),
+            *([f"without {', '.join(last.left)}"] if last.left else []),
             *([f"with {', '.join(last.joined)}"] if last.joined else []),
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
         head = Text(f"{name} {', '.join(change) or 'unchanged'}", style="bold")
-        return Lines(head, *map(Text, last.caveats), *_draw(plans, strategy, last.own))
+        measured = Text(labels.measured_moves(last.cost.moves, last.cost.rebalances), style="dim")
+        return Lines(head, *map(Text, last.caveats), measured, *_draw(plans, strategy, last.own, by_queue=by_queue))
 
     present(ask, draw, Plan, Output(output))
 
 
-def _draw(plans: Sequence[Plan], strategy: str | None, own: str) -> Iterator[RenderableType]:
+def _draw(plans: Sequence[Plan], strategy: str | None, own: str, *, by_queue: bool) -> Iterator[RenderableType]:
     for topic, of_topic in groupby(plans, lambda plan: plan.topic):
         same_topic = list(of_topic)
         yield from section(f"{topic}: {same_topic[0].queues:,} queues", _summary(same_topic, own))
@@ -87,24 +100,54 @@ def _draw(plans: Sequence[Plan], strategy: str | None, own: str) -> Iterator[Ren
         detailed = next((plan for plan in same_topic if plan.strategy == (strategy or first.strategy).upper()), first)
         if not detailed.refused:
             yield from section(f"{topic} with {detailed.strategy}, by client", _clients(detailed))
+            if by_queue:
+                yield from section(f"{topic} with {detailed.strategy}, by queue", _moves(detailed))
 
 
 def _summary(plans: Sequence[Plan], own: str) -> Grid:
     table = Grid(
-        [Column("strategy"), Column("moved", right=True), Column("minimum", right=True), Column("queues per client")]
-    )
+        [
+            Column("strategy"), Column("moved", right=True), Column("minimum", right=True),
+            Column("pause each", right=True), Column("duplicates", right=True), Column("queues per client"),
+        ]
+    )  # fmt: skip
     for plan in plans:
         name = f"{plan.strategy} (current)" if plan.strategy == own else plan.strategy
         if plan.refused:
-            table.add(name, labels.NOT_KNOWN, labels.NOT_KNOWN, Cell(f"not possible: {plan.refused}", "yellow"))
+            table.add(name, *[labels.NOT_KNOWN] * 4, Cell(f"not possible: {plan.refused}", "yellow"))
             continue
         table.add(
             name,
             labels.number(plan.queues_moved),
             labels.number(plan.queues_moved_min),
+            labels.pause(plan.pause_ms, at_most=plan.pause_is_at_most),
+            labels.number(plan.duplicates),
             labels.queues_per_client(plan.sizes),
         )
     return table
+
+
+def _moves(plan: Plan) -> Grid:
+    table = Grid([Column("queue"), Column("from"), Column("to")])
+    for move in plan.moves:
+        table.add(move.queue, move.from_client or "unassigned", move.to_client or "unassigned")
+    return table
+
+
+def _present_restart(name: str, cluster: str | None, at: int | None, output: Format) -> None:
+    from streaming.queries.rolling_restart import RollingRestart, rolling_restart
+
+    def draw(plan: RollingRestart, _: int) -> RenderableType:
+        steps = Grid([
+            Column("restart"), Column("queues", right=True), Column("moved alone", right=True),
+            Column("moved overlapped", right=True),
+        ])  # fmt: skip
+        for step in plan.steps:
+            steps.add(step.client_id, *map(labels.number, (step.queues, step.moved, step.moved_overlapped)))
+        head = Text(f"{name}: restart of {len(plan.steps):,} members under {plan.strategy}", style="bold")
+        return Lines(head, *map(Text, plan.warnings), *map(Text, plan.sentences), "", steps)
+
+    present(lambda model: rolling_restart(model, name, cluster=cluster, at=at), draw, RollingRestart, Output(output))
 
 
 def _clients(plan: Plan) -> RenderableType:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
+from streaming.base.nearest import full_name
 from streaming.queries.group_at import find_group, instant_of
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
@@ -93,8 +94,11 @@ def client(  # noqa: PLR0913  filters
 ) -> ClientDetail:  # fmt: skip
     """Return a client in each of its groups, the queues that it had since a time, and its incidents.
 
+    The end of an id is sufficient if only one client has it: ``orders-2`` for ``10.0.0.5@orders-2``.
+
     Raises:
         NotFoundError: no group has, or had, such a client.
+        UserError: several have such an end.
     """
     wanted = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
@@ -102,6 +106,9 @@ def client(  # noqa: PLR0913  filters
     found = tuple(map(incident_from_row, model.rows(_INCIDENTS, _only(wanted, _INCIDENTS))))
     shown = tuple(one for one in _clients(model, cluster, group, client_id, at) if one.client_id == client_id)
     if not (shown or owned or found):
+        names = {one.client_id for one in _clients(model, cluster, group, None, at)}
+        if (full := full_name(client_id, names, "client")) is not None:
+            return client(model, full, group=group, cluster=cluster, since=since, at=at)
         raise NotFoundError(f"Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.")
     return ClientDetail(client_id=client_id, since=since, until=until, groups=shown, intervals=owned, incidents=found)
 

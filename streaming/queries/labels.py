@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from rebalance_model.allocation import strategy_of_class
+from rebalance_model.allocation import name_of_class
 from streaming.base.zone import clock, zone_at
 
 NOT_KNOWN = "-"
@@ -165,8 +165,7 @@ def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str
 
 def strategy_name(java_class: str | None) -> str:
     """Return the name of an allocation strategy by its Java class."""
-    known = strategy_of_class(java_class or "")
-    return known.name if known else java_class or "unknown strategy"
+    return name_of_class(java_class or "") or java_class or "unknown strategy"
 
 
 def trigger(code: str, client: str | None, causes: int) -> str:
@@ -206,6 +205,13 @@ def _ranges(ids: Sequence[int]) -> str:
             spans.append((one, one))
     named = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
     return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")
+
+
+def measured_moves(moves: int, rebalances: int) -> str:
+    """Say what the expected pauses and duplicates of a prediction come from."""
+    if not moves:
+        return "No queue moved in the last 7 days: pauses and duplicates are unknown."
+    return f"Pauses and duplicates are those of {moves:,} moves in the group's last rebalances ({rebalances:,})."
 
 
 def queues_per_client(sizes: Sequence[int]) -> str:

@@ -17,6 +17,14 @@ class Share(QueryResult):
     loses: tuple[str, ...]
 
 
+class PlannedMove(QueryResult):
+    """A queue that gets a different owner."""
+
+    queue: str = Field(description="TOPIC@BROKER:ID.")
+    from_client: str | None = Field(title="From", description="Its owner now; null: none.")
+    to_client: str | None = Field(title="To", description="Its owner then; null: none.")
+
+
 class Plan(QueryResult):
     """The allocation that a strategy computes for a changed membership."""
 
@@ -27,6 +35,20 @@ class Plan(QueryResult):
     queues_moved_min: int = Field(description="Minimum number of queues that must move.")
     shares: tuple[Share, ...]
     refused: str | None = Field(description="Reason why the strategy cannot allocate; null if it can.")
+    moves: tuple[PlannedMove, ...] = Field(default=(), description="Each queue that gets a different owner.")
+    pause_ms: int | None = Field(
+        default=None,
+        description="Expected pause of a queue that moves: the median of the group's measured ones, in milliseconds;"
+        " null if none was measured.",
+    )
+    pause_is_at_most: bool = Field(default=False, description="Whether it is an upper bound.")
+    duplicates: int | None = Field(
+        default=None,
+        description="Expected messages that are consumed twice, by the mean of the group's measured moves; null if"
+        " none was measured.",
+    )
+    measured_moves: int = Field(default=0, description="Number of the group's moves that the expectation is from.")
+    warnings: tuple[str, ...] = Field(default=(), description="What is not well known of the group, in sentences.")
 
     @property
     def sizes(self) -> list[int]:

@@ -6,20 +6,24 @@ from itertools import count, islice
 from string import digits
 from typing import NamedTuple
 
-from rebalance_model.allocation import AllocationError, strategy
+from rebalance_model.allocation import AllocationError
+from rebalance_model.allocation import strategy as strategy_named
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
+from rebalance_model.observe.group.configured_strategy import owners as owners_by
 from streaming.base.errors import UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
-from streaming.base.nearest import did_you_mean
+from streaming.base.nearest import did_you_mean, full_name
+from streaming.base.times import written
 from streaming.queries.group_at import find_group
-from streaming.queries.groups import last_group_state
-from streaming.queries.labels import strategy_name
+from streaming.queries.group_strategies import Known, own_name, strategies_of
+from streaming.queries.groups import group_of
+from streaming.queries.move_cost import MoveCost, move_cost
 from streaming.queries.ownership import queues_of, refuse_broadcasting
-from streaming.queries.plan import Plan, Share
+from streaming.queries.plan import Plan, PlannedMove, Share
+from streaming.queries.present import history_ends, present
+from streaming.queries.results import Group, Queue
+from streaming.queries.snapshot_interval import policy_of
 from streaming.tables.reader import ReadModel
-
-STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
-"""The strategies without parameters; CONFIG and MACHINE_ROOM depend on the configuration of the clients."""
 
 _DIGITS = 18
 """Of a longer number at the end of a client's name, only so many are counted on."""
@@ -38,6 +42,10 @@ class Prediction(NamedTuple):
     """What limits the prediction, in sentences."""
     plans: list[Plan]
     """The plan of each strategy for each topic, the group's own strategy first."""
+    left: Sequence[str]
+    """The ids of the members that leave."""
+    cost: MoveCost
+    """What moving a queue of the group has cost."""
 
 
 def what_if(  # noqa: PLR0913  what may change
@@ -48,6 +56,7 @@ def what_if(  # noqa: PLR0913  what may change
     leave: Sequence[str] = (),
     join: Sequence[str] = (),
     topic: str | None = None,
+    strategy: str | None = None,
     cluster: str | None = None,
     at: int | None = None,
 ) -> Prediction:
@@ -57,9 +66,10 @@ def what_if(  # noqa: PLR0913  what may change
         model: the tables.
         group: the group whose members and queues are used.
         clients: client ids that replace the members.
-        leave: ids of members that leave.
+        leave: ids of members that leave, or unique ends of ids.
         join: ids of clients that join, or numbers of new clients; the allocation depends on the order of the ids.
         topic: only this topic.
+        strategy: a strategy to include even if the policy does not state what it needs.
         cluster: the cluster of the group, if its name is ambiguous.
         at: epoch milliseconds; None is now.
 
@@ -69,20 +79,65 @@ def what_if(  # noqa: PLR0913  what may change
     """
     _refuse_crowd(sum(map(_number, join)) + len(clients or ()))
     of = find_group(model, group, cluster, at)
-    now = last_group_state(model, of)
+    now = group_of(model, of)
     refuse_broadcasting(now.message_model, of)
-    present = now.members if clients is None else clients
-    joined = coming(present, join)
-    members = _members(group, present, leave, joined)
+    present_ones = now.members if clients is None else clients
+    joined = coming(present_ones, join)
+    left = [_member(group, client, present_ones) for client in leave]
+    members = _members(group, present_ones, left, joined)
+    queues = queues_of(model, of, topic)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
-    for queue in queues_of(model, of, topic):
+    for queue in queues:
         topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
         raise UserError(f"No queues of {group} are known yet: there is nothing to allocate.")
-    own = strategy_name(now.strategy)
-    names = sorted(STRATEGIES, key=lambda name: name != own)
-    plans = [_plan(name, group, owners, members) for _, owners in sorted(topics.items()) for name in names]
-    return Prediction(own, joined, list(_caveats(own, names_assumed=any(one.isdecimal() for one in join))), plans)
+    policy = policy_of(model).of_group(of.cluster, group)
+    own = own_name(policy, now.strategy)
+    strategies, cost = strategies_of(policy, own, strategy), move_cost(model, of, present(model, at))
+    warnings = (*silence(model, at), *warnings_of(now, queues, own, strategies))
+    plans = [
+        _plan(name, group, owners, members, known).model_copy(update={"warnings": warnings})
+        for _, owners in sorted(topics.items()) for name, known in strategies.items()
+    ]  # fmt: skip
+    names_assumed = any(one.isdecimal() for one in join)
+    caveats = [*([_ASSUMED] if names_assumed else []), *warnings]
+    return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost)
+
+
+_ASSUMED = "The allocation depends on the order of client names; those of the new clients are assumed."
+
+
+def silence(model: ReadModel, at: int | None) -> Iterator[str]:
+    """Yield a sentence if telemetry has stopped, so that what is known now is old."""
+    ends = history_ends(model)
+    if at is None and ends.silent:
+        yield f"No telemetry since {written(ends.last)}: members and owners are the last known ones."
+
+
+def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mapping[str, Known]) -> Iterator[str]:
+    """Yield what is not well known of a group, in sentences."""
+    coverage = now.coverage
+    if now.health == "UNKNOWN":
+        yield f"The state of the group is not well known: {now.health_reason or 'no telemetry'}."
+    if own not in strategies:
+        yield f"The group's own strategy is not simulated: {own}."
+    elif isinstance(lacks := strategies[own], str):
+        yield f"The group's own strategy is not simulated: {lacks}."
+    if not coverage.polls:
+        yield "No collector polls the group: its queues and owners are known by broker hooks alone."
+    elif coverage.members_answering < coverage.members:
+        silent = coverage.members - coverage.members_answering
+        yield f"{silent:,} of {coverage.members:,} members do not answer: what they own is as last known."
+    if coverage.brokers_answering < coverage.brokers and coverage.polls:
+        yield f"{coverage.brokers - coverage.brokers_answering:,} of {coverage.brokers:,} brokers do not answer."
+    if unowned := sum(queue.owner is None for queue in queues):
+        yield f"{_queues(unowned)} no owner now: whoever gets one counts as a move."
+    if elsewhere := sum(queue.is_elsewhere and queue.owner is not None for queue in queues):
+        yield f"{_queues(elsewhere)} another owner than the strategy names: they move in any case."
+
+
+def _queues(number: int) -> str:
+    return f"{number:,} queue has" if number == 1 else f"{number:,} queues have"
 
 
 def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
@@ -96,13 +151,6 @@ def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
     for one in join:
         found += newcomers([*members, *found], int(one)) if one.isdecimal() else [one]
     return found
-
-
-def _caveats(own: str, *, names_assumed: bool) -> Iterator[str]:
-    if names_assumed:
-        yield "The allocation depends on the order of client names; those of the new clients are assumed."
-    if own not in STRATEGIES:
-        yield f"The group's own strategy is not simulated: {own}."
 
 
 def _number(join: str) -> int:
@@ -127,14 +175,19 @@ def newcomers(members: Sequence[str], number: int) -> list[str]:
     return list(islice((name for name in names if name not in taken), number))
 
 
+def _member(group: str, client: str, members: Sequence[str]) -> str:
+    """Return the id of a member by its whole id or a unique end of it."""
+    found = full_name(client, members, "member")
+    if found is None:
+        advice = did_you_mean(client, members) or f"`rebalance-watch group show {group}` lists its members."
+        raise UserError(f"{client} is not a member of {group}: {advice}")
+    return found
+
+
 def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Sequence[str]) -> Sequence[str]:
-    present, leaving = set(members), set(leave)
-    for client in leave:
-        if client not in present:
-            advice = did_you_mean(client, members) or f"`rebalance-watch group show {group}` lists its members."
-            raise UserError(f"{client} is not a member of {group}: {advice}")
+    present_ones, leaving = set(members), set(leave)
     for client in join:
-        if client in present:
+        if client in present_ones:
             raise UserError(f"{client} is already a member of {group}: use another name for the new client.")
     after = in_java_order([*(member for member in members if member not in leaving), *join])
     if not after:
@@ -142,24 +195,37 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
     return after
 
 
-def _plan(name: str, group: str, owners: Owners, members: Sequence[str]) -> Plan:
+def _plan(name: str, group: str, owners: Owners, members: Sequence[str], known: Known | None = None) -> Plan:
     queues = sorted(owners, key=queue_order)
-    try:
-        planned = strategy(name).plan(group, queues, members)
-        refused = None
-    except AllocationError as error:
-        planned, refused = {}, str(error)
-    then = {mq: client for client, share in planned.items() for mq in share or ()}
+    then: Owners = {}
+    refused = known if isinstance(known, str) else None
+    if not isinstance(known, str):
+        try:
+            then = owners_by(known or strategy_named(name), group, queues, members)
+        except AllocationError as error:
+            refused = str(error)
     before, after = Counter(owners.values()), Counter(then.values())
+    moves = () if refused else tuple(
+        PlannedMove(queue=str(mq), from_client=owners[mq], to_client=then.get(mq))
+        for mq in queues if then.get(mq) != owners[mq]
+    )  # fmt: skip
     return Plan(
         strategy=name,
         topic=queues[0].topic,
         queues=len(queues),
-        queues_moved=0 if refused else sum(then.get(mq) != owner for mq, owner in owners.items()),
+        queues_moved=len(moves),
         queues_moved_min=sum(max(0, after[client] - before[client]) for client in after),
         shares=() if refused else _shares(_clients(owners, members), owners, then),
         refused=refused,
+        moves=moves,
     )
+
+
+def _with_cost(plan: Plan, cost: MoveCost) -> Plan:
+    if plan.refused is not None:
+        return plan
+    known = {"pause_ms": cost.pause_ms, "pause_is_at_most": cost.pause_is_at_most, "measured_moves": cost.moves}
+    return plan.model_copy(update={**known, "duplicates": cost.duplicates(plan.queues_moved)})
 
 
 def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:

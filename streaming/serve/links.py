@@ -41,10 +41,17 @@ def group_link(  # noqa: PLR0913, PLR0917  what its page shows
     return f"{address}#{part}" if part else address
 
 
-def what_if_link(cluster: str, group: str, at: int | None = None) -> str:
-    """Return the address of the predictions for a group, as it is now or was at an instant (epoch milliseconds)."""
+def what_if_link(cluster: str, group: str, at: int | None = None, *, restart: bool = False) -> str:
+    """Return the address of the predictions for a group, as it is now or was at an instant (epoch milliseconds).
+
+    Args:
+        cluster: its cluster.
+        group: its name.
+        at: the instant; None: now.
+        restart: whether a rolling restart is planned, too.
+    """
     path = f"/group/{quote(group, safe='')}/what-if"
-    return _link(path, cluster=cluster, at=None if at is None else written(at))
+    return _link(path, cluster=cluster, at=_instant(at), restart="true" if restart else None)
 
 
 def queue_link(  # noqa: PLR0913, PLR0917  a queue has four names

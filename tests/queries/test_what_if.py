@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from rebalance_model.allocation import strategy
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
+from rebalance_model.observe.policy import NEED_NO_PARAMETERS as STRATEGIES
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
-from streaming.queries.what_if import STRATEGIES, _plan, coming, newcomers, what_if
+from streaming.queries.what_if import _plan, coming, newcomers, what_if
 from streaming.tables import ReadModel
 from tests.support.asked import INSTANTS, ReportedGroup
 

@@ -66,7 +66,7 @@ _TEMPLATES.filters |= {"clock": clock, "zone": zone, "iso": written, "duration":
 _TEMPLATES.globals |= {
     "links": links, "zip": zip, "cause": cause, "trigger": trigger,
     "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
-    "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client,
+    "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client, "pause": labels.pause,
     "Context": Context, "FAILED_MESSAGES": FAILED_MESSAGES, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER,
     "MOVE": MOVE, "QUEUE": QUEUE, "REBALANCE": REBALANCE,
 }  # fmt: skip

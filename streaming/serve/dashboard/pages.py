@@ -82,9 +82,9 @@ def register(store: Store, first_run: FirstRun) -> None:
     @_route("/group/{group}/what-if")
     async def what_if(  # noqa: PLR0913, PLR0917  what may change
         group: str, leave: Annotated[list[str] | None, Query()] = None, join: str = "", strategy: str = "",
-        cluster: str | None = None, at: str | None = None,
+        cluster: str | None = None, at: str | None = None, restart: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
-        change = Change(tuple(leave or ()), join.strip(), strategy)
+        change = Change(tuple(leave or ()), join.strip(), strategy, restart)
         await _built(f"What if: {group}", lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
 
     @_route("/group/{group}/queue/{topic}/{broker}/{queue_id}")

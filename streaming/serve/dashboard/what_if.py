@@ -1,5 +1,6 @@
 """The page of a prediction: who would own a group's queues, and what would move, if members join or leave."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -7,11 +8,13 @@ from urllib.parse import parse_qsl, urlsplit
 from streaming.base.errors import UserError
 from streaming.queries import labels
 from streaming.queries.group_at import find_group
+from streaming.queries.group_strategies import STRATEGIES
 from streaming.queries.groups import group_of
-from streaming.queries.plan import Plan
+from streaming.queries.plan import Plan, PlannedMove
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Group
-from streaming.queries.what_if import STRATEGIES, Prediction, what_if
+from streaming.queries.rolling_restart import RollingRestart, rolling_restart
+from streaming.queries.what_if import Prediction, what_if
 from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
@@ -23,6 +26,10 @@ _CLIENTS = 100
 """Above this number of clients, only those whose queues change are listed."""
 
 
+_MOVES = 200
+"""The maximum number of moved queues of a topic that are listed."""
+
+
 class Change(NamedTuple):
     """What the user asks for, as it is in the address."""
 
@@ -31,6 +38,8 @@ class Change(NamedTuple):
     """The number of new clients, or the id of one; empty or 0: none."""
     strategy: str
     """Whose shares are listed; empty: the group's own."""
+    restart: bool = False
+    """Whether a rolling restart of the members is planned, too."""
 
 
 class Data(NamedTuple):
@@ -39,12 +48,25 @@ class Data(NamedTuple):
     ends: Ends
     group: Group
     prediction: Prediction
+    restart: RollingRestart | str | None
+    """The plan, or the sentence why there is none; None: it was not asked for."""
 
 
 def _asked(model: ReadModel, name: str, cluster: str | None, change: Change, at: int | None) -> Data:
     group = group_of(model, find_group(model, name, cluster, at))
     join = [] if change.join in {"", "0"} else [change.join]
-    return Data(history_ends(model), group, what_if(model, name, leave=change.leave, join=join, cluster=cluster, at=at))
+    predicted = what_if(
+        model, name, leave=change.leave, join=join, strategy=change.strategy or None, cluster=cluster, at=at
+    )
+    restart = _restart(model, name, cluster, at) if change.restart else None
+    return Data(history_ends(model), group, predicted, restart)
+
+
+def _restart(model: ReadModel, name: str, cluster: str | None, at: int | None) -> RollingRestart | str:
+    try:
+        return rolling_restart(model, name, cluster=cluster, at=at)
+    except UserError as error:
+        return str(error)
 
 
 class WhatIfPage(LivePage[Data]):
@@ -60,9 +82,6 @@ class WhatIfPage(LivePage[Data]):
         Raises:
             UserError: the group is unknown or has no queues, the strategy is unknown, or see `what_if`.
         """
-        strategy = self._change.strategy
-        if strategy and strategy not in STRATEGIES:
-            raise UserError(f"Unsupported strategy {strategy}. Use one of {', '.join(STRATEGIES)}.")
         self._data = await self._store.ask(_asked, self._group, self._cluster, self._change, self._at)
 
     def lay_out(self) -> None:
@@ -75,26 +94,34 @@ class WhatIfPage(LivePage[Data]):
         with element("section", "panel", aria_labelledby="change"):
             self._form = LiveMarkup("what_if_form")
         self._plans = LiveMarkup("what_if_plans")
+        self._restart = LiveMarkup("what_if_restart")
         self._begin()
 
     def _show(self) -> None:
-        ends, group, (own, joined, caveats, plans) = self._data
+        ends, group, predicted, restart = self._data
+        own = predicted.own
         stale(ends, self._at)
-        notes = list(caveats)
-        if group.unowned:
-            notes.append(f"{group.unowned:,} queues have no owner now: whoever gets one counts as a move.")
-        if group.health == "UNKNOWN":
-            notes.append(f"What the group is like is not known for sure: {group.health_reason or 'no telemetry'}.")
         self._head.show(
-            group=group, joined=joined, leave=self._change.leave, notes=notes, at=self._at, ends=ends,
+            group=group, joined=predicted.joined, leave=predicted.left, notes=predicted.caveats, at=self._at,
             here=group_link(group.cluster, group.group, self._at),
         )  # fmt: skip
         address = urlsplit(what_if_link(group.cluster, group.group, self._at))
         fixed = dict(parse_qsl(address.query))
         self._form.show(
-            group=group, change=self._change, address=address.path, fixed=fixed, strategies=STRATEGIES, own=own
+            group=group,
+            change=self._change._replace(leave=tuple(predicted.left)),
+            address=address.path,
+            fixed=fixed,
+            strategies=STRATEGIES,
+            own=own,
         )
-        self._plans.show(topics=[_topic(list(of), self._change) for _, of in groupby(plans, _name)], own=own)
+        cost = predicted.cost
+        self._plans.show(
+            topics=[_topic(list(of), self._change) for _, of in groupby(predicted.plans, _name)], own=own,
+            measured=labels.measured_moves(cost.moves, cost.rebalances),
+        )  # fmt: skip
+        here = what_if_link(group.cluster, group.group, self._at, restart=True)
+        self._restart.show(restart=restart, here=here, members=len(group.members), refused=isinstance(restart, str))
 
 
 def _name(plan: Plan) -> str:
@@ -110,6 +137,8 @@ class _Topic(NamedTuple):
     """Client, queues before and after, gains, loses."""
     unchanged: int
     """Clients that are not listed because they keep their queues."""
+    moves: Sequence[PlannedMove]
+    """Those that are listed."""
 
 
 def _topic(plans: list[Plan], change: Change) -> _Topic:
@@ -119,4 +148,4 @@ def _topic(plans: list[Plan], change: Change) -> _Topic:
         (one.client_id, one.now, one.then, labels.queue_ranges(one.gains), labels.queue_ranges(one.loses))
         for one in shown
     ]
-    return _Topic(plans, chosen, shares, len(chosen.shares) - len(shown))
+    return _Topic(plans, chosen, shares, len(chosen.shares) - len(shown), chosen.moves[:_MOVES])

@@ -12,6 +12,7 @@ from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
 from streaming.queries import ownership, queue_history
 from streaming.queries import rebalances as of_rebalances
+from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import find_group
 from streaming.queries.plan import Plan
@@ -25,6 +26,7 @@ from streaming.queries.results import (
     QueueDetail,
     Rebalance,
 )
+from streaming.queries.rolling_restart import RollingRestart
 from streaming.serve.web.api.parameters import (
     FORMS,
     At,
@@ -152,15 +154,32 @@ def plans(  # noqa: PLR0913  what may change
     name: GroupName,
     store: StoreOf,
     at: At,
-    leave: Annotated[tuple[str, ...], Query(description="Clients that leave.")] = (),
+    leave: Annotated[tuple[str, ...], Query(description="Clients that leave, by id or the end of one.")] = (),
     join: Annotated[tuple[str, ...], Query(description="Clients that join, by name or number.")] = (),
     clients: Annotated[tuple[str, ...] | None, Query(description="Clients instead of the current members.")] = None,
     cluster: Cluster = None,
     topic: Annotated[str | None, Query(description="Only this topic.")] = None,
+    strategy: Annotated[
+        str | None, Query(description="A strategy to include even if the policy does not state what it needs.")
+    ] = None,
 ) -> Response:
     """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
-    asked = {"leave": leave, "join": join, "clients": clients, "topic": topic, "cluster": cluster, "at": at}
+    asked = {
+        "strategy": strategy,
+        "leave": leave,
+        "join": join,
+        "clients": clients,
+        "topic": topic,
+        "cluster": cluster,
+        "at": at,
+    }
     return sent(store.ask_here(_plans, name, asked))
+
+
+@router.get("/groups/{group}/rolling-restart", response_model=RollingRestart)
+def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+    """Plan a restart of all members that moves least: the order, and what moves at each step."""
+    return sent(store.ask_here(of_restart.rolling_restart, name, cluster=cluster, at=at))
 
 
 def _plans(model: ReadModel, name: str, asked: Mapping[str, Any]) -> list[Plan]:

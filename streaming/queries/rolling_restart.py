@@ -1,0 +1,172 @@
+"""Plan a rolling restart: in which order members restart, and which queues move at each step.
+
+Where a member stops, the others divide its queues, and, by most strategies, shift further ones among them. The order in
+which all members restart changes nothing as long as each one is back before the next one stops. It does if the next one
+stops as the former one starts, so that one rebalance sees both: by the strategies that divide by place, only the shares
+of the two change if they are neighbours in the order of ids.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pydantic import Field
+
+from rebalance_model.allocation import AllocateStrategy, AllocationError
+from rebalance_model.allocation.machine_room_nearby import MachineRoomNearby
+from rebalance_model.entities import MessageQueue, in_java_order, java_order, queue_order
+from rebalance_model.observe.group.configured_strategy import owners
+from streaming.base.errors import UserError
+from streaming.queries import labels
+from streaming.queries.group_at import find_group
+from streaming.queries.group_strategies import own_name, strategies_of
+from streaming.queries.groups import group_of
+from streaming.queries.move_cost import MoveCost, move_cost
+from streaming.queries.ownership import queues_of, refuse_broadcasting
+from streaming.queries.present import present
+from streaming.queries.results import QueryResult
+from streaming.queries.snapshot_interval import policy_of
+from streaming.queries.what_if import silence, warnings_of
+from streaming.tables.reader import ReadModel
+
+_WORK = 2_500_000
+"""The largest number of members times queues that is planned: 512 members of 4,096 queues, some seconds."""
+
+_Owners = Sequence[str | None]
+
+
+class RestartStep(QueryResult):
+    """The restart of one member."""
+
+    client_id: str = Field(title="Client")
+    queues: int = Field(description="Number of queues that it has by the strategy.")
+    moved: int = Field(
+        title="Moved alone",
+        description="Queues that get another owner when it stops while all others run, and again when it is back.",
+    )
+    moved_overlapped: int = Field(
+        title="Moved overlapped", description="Queues that get another owner when it stops as the member before starts."
+    )
+
+
+class RollingRestart(QueryResult):
+    """The restart of all members of a group, one after the other."""
+
+    strategy: str
+    queues: int
+    steps: tuple[RestartStep, ...] = Field(description="In the order to restart them.")
+    moved: int = Field(
+        description="Moves of queues if each member is back before the next one stops; the order doesn't matter."
+    )
+    moved_overlapped: int = Field(
+        description="Moves of queues if each member stops as the one before it starts, in this order."
+    )
+    pause_ms: int | None = Field(description="Expected pause of each move: the median of measured ones.")
+    pause_is_at_most: bool = Field(description="Whether that is an upper bound.")
+    duplicates: int | None = Field(description="Expected messages that are consumed twice, if overlapped.")
+    measured_moves: int = Field(description="Number of the group's moves that the expectation is from.")
+    warnings: tuple[str, ...] = Field(description="What is not well known of the group, in sentences.")
+
+    @property
+    def sentences(self) -> list[str]:
+        """What it moves, in sentences."""
+        each = labels.pause(self.pause_ms, at_most=self.pause_is_at_most)
+        cost = (
+            f"By {self.measured_moves:,} measured moves each one pauses its queue for {each}; duplicates if overlapped:"
+            f" {labels.number(self.duplicates)}."
+        )
+        return [
+            f"{self.moved:,} moves of queues if each member is back before the next one stops, in any order.",
+            f"{self.moved_overlapped:,} moves if each one stops as the one before it starts, in this order.",
+            cost if self.measured_moves else labels.measured_moves(0, 0),
+            "Ids that change with a restart are assumed to sort where the former ones did.",
+        ]
+
+
+def rolling_restart(
+    model: ReadModel, group: str, *, cluster: str | None = None, at: int | None = None
+) -> RollingRestart:  # fmt: skip
+    """Return the order of restarting all members that moves least, and what moves.
+
+    The ids of members are assumed to stay, or to sort where the former ones did.
+
+    Raises:
+        UserError: the group's strategy is not simulated or refuses, there are no members or queues, or there are too
+            many; or see `find_group`.
+    """
+    of = find_group(model, group, cluster, at)
+    now = group_of(model, of)
+    refuse_broadcasting(now.message_model, of)
+    policy = policy_of(model).of_group(of.cluster, group)
+    own = own_name(policy, now.strategy)
+    strategies = strategies_of(policy, own)
+    chosen = strategies.get(own)
+    if chosen is None or isinstance(chosen, str):
+        lacks = f": {chosen}" if chosen else ""
+        raise UserError(f"The strategy of {group} is not simulated ({own}{lacks}): there is no plan for a restart.")
+    queues, members = queues_of(model, of), in_java_order(now.members)
+    if not queues or not members:
+        raise UserError(f"{group} has no {'queues' if members else 'members'}: there is nothing to restart.")
+    if len(queues) * len(members) > _WORK:
+        raise UserError(f"{group} is too large to plan a restart: {len(members):,} members of {len(queues):,} queues.")
+    names = [MessageQueue(queue.topic, queue.broker, queue.queue_id) for queue in queues]
+    try:
+        planned = planned_restart(chosen, group, names, members)
+    except AllocationError as error:
+        raise UserError(f"The strategy of {group} refuses to allocate: {error}.") from None
+    cost = move_cost(model, of, present(model, at))
+    return planned.model_copy(update=_costs(planned, cost) | {
+        "warnings": (*silence(model, at), *warnings_of(now, queues, own, strategies)),
+    })  # fmt: skip
+
+
+def planned_restart(
+    chosen: AllocateStrategy, group: str, queues: Sequence[MessageQueue], members: Sequence[str]
+) -> RollingRestart:
+    """Return the plan by a strategy, without costs.
+
+    Raises:
+        AllocationError: the strategy refuses.
+    """
+    topics = [
+        [mq for mq in sorted(queues, key=queue_order) if mq.topic == topic] for topic in {q.topic for q in queues}
+    ]
+
+    def division(clients: Sequence[str]) -> _Owners:
+        if not clients:
+            return [None] * len(queues)
+        return [client for topic in topics for client in owners(chosen, group, topic, clients).values()]
+
+    order = _order(chosen, members)
+    everyone = division(members)
+    without = [division([one for one in members if one != client]) for client in order]
+    alone = [_differing(everyone, one) for one in without]
+    overlapped = [alone[0], *(_differing(*pair) for pair in pairwise(without))]
+    own = {client: sum(owner == client for owner in everyone) for client in order}
+    steps = tuple(
+        RestartStep(client_id=client, queues=own[client], moved=alone[n], moved_overlapped=overlapped[n])
+        for n, client in enumerate(order)
+    )
+    return RollingRestart(
+        strategy=chosen.name, queues=len(queues), steps=steps, moved=2 * sum(alone),
+        moved_overlapped=sum(overlapped) + alone[-1], pause_ms=None, pause_is_at_most=False, duplicates=None,
+        measured_moves=0, warnings=(),
+    )  # fmt: skip
+
+
+def _order(chosen: AllocateStrategy, members: Sequence[str]) -> Sequence[str]:
+    """Return the members in the order of ids, room by room if rooms are divided separately."""
+    if not isinstance(chosen, MachineRoomNearby):
+        return members
+    room_of = chosen.resolver.consumer_deploy_in
+    return sorted(members, key=lambda client: (room_of(client) or "", java_order(client)))
+
+
+def _differing(before: _Owners, after: _Owners) -> int:
+    return sum(map(str.__ne__, map(str, before), map(str, after)))
+
+
+def _costs(planned: RollingRestart, cost: MoveCost) -> dict[str, object]:
+    return {
+        "pause_ms": cost.pause_ms, "pause_is_at_most": cost.pause_is_at_most, "measured_moves": cost.moves,
+        "duplicates": cost.duplicates(planned.moved_overlapped),
+    }  # fmt: skip
