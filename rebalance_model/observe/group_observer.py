@@ -260,11 +260,11 @@ def _fold_answer(step: GroupStep, event: PollEvent) -> None:
         fold_running_info(step, event)
     elif isinstance(event, ConsumeTimeSpan):
         pass  # a quantity: no rule uses it
-    elif isinstance(event, TopicStats):
-        fold_dead_letters(step, event)
     elif isinstance(event, ConsumeStats):
         step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
         step.group_to_judge = step.group_to_judge or not step.state.members
+    elif isinstance(event, TopicStats):
+        fold_dead_letters(step, event)
     else:
         fold_route(step, event)
 
