@@ -204,6 +204,7 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
         ("group list", ("everyone", "broadcasting", "pull consumer", "1 critical, 1 warning")),
         ("group show g", ("g (c)  BAD NO_ACTIVE_CLIENTS_WITH_LAG", "8 unassigned",
                           "lag - (unknown for 8 queues, 5 of them stale)",
+                          "failed messages: - to be tried again, - dead letters",
                           "telemetry: polls", "(missing telemetry) or not applicable: BROKER_LOCKS_LOST",
                           "Open incidents", "connection closed (+3)  a  ")),
         ("group rebalances g -n 1", ("the newest 1 shown (-n for more)", "pauses of all queues together: -, ",

@@ -92,7 +92,8 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
 def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> list[QueueProgress]:
     """Process the offsets of a dead-letter topic (GET_TOPIC_STATS_INFO); return the row.
 
-    A topic that does not exist has no dead letters: its queue is reported with the offset 0.
+    A topic that does not exist has no dead letters: its queue is reported with the offset 0. It is requested about
+    once a minute, the first two times in a shorter interval.
     """
     if event.queues is None:
         return []
@@ -100,7 +101,7 @@ def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> l
     queues = event.queues or (TopicOffset(mq=MessageQueue(event.topic, event.broker, 0), min_offset=0, max_offset=0),)
     return [
         QueueProgress(
-            **_common(event, event.broker, at, interval),
+            **_common(event, event.broker, at, max(interval, REPEATED_AFTER)),
             topic=tuple(info.mq.topic for info in queues),
             queue_id=tuple(info.mq.queue_id for info in queues),
             broker_offset=tuple(info.max_offset for info in queues),

@@ -140,6 +140,13 @@ def test_the_offsets_of_a_dead_letter_topic_are_a_row():
     assert (row.min_offset, row.broker_offset, row.stored_at, row.lag) == ((4,), (9,), (START,), ())
 
 
+def test_dead_letters_are_fresh_for_two_minutes_at_least():
+    """A collector that starts asks in its first round, and again when it is the group's turn."""
+    log = Log()
+    rows = [log.take(TopicStats, at, topic="%DLQ%g", queues=())[0] for at in (0, 10, 70, 370, 670)]
+    assert [row.interval_ms for row in rows] == [60_000, 60_000, 60_000, 60_000, 300_000]
+
+
 def test_a_broker_without_a_dead_letter_topic_reports_no_messages():
     """None were ever added: that is known, unlike after an error."""
     log = Log()
