@@ -134,6 +134,26 @@ def test_several_brokers_are_one_incident():
     assert (last["broker"], last["first_offset"]) == (B, 9)
 
 
+def both(trace, first, last, of_a, of_b):
+    """Fold the answers of two brokers each minute; None: no answer."""
+    for minute in range(first, last + 1):
+        for broker, offset in ((A, of_a), (B, of_b)):
+            answer(trace, minute * MINUTE, offset, broker=broker, error=-1 if offset is None else None)
+    return trace
+
+
+def test_it_lasts_until_ten_minutes_after_the_last_message_at_any_broker():
+    trace = both(both(Trace(), 0, 1, 5, 5), 2, 7, 6, 5)
+    assert transitions(both(trace, 8, 30, 6, 6)) == [(2, "OPENED"), (19, "RESOLVED")]
+
+
+def test_it_lasts_until_each_broker_that_got_messages_shows_no_more():
+    trace = both(both(Trace(), 0, 1, 5, 5), 2, 2, 6, 6)
+    both(trace, 3, 40, None, 6)
+    assert transitions(trace) == [(2, "OPENED")]
+    assert transitions(both(trace, 41, 41, 6, 6)) == [(2, "OPENED"), (41, "RESOLVED")]
+
+
 def test_a_brokers_restart_that_keeps_its_offsets_is_a_near_miss():
     trace = minutes(Trace(), 0, 1, 5)
     trace.status(70, error=-1).status(90)
@@ -153,6 +173,13 @@ def test_a_topic_deleted_while_the_incident_is_open_has_no_offsets_to_read():
     resolved = evidence(trace, CODE)[-1]
     assert (resolved["added"], resolved["offsets"]) == (3, "")
     assert "first_offset" not in resolved
+
+
+def test_offsets_of_a_topic_made_again_while_the_incident_is_open_begin_there():
+    trace = minutes(minutes(minutes(Trace(), 0, 1, 100), 2, 2, 103), 3, 3, NEVER_MADE)
+    minutes(trace, 4, 20, 2)
+    assert transitions(trace) == [(2, "OPENED"), (15, "RESOLVED")]
+    assert (evidence(trace, CODE)[-1]["added"], evidence(trace, CODE)[-1]["offsets"]) == (5, "broker-a 0..1")
 
 
 def test_what_the_topic_no_longer_stores_is_not_offered_to_be_read():
