@@ -122,7 +122,7 @@ def _summary(plans: Sequence[Plan], own: str) -> Grid:
             labels.number(plan.queues_moved_min),
             labels.pause(plan.pause_ms, at_most=plan.pause_is_at_most),
             labels.number(plan.duplicates),
-            labels.queues_per_client(plan.sizes),
+            labels.queues_per_client(plan.sizes, plan.queues_unassigned),
         )
     return table
 

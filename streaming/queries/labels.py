@@ -211,11 +211,15 @@ def measured_moves(moves: int, rebalances: int) -> str:
     """Say what the expected pauses and duplicates of a prediction come from."""
     if not moves:
         return "No queue moved in the last 7 days: pauses and duplicates are unknown."
-    return f"Pauses and duplicates are those of {moves:,} moves in the group's last rebalances ({rebalances:,})."
+    one, two = ("" if number == 1 else "s" for number in (moves, rebalances))
+    return (
+        f"Pauses and duplicates are as measured: {moves:,} move{one} in the group's last {rebalances:,} rebalance{two}."
+    )
 
 
-def queues_per_client(sizes: Sequence[int]) -> str:
-    """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``."""
+def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
+    """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``, and how many nobody gets."""
     span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
     idle = sizes.count(0)
-    return f"{span}; {idle} idle" if idle else span
+    parts = [span, *([f"{idle} idle"] if idle else []), *([f"{unassigned:,} unassigned"] if unassigned else [])]
+    return "; ".join(parts)

@@ -15,6 +15,7 @@ class Share(QueryResult):
     then: int
     gains: tuple[str, ...]
     loses: tuple[str, ...]
+    is_member: bool = Field(default=True, description="Whether it is a member then.")
 
 
 class PlannedMove(QueryResult):
@@ -33,6 +34,9 @@ class Plan(QueryResult):
     queues: int
     queues_moved: int = Field(description="Number of queues that get a different owner.")
     queues_moved_min: int = Field(description="Minimum number of queues that must move.")
+    queues_unassigned: int = Field(
+        default=0, description="Number of queues that no client gets; theirs is no pause, but until the next change."
+    )
     shares: tuple[Share, ...]
     refused: str | None = Field(description="Reason why the strategy cannot allocate; null if it can.")
     moves: tuple[PlannedMove, ...] = Field(default=(), description="Each queue that gets a different owner.")
@@ -53,7 +57,7 @@ class Plan(QueryResult):
     @property
     def sizes(self) -> list[int]:
         """The number of queues of each client that is a member then."""
-        return [share.then for share in self.shares if share.then or not share.loses]
+        return [share.then for share in self.shares if share.is_member]
 
     def listed(self, most: int) -> Sequence[Share]:
         """Return all shares; if they are more than ``most``, those of clients whose queues change."""

@@ -133,7 +133,7 @@ def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mappi
     if unowned := sum(queue.owner is None for queue in queues):
         yield f"{_queues(unowned)} no owner now: whoever gets one counts as a move."
     if elsewhere := sum(queue.is_elsewhere and queue.owner is not None for queue in queues):
-        yield f"{_queues(elsewhere)} another owner than the strategy names: they move in any case."
+        yield f"{_queues(elsewhere)} another owner than the strategy names: a move in any case."
 
 
 def _queues(number: int) -> str:
@@ -215,7 +215,8 @@ def _plan(name: str, group: str, owners: Owners, members: Sequence[str], known: 
         queues=len(queues),
         queues_moved=len(moves),
         queues_moved_min=sum(max(0, after[client] - before[client]) for client in after),
-        shares=() if refused else _shares(_clients(owners, members), owners, then),
+        queues_unassigned=0 if refused else after[None],
+        shares=() if refused else _shares(members, owners, then),
         refused=refused,
         moves=moves,
     )
@@ -224,8 +225,9 @@ def _plan(name: str, group: str, owners: Owners, members: Sequence[str], known: 
 def _with_cost(plan: Plan, cost: MoveCost) -> Plan:
     if plan.refused is not None:
         return plan
+    handed_over = sum(move.from_client is not None and move.to_client is not None for move in plan.moves)
     known = {"pause_ms": cost.pause_ms, "pause_is_at_most": cost.pause_is_at_most, "measured_moves": cost.moves}
-    return plan.model_copy(update={**known, "duplicates": cost.duplicates(plan.queues_moved)})
+    return plan.model_copy(update={**known, "duplicates": cost.duplicates(handed_over)})
 
 
 def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:
@@ -233,9 +235,12 @@ def _clients(owners: Owners, members: Sequence[str]) -> Sequence[str]:
     return in_java_order(sorted({owner for owner in owners.values() if owner is not None} | set(members)))
 
 
-def _shares(clients: Sequence[str], owners: Owners, then: Owners) -> tuple[Share, ...]:
-    has, gets = _by_owner(owners), _by_owner(then)
-    return tuple(_share(client, has[client], gets[client]) for client in clients)
+def _shares(members: Sequence[str], owners: Owners, then: Owners) -> tuple[Share, ...]:
+    has, gets, present_ones = _by_owner(owners), _by_owner(then), set(members)
+    return tuple(
+        _share(client, has[client], gets[client], is_member=client in present_ones)
+        for client in _clients(owners, members)
+    )
 
 
 def _by_owner(owners: Owners) -> defaultdict[str | None, set[MessageQueue]]:
@@ -245,11 +250,12 @@ def _by_owner(owners: Owners) -> defaultdict[str | None, set[MessageQueue]]:
     return found
 
 
-def _share(client: str, has: Set[MessageQueue], gets: Set[MessageQueue]) -> Share:
+def _share(client: str, has: Set[MessageQueue], gets: Set[MessageQueue], *, is_member: bool) -> Share:
     return Share(
         client_id=client,
         now=len(has),
         then=len(gets),
         gains=tuple(map(str, sorted(gets - has, key=queue_order))),
         loses=tuple(map(str, sorted(has - gets, key=queue_order))),
+        is_member=is_member,
     )

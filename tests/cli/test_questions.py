@@ -33,6 +33,7 @@ from streaming.queries.ownership import diff, queues, who_owned
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.results import as_json, times_of
+from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.sql_process import SqlProcess
 from streaming.queries.what_if import what_if
 from streaming.tables import ReadModel
@@ -153,6 +154,11 @@ ASKED = {
         lambda m: what_if(m, "g", leave=["a"], join=["b1", "b2"], at=AMID).plans,
         plan.Plan,
     ),
+    "restart": (
+        ("allocate", "g", "--rolling-restart", *AT),
+        lambda m: rolling_restart(m, "g", at=AMID),
+        RollingRestart,
+    ),
     "allocateMQ": (
         ("allocate", "-g", "g", "-t", "Orders", "-i", "x, y"),
         lambda m: what_if(m, "g", clients=["x", "y"], topic="Orders").plans,
@@ -271,6 +277,25 @@ def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, mode
         assert [share.client_id, str(share.now), str(share.then)] in [line.split()[:3] for line in named.splitlines()]
 
 
+def test_a_rolling_restart_lists_the_members_in_order(ask, model):
+    plan = rolling_restart(model, "g", at=INSTANTS[1])
+    shown = ask("allocate", "g", "--rolling-restart", "--at", str(INSTANTS[1])).out
+
+    assert f"g: restart of {len(plan.steps)} members under {plan.strategy}" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    for step in plan.steps:
+        assert [step.client_id, *map(str, (step.queues, step.moved, step.moved_overlapped))] in lines
+
+
+def test_each_queue_that_moves_is_listed_on_request(ask, model):
+    moves = what_if(model, "g", leave=["a"], at=INSTANTS[1]).plans[0].moves
+    shown = ask("allocate", "g", "--leave", "a", "--queues", "--at", str(INSTANTS[1])).out.splitlines()
+
+    assert moves
+    for move in moves:
+        assert [move.queue, move.from_client or "unassigned", move.to_client] in [line.split() for line in shown]
+
+
 def test_a_health_check_ends_with_3_unless_all_is_well(ask):
     assert ask("group", "list", "--check").code == 3
     assert ask("group", "show", "g", "--check").code == 3
@@ -288,6 +313,7 @@ def test_a_health_check_ends_with_3_unless_all_is_well(ask):
         (("who-owned", "broker-a:0"), "Specify group, topic and queue"),
         (("who-owned", "x", "g", "Orders", "broker-a:0"), "Specify group, topic and queue"),
         (("allocate", "g", "--strategy", "FAIR"), "Unsupported strategy FAIR"),
+        (("allocate", "g", "--rolling-restart", "--join", "1"), "omit --leave, --join and --clients"),
         (("incident", "list", "--severity", "awful"), "awful"),
         (("group", "list", "--every", "0"), "0.5"),
     ],

@@ -67,6 +67,8 @@ def test_a_strategy_is_simulated_with_what_the_policy_states(made, name):
     }
     assert after(first) == expected[first.strategy]
     assert first.refused is None
+    assert first.queues_unassigned == sum(one is None for one in expected[first.strategy].values())
+    assert {share.client_id for share in first.shares if share.is_member} == set(CLIENTS[:2])
     assert not any("not simulated" in caveat for caveat in found.caveats)
 
 

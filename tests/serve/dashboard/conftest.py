@@ -10,9 +10,19 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from checkpoints.generation import claimed
+from checkpoints.manifest import Basis
+from rebalance_model.observe.policy import Policy
 from tests.serve.dashboard.tables import archive, fleet, shop, storm
 from tests.support.served import served
-from tests.support.tables import append, make_tables
+from tests.support.tables import append
+
+_LISTS = {"*@orders-1": ["Orders@broker-a:0"], "*@orders-2": ["Orders@broker-a:1", "Orders@broker-a:2"]}
+_ROOMS = {"consumeridcs": ["room1"], "broker_deploy_in": "^(broker)", "consumer_deploy_in": "^([0-9]+)"}
+STATED = Policy(
+    group=({"pattern": "orders-*", "allocate_strategy": "AVG", "message_queue_list": _LISTS, **_ROOMS},)
+)  # fmt: skip
+"""The policy of the job: it states what every strategy needs."""
 
 
 class Site(NamedTuple):
@@ -29,8 +39,9 @@ class Site(NamedTuple):
 def site(tmp_path_factory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("dashboard")
     now = time.time_ns() // 1_000_000
-    make_tables(root / "tables")
-    append(root / "tables", [row for group in [*shop(now), fleet(now), *storm(now)] for row in group.taken()])
+    basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=STATED)
+    with claimed(root / "checkpoints", root / "tables", basis):
+        append(root / "tables", [row for group in [*shop(now), fleet(now), *storm(now)] for row in group.taken()])
     archive(root / "tables", now)
     with served("dashboard", root, now=now) as base:
         yield Site(base, root / "tables", now)

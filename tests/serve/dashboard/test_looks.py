@@ -12,7 +12,8 @@ from tests.serve.dashboard.tables import MINUTE, STUCK
 PAGES = (
     "/", "/incidents", "/incident/stuck0001", "/clients", "/client/10.0.0.5@orders-1", "/group/orders-group",
     "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1",
-    "/group/orders-group/what-if?join=2", "/group/storm-group", "/group/storm-group?fold=client", "/group/nobody",
+    "/group/orders-group/what-if?join=2&strategy=CONFIG&restart=true", "/group/storm-group",
+    "/group/storm-group?fold=client", "/group/nobody",
 )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ ROUTES = {
     "/health", "/groups", "/groups/{group}", "/groups/{group}/queues", "/groups/{group}/owners",
     "/groups/{group}/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/intervals", "/groups/{group}/diff",
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
-    "/groups/{group}/what-if", "/incidents", "/incidents/{incident_id}", "/sql", "/clients", "/quality",
+    "/groups/{group}/what-if", "/groups/{group}/rolling-restart", "/incidents", "/incidents/{incident_id}", "/sql",
+    "/clients", "/quality",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 
@@ -180,6 +181,7 @@ def test_health_has_the_age_of_each_source(api):
         ("/groups/orders/intervals?since=1h&until=2h", 400, "swap them"),
         ("/groups/orders/what-if?leave=Z", 400, "Z is not a member"),
         ("/groups/orders/what-if?join=1000000", 400, "at most"),
+        ("/groups/orders/what-if?strategy=BEST", 400, "Unsupported strategy BEST"),
         ("/groups/orders/diff", 422, "from: "),
         ("/groups/orders/lag?slices=0", 422, "slices: "),
         ("/incidents?severity=bad", 422, "severity: "),
@@ -253,6 +255,8 @@ def test_openapi_describes_every_route_with_a_typed_answer(api):
         (["incident", "list", "--all"], "/incidents?all=true"),
         (["incident", "show", "over"], "/incidents/over"),
         (["allocate", "orders", "--join", "2"], "/groups/orders/what-if?join=2"),
+        (["allocate", "orders", "--strategy", "config"], "/groups/orders/what-if?strategy=CONFIG"),
+        (["allocate", "orders", "--rolling-restart"], "/groups/orders/rolling-restart"),
     ],
 )  # fmt: skip
 def test_the_command_line_prints_the_same_bytes(api, settings, monkeypatch, command, path):
