@@ -86,7 +86,9 @@ def allocate(  # noqa: PLR0913  a command line
             *([f"of {', '.join(given)}"] if given is not None else []),
         ]
         head = Text(f"{name} {', '.join(change) or 'unchanged'}", style="bold")
-        measured = Text(labels.measured_moves(last.cost.moves, last.cost.rebalances), style="dim")
+        measured = Text(
+            labels.measured_moves(last.cost.moves, last.cost.rebalances, last.cost.pause_ms_max), style="dim"
+        )
         return Lines(head, *map(Text, last.caveats), measured, *_draw(plans, strategy, last.own, by_queue=by_queue))
 
     present(ask, draw, Plan, Output(output))

@@ -207,13 +207,15 @@ def _ranges(ids: Sequence[int]) -> str:
     return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")
 
 
-def measured_moves(moves: int, rebalances: int) -> str:
-    """Say what the expected pauses and duplicates of a prediction come from."""
+def measured_moves(moves: int, rebalances: int, longest_ms: int | None = None) -> str:
+    """Say what the expected pauses and duplicates of a prediction come from, and the longest of the pauses."""
     if not moves:
         return "No queue moved in the last 7 days: pauses and duplicates are unknown."
     one, two = ("" if number == 1 else "s" for number in (moves, rebalances))
+    longest = "" if longest_ms is None else f"; the longest pause was {duration(longest_ms)}"
     return (
-        f"Pauses and duplicates are as measured: {moves:,} move{one} in the group's last {rebalances:,} rebalance{two}."
+        f"Pauses and duplicates are as measured: {moves:,} move{one} in the group's last {rebalances:,} rebalance{two}"
+        f"{longest}."
     )
 
 
