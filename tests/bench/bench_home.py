@@ -1,8 +1,9 @@
-"""How long people wait for the home page of a thousand groups: ``python -m tests.bench.bench_home``.
+"""How long people wait for the home page of a thousand groups, and for the page of a large one.
 
-The tables are of six hours of 1,000 groups of 4 to 12 queues (some of 60) and a large one, as ``maintain`` leaves them.
-The page is opened in a real Chromium with each of its filters in turn, and its questions are asked alone. The ratio is
-to the page without groups that match: the frame of a page, and the groups' states, without rows.
+``python -m tests.bench.bench_home``: the tables are of six hours of 1,000 groups of 4 to 12 queues (some of 60) and one
+of 4,096 queues and 512 clients, as ``maintain`` leaves them. The home page is opened in a real Chromium with each of
+its filters in turn, the page of the large group in each way to fold it, and their questions are asked alone. The page
+without groups that match is the least: the frame of a page, and the groups' states, without rows.
 """
 
 import os
@@ -26,9 +27,13 @@ from streaming.queries.group_health import health_over
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
 from streaming.queries.present import history_ends
+from streaming.queries.rolling_restart import rolling_restart
+from streaming.queries.what_if import what_if
+from streaming.serve.dashboard.moment import Window
+from streaming.serve.dashboard.page_data import history, state
 from streaming.tables import ReadModel
 from streaming.tables.maintenance import Limits, maintain
-from tests.bench.month import Month, Size, write_month
+from tests.bench.month import BIG_GROUP, Month, Size, write_month
 from tests.support.chromium import chromium
 from tests.support.served import served
 
@@ -40,6 +45,10 @@ ADDRESSES = {
     "by lag": "/?sort=lag",
     "find a client": "/?find=10.0.7.1@",
     "no group matches": "/?find=%20nothing%20of%20that%20name",
+    "4,096 queues": f"/group/{BIG_GROUP}",
+    "4,096 queues by client": f"/group/{BIG_GROUP}?fold=client",
+    "4,096 queues not folded": f"/group/{BIG_GROUP}?fold=none",
+    "4,096 queues, what if": f"/group/{BIG_GROUP}/what-if?join=1",
 }
 
 
@@ -83,13 +92,17 @@ def _questions(model: ReadModel, end: int) -> dict[str, Callable[[], object]]:
         "last hour of 50 groups": lambda: health_over(model, names[:50], end - HOUR_MS, end),
         "last hour of 1,000 groups": lambda: health_over(model, names, end - HOUR_MS, end),
         "queues of a client": lambda: find_owned(model, "10.0.7.1@", end - HOUR_MS, end, 2_000),
+        "4,096 queues, now": lambda: state(model, BIG_GROUP, None, end),
+        "4,096 queues, last hour": lambda: history(model, BIG_GROUP, None, Window(end - HOUR_MS, end)),
+        "4,096 queues, what if": lambda: what_if(model, BIG_GROUP, join=["1"], at=end),
+        "4,096 queues, rolling restart": lambda: rolling_restart(model, BIG_GROUP, at=end),
     }
 
 
 def _opened(page: Page, address: str) -> tuple[float, float]:
-    """Open a page; return the seconds until it shows content, and until it shows the groups."""
+    """Open a page; return the seconds until it shows content, and until it shows its rows."""
     page.goto(address, wait_until="commit")
-    page.locator("#groups").wait_for()
+    page.locator("#groups, #queues, #restart").first.wait_for()
     page.locator("tbody tr, .panel .empty").last.wait_for()
     shown = page.evaluate("performance.now()")
     return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1_000, shown / 1_000

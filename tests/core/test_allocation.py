@@ -10,6 +10,7 @@ from rebalance_model.allocation import (
     AllocateStrategy,
     AllocationError,
     AllocationNullError,
+    name_of_class,
     strategy,
     strategy_of_class,
     takes_parameters,
@@ -290,6 +291,9 @@ def test_only_a_class_without_parameters_is_found_by_its_name():
         *("AllocateMessageQueueConsistentHash", "AllocateMessageQueueByConfig"),
         *("AllocateMessageQueueByMachineRoom", "AllocateMachineRoomNearby"),
     ]
+    assert [name_of_class(kind.java_class) for kind in (AVG, CONFIG, ROOM)] == ["AVG", "CONFIG", "MACHINE_ROOM"]
+    assert name_of_class(NEARBY.java_class) == "MACHINE_ROOM_NEARBY"
+    assert name_of_class("com.example.Mine") is None
 
 
 SIZES = st.integers(1, 60)
