@@ -37,10 +37,11 @@ from checkpoints.manifest import (
 )
 from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
+from streaming.base.durable import torn_file
 from streaming.base.errors import UserError
 from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
-from streaming.tables.delta import check_commits, create_at, delta_at, is_delta_at
+from streaming.tables.delta import check_commits, create_at, delta_at, folder_of, is_delta_at
 from streaming.tables.folder import folder_at
 
 _LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
@@ -204,6 +205,13 @@ def _check_nothing_is_there(checkpoints: Place, there: Mapping[str, DeltaTable])
 def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
     """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
     mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
+    for name, table in there.items():
+        folder = folder_of(table)
+        if folder is not None and (torn := torn_file(folder)) is not None:
+            raise UserError(
+                f"A file of the table {name} is not whole ({torn}), as after a power cut: restore tables and "
+                "checkpoints from one backup, or start under a new runtime.root."
+            )
     for query, tables in QUERY_TABLES.items():
         begun = last_batch(checkpoints / query)
         for name in tables:

@@ -20,10 +20,11 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from checkpoints.manifest import OPERATOR, SWAP_MARK, Swap
 from schemas.tables import PARTITIONED_BY
+from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import now_ms
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import delta_at, folder_of
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK, stats_of
@@ -47,6 +48,7 @@ def copy_tree(source: Path, target: Path) -> None:
     """Replace a folder by a copy of another."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
+    sync(*target.rglob("*"), target, target.parent)
 
 
 def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
@@ -72,6 +74,10 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
             RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
             for file in files_of(table, there)
         ]
+        before, local = there.version(), folder_of(there)
+        if local is not None:
+            files = [local / unquote(action.path) for action in added]
+            sync(*files, *(file.parent for file in files), local)
         try:
             there.create_write_transaction(
                 [*added, *removed],
@@ -84,6 +90,8 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
             )
         except CommitFailedError:
             continue  # `maintain` was faster
+        if local is not None:
+            sync_commits(local, before)
         return
     raise UserError(
         f"The table {table} is being rewritten by another process: stop `rebalance-watch maintain`, then try again."

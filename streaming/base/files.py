@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from streaming.base.durable import sync
 from streaming.base.errors import UserError
 
 _LOOK_SECONDS = 0.05
@@ -83,7 +84,7 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
     Args:
         path: the file, which may be missing; its folder exists.
         content: all of its new content.
-        durable: whether this also holds after a power failure (one fsync).
+        durable: whether this also holds after a power failure, and the new content is there then (two fsyncs).
     """
     temporary = temporary_name(path)
     with temporary.open("wb") as out:
@@ -92,6 +93,8 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
             out.flush()
             os.fsync(out.fileno())
     temporary.replace(path)
+    if durable:
+        sync(path.parent)
 
 
 def write_private(path: Path, text: str) -> Path:

@@ -1,5 +1,6 @@
 """The command `rebalance-watch`: registers the commands and prints errors as one sentence."""
 
+import errno
 import os
 import sys
 from importlib import metadata
@@ -84,6 +85,11 @@ _OF_THE_JOB = frozenset({"py4j", "pyspark", "pandas", "protobuf", "great_expecta
 """The packages of the extra `job` that a command imports or reads first."""
 
 
+_OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
+"""What a disk or the rights on it refuse, to any command: no fault of the program."""
+_MEND = "free space, make it writable, or set runtime.root to another folder."
+
+
 def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
     if wanted:
         release = metadata.version("rebalance-watch")
@@ -130,6 +136,11 @@ def main() -> None:
     except UserError as error:
         print_error(visible(str(error)))
         sys.exit(_EXIT_CODES.get(type(error), 1))
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        print_error(visible(f"{error.filename or 'A file'} can't be written ({error.strerror}): {_MEND}"))
+        sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_JOB:
             raise

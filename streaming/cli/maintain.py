@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from importlib.util import find_spec
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -134,18 +135,18 @@ class _Checks:
         self._settings = settings
         self._pause = settings.quality.check_seconds
         self._gate: TableGate | None = None
-        self._due = time.monotonic() + min(self._pause, _FIRST_CHECK_SECONDS) if self._pause else float("inf")
+        self._due = monotonic() + min(self._pause, _FIRST_CHECK_SECONDS) if self._pause else float("inf")
         if self._pause and find_spec("great_expectations") is None:
             self._due = float("inf")
             print_line("The tables are not checked: install rebalance-watch[job], or set quality.check_seconds to 0.")
 
     def when_due(self) -> None:
         """Check, and print what failed; a check that can't be made is reported and made again at the next turn."""
-        if time.monotonic() < self._due:
+        if monotonic() < self._due:
             return
         from checkpoints.table_quality import TableGate
 
-        self._due = time.monotonic() + self._pause
+        self._due = monotonic() + self._pause
         try:
             self._gate = self._gate or TableGate(self._settings)
             checked = self._gate.check(now_ms())

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from streaming.base.durable import sync
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, temporary_name
 from streaming.base.times import now_ms
@@ -203,3 +204,4 @@ class _OpenFile:
             self._raw.close()
         os.utime(self._temporary, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
         self._temporary.rename(self._path)
+        sync(self._path.parent)

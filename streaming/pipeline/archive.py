@@ -28,7 +28,7 @@ from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
 from streaming.pipeline.hadoop import checkpoint_url
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
-from streaming.pipeline.sinks import TableSink, persisted
+from streaming.pipeline.sinks import TableSink, persisted, sync_plan
 from streaming.pipeline.sources import read_log
 
 _LOG = structlog.get_logger(__name__)
@@ -64,6 +64,8 @@ def start_archive(
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:
             lease.check()
+        if not settings.storage.checkpoints:
+            sync_plan(settings.runtime.checkpoints / ARCHIVE, batch_id)
         archive_batch(batch, batch_id, transport, sink, partitions=partitions)
 
     in_pool(spark, ARCHIVE_POOL)

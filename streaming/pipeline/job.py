@@ -35,7 +35,7 @@ from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
-from streaming.pipeline.sinks import TableSink, write_effects
+from streaming.pipeline.sinks import TableSink, sync_plan, write_effects
 from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source_identity
 
 _EFFECTS = "effects"
@@ -332,6 +332,8 @@ def start_operator(  # noqa: PLR0913  what a query is made of
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:
             lease.check()
+        if not settings.storage.checkpoints:
+            sync_plan(checkpoints / OPERATOR, batch_id)
         write_effects(batch, sink, batch_id)
 
     in_pool(spark, OPERATOR_POOL)

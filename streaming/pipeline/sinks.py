@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +26,7 @@ from checkpoints.manifest import app_id
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema, table_of
 from schemas.tables import PARTITIONED_BY, stored
+from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at
@@ -56,6 +58,8 @@ class TableSink:
         if isinstance(self.tables, ObjectPlace):
             self.append_arrow(rows.toArrow().cast(arrow_schema(table)), table, batch_id=batch_id)
             return
+        folder = self.tables / table
+        before = last_commit(folder)
         (
             rows.coalesce(max(1, -(-count // ROWS_PER_FILE)))
             .write.format("delta")
@@ -63,8 +67,9 @@ class TableSink:
             .partitionBy(*PARTITIONED_BY.get(table, ()))
             .option("txnAppId", self._application(table))
             .option("txnVersion", batch_id)
-            .save(str(self.tables / table))
+            .save(str(folder))
         )
+        sync_commits(folder, before)
 
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
         """Append a batch's rows of one table from this process, unless the table has them."""
@@ -88,6 +93,15 @@ def persisted(batch: DataFrame) -> Iterator[DataFrame]:
         yield batch
     finally:
         batch.unpersist()
+
+
+def sync_plan(checkpoint: Path, batch_id: int) -> None:
+    """Write the plan of a batch to the disk: repeated after a power cut, it must be the same batch."""
+    sources = checkpoint / "sources" / "0"  # of a log of files: which files a batch has
+    files = sorted(sources.glob("[0-9]*"), key=lambda file: file.stat().st_mtime_ns)[-1:]
+    sync(*files, sources, checkpoint / "offsets" / str(batch_id), checkpoint / "offsets")
+    if batch_id == 0:
+        sync(sources.parent, checkpoint, checkpoint.parent)
 
 
 def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:

@@ -1,20 +1,45 @@
 """Append rows to a Delta table from this process, without Spark."""
 
+import errno
+import os
+import re
+
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
+from streaming.base.durable import sync_commits
+from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import delta_at, folder_of
+
+_NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
+_OF_THE_DISK = re.compile(rf"\(os error ({'|'.join(map(str, _NUMBERS))})\)")
+"""What delta-rs says of a disk that refuses."""
 
 
 def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> None:
-    """Append rows in one commit.
+    """Append rows in one commit, which is on the disk when this returns.
 
     The table may have columns that the rows lack: a newer release has added them, and this one runs again. They are
     null in these rows.
+
+    Raises:
+        UserError: the disk is full, or can't be written; nothing was appended.
     """
     there = table if isinstance(table, DeltaTable) else delta_at(table)
     has_more = not {field.name for field in there.schema().fields} <= set(rows.schema.names)
-    write_deltalake(
-        there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties
-    )
+    before = there.version()
+    try:
+        write_deltalake(
+            there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties
+        )
+    except (DeltaError, OSError) as error:
+        if (refused := _OF_THE_DISK.search(str(error))) is None:
+            raise
+        raise UserError(
+            f"The table {there.table_uri} can't be written ({os.strerror(int(refused[1]))}): free space, or make it "
+            "writable."
+        ) from None
+    if (folder := folder_of(there)) is not None:
+        sync_commits(folder, before)

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake._internal import DeltaFileSystemHandler
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from streaming.base.errors import UserError
+from streaming.base.errors import UserError, first_line
 from streaming.base.place import ObjectPlace, Place
 
 _WRITERS, _COMMITS = 2, 3
@@ -61,14 +61,28 @@ def delta_at(table: Place) -> DeltaTable:
 
     Raises:
         TableNotFoundError: there is none.
-        UserError: the object store does not answer, or refuses it; or the last commit of a folder's table is empty.
+        UserError: the object store does not answer, or refuses it; or the log of a folder's table is damaged.
     """
     if isinstance(table, Path):
-        opened = DeltaTable(table.resolve())
+        try:
+            opened = DeltaTable(table.resolve())
+        except TableNotFoundError:
+            raise
+        except DeltaError as error:
+            raise UserError(
+                f"The Delta log of the table {table.name} in {table.parent} can't be read ({first_line(error)}): "
+                "restore tables and checkpoints from one backup."
+            ) from None
         _check_last_commit(table, opened.version())
         return opened
     with answered(table):
         return DeltaTable(table.url, storage_options=dict(table.options))
+
+
+def folder_of(table: DeltaTable) -> Path | None:
+    """Return the folder of an open table; None: it is in an object store."""
+    address = urlsplit(table.table_uri)
+    return Path(unquote(address.path)) if address.scheme in {"", "file"} else None
 
 
 def _check_last_commit(table: Path, version: int) -> None:

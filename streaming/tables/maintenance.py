@@ -27,11 +27,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
+from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import delta_at, folder_of
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
@@ -140,6 +141,8 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
         merged = rewriter.merge()
     if not dry_run:
         there.create_checkpoint()
+        if (folder := folder_of(there)) is not None:  # before the commits that it replaces are removed
+            sync(*(folder / "_delta_log").glob("*checkpoint*"), folder / "_delta_log")
         there.cleanup_metadata()
     removed = there.vacuum(
         limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
@@ -224,6 +227,7 @@ class _Rewriter:
                 "replaced; restore the table from a backup, or rebuild it from the archive."
             )
         self._folder.publish(relative)
+        sync(path, path.parent, path.parent.parent)
         added = AddAction(
             relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), now_ms(), data_change,
             json.dumps(stats),
@@ -244,6 +248,7 @@ class _Rewriter:
         ]
         application = f"maintain/{self._table}"
         turn = Transaction(application, (self._there.transaction_version(application) or 0) + 1)
+        before = self._there.version()
         try:
             self._there.create_write_transaction(
                 [*added, *removed],
@@ -254,6 +259,8 @@ class _Rewriter:
             )
         except CommitFailedError:
             raise UserError(_MEANWHILE.format(self._table)) from None
+        if (folder := folder_of(self._there)) is not None:
+            sync_commits(folder, before)
         self._there.update_incremental()
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import duckdb
 import pyarrow as pa
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
@@ -280,8 +280,6 @@ def _open(tables: Place, table: str) -> TableView:
             f"The table {table} is missing in {tables}: start `rebalance-watch run`, which creates it or explains "
             "the cause."
         ) from None
-    except DeltaError as error:
-        raise UserError(_damaged(f"The Delta log of the table {table} in {tables}", error)) from None
 
 
 def _damaged(what: str, error: Exception) -> str:

@@ -47,6 +47,20 @@ def test_the_exit_code_tells_why_a_command_ended(arguments, code, tmp_path, monk
     assert ran.stderr.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="no folder here that not even root can write to")
+@pytest.mark.parametrize(
+    "arguments", [["collect", "poll"], ["simulate", "join", "--out", "/sys/nowhere/x"]], ids=" ".join
+)
+def test_a_root_that_is_read_only_is_one_sentence(arguments):
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", "/sys/nowhere", *arguments]
+    environment = os.environ | {"REBALANCE_WATCH_SOURCE__KIND": "files"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ran.returncode == 1, ran.stderr
+    assert ran.stderr.startswith("error: /sys/nowhere"), ran.stderr
+    assert "can't be written" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("arguments", [["--to", "r.jsonl"], []])
 def test_only_a_log_in_kafka_lets_collectors_share(arguments, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__SHARE", "true")

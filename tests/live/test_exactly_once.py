@@ -67,10 +67,10 @@ class Maker:
         self.channel = self._client.channel
         self.calls = []
 
-    def work(self, stop):
+    def work(self, stop, pause_seconds):
         with self._client:
             for step in range(1, BASE**DIGITS):
-                if stop.wait(PAUSE_SECONDS):
+                if stop.wait(pause_seconds):
                     return
                 self._make(step)
         raise AssertionError("no lock is left that is unlike all before it")
@@ -132,6 +132,10 @@ class Pipeline:
         """A job that waits while another one works."""
         return Job(self._folder / name, self._values, "--standby", program=program)
 
+    def broker_settings(self, stack):
+        """Return further settings of the broker; what they need runs until the stack ends."""
+        return {}
+
     @contextmanager
     def running(self):
         """All of it, until the end of the block."""
@@ -139,7 +143,9 @@ class Pipeline:
             for part in (self.kafka, self.shipper, self.job):
                 stack.enter_context(part)
             kafka = pool.submit(self.kafka.start)
-            self.broker = stack.enter_context(hooked.broker(self._folder, spool=self.spool))
+            self.broker = stack.enter_context(
+                hooked.broker(self._folder, spool=self.spool, **self.broker_settings(stack))
+            )
             kafka.result()
             create_topic(self.kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
             with hooked.Client(self.broker.address) as client:
@@ -187,12 +193,12 @@ class Pipeline:
         return begun > ended
 
     @contextmanager
-    def making(self):
-        """Clients make calls until the end of the block, and until all of them are in the spool."""
+    def making(self, pause_seconds=PAUSE_SECONDS):
+        """Clients make calls, with pauses, until the end of the block, and until all of them are in the spool."""
         stop = Event()
         makers = [Maker(self.broker.address, number) for number in range(len(GROUPS))]
         with ThreadPoolExecutor() as pool:
-            working = [pool.submit(maker.work, stop) for maker in makers]
+            working = [pool.submit(maker.work, stop, pause_seconds) for maker in makers]
             try:
                 yield makers
             finally:

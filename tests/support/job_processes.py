@@ -26,8 +26,8 @@ def kill_busy_worker(job: Command) -> None:
     """
     before = _lost(job)
     while _lost(job) == before:
-        _wait_until(lambda: _workers(job.pid) or _lost(job) != before)
-        for worker in _workers(job.pid):
+        _wait_until(lambda: workers_of(job.pid) or _lost(job) != before)
+        for worker in workers_of(job.pid):
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
         time.sleep(0.5)
@@ -41,7 +41,7 @@ def _lost(job: Command) -> list[str]:
     return re.findall(r"the (\w+) query lost a Python worker", job.said_now())
 
 
-def _workers(pid: int) -> list[int]:
+def workers_of(pid: int) -> list[int]:
     """The Python workers below a process: forked by a daemon, which has the same command line."""
     parent_of = parents()
     daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}

@@ -166,9 +166,9 @@ class Alerting:
             return
         try:
             self._ledger.append(rows, self._incidents.table_id, self._incidents.version)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, UserError) as error:
             self._failed = True  # a later commit would move the position past what this one was to keep
-            raise UserError(f"Cannot write the table alert_deliveries: {error}.") from None
+            raise UserError(f"Cannot write the table alert_deliveries: {str(error).rstrip('.')}.") from None
         self._position = self._incidents.version
 
     def _send(self, name: str, channel: Channel, now: int) -> None:
