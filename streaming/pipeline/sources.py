@@ -18,10 +18,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 
+from checkpoints.manifest import QUERY_TABLES
+from checkpoints.position import Position, position_of_query
 from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.log.files import offset_of, parse_path
-from streaming.log.kafka import READER_OPERATIONS, appends_with_its_own_time, partition_count
+from streaming.log.kafka import READER_OPERATIONS, appends_with_its_own_time, offsets_of, partition_count
 from streaming.log.kafka_properties import connection_of
 from streaming.pipeline.kafka_options import kafka_options
 
@@ -48,7 +50,7 @@ def check_source(settings: Settings) -> None:
     """Check that the log exists, before anything is started.
 
     Raises:
-        UserError: it does not exist, or has another partition count than the settings.
+        UserError: it does not exist, has another partition count than the settings, or lacks the next rows to read.
     """
     source = settings.source
     if source.kind == "files":
@@ -70,6 +72,28 @@ def check_source(settings: Settings) -> None:
             f"The topic {source.topic} stamps rows by the producer's clock, so wrong clocks would not be detected: set "
             "its message.timestamp.type to LogAppendTime, or create a new one with `rebalance-watch topic create`."
         )
+    if not settings.storage.checkpoints:
+        for query in QUERY_TABLES:
+            _check_position(settings, position_of_query(settings.runtime.checkpoints / query))
+
+
+def _check_position(settings: Settings, position: Position) -> None:
+    """Check that Kafka has the rows that a query reads next."""
+    topic = settings.source.topic
+    offsets = offsets_of(connection_of(settings), topic) if position else {}
+    for partition, (begin, end) in offsets.items():
+        at = position.get(partition, 0)
+        if begin > at:
+            raise UserError(
+                f"Kafka has deleted rows of the topic {topic} that the job had not read (partition {partition}, "
+                f"{at} to {begin - 1}): they are lost. Raise its retention.ms, and start under a new runtime.root."
+            )
+        if end < at:
+            raise UserError(
+                f"The topic {topic} ends before what the job has read of it (partition {partition}: {end}, not {at}): "
+                "it was created again, or this is another Kafka. Correct source.bootstrap_servers, or start under a "
+                "new runtime.root."
+            )
 
 
 def read_log(spark: SparkSession, settings: Settings) -> DataFrame:

@@ -1,17 +1,18 @@
 """The job over a real Kafka finds what it finds over files, and names what is wrong with the topic."""
 
+import json
 from collections.abc import Iterable
 
 import msgspec
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
-from streaming.log.kafka import KafkaPublisher, create_topic
+from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of
 from streaming.log.kafka_properties import Connection, connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
@@ -73,6 +74,23 @@ def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(lab, settings, set
             check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=server, **wrong))
 
 
+def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
+    with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as kafka:
+        publish(kafka, telemetry(3, 5))
+    at = read_until(settings, 0)
+    check_source(settings)
+
+    admin = KafkaAdminClient(bootstrap_servers=[settings.source.bootstrap_servers])
+    admin.delete_records({TopicPartition(TOPIC, 0): at + 1})
+    admin.close()
+    with pytest.raises(UserError, match=rf"that the job had not read \(partition 0, {at} to {at}\): they are lost"):
+        check_source(settings)
+
+    read_until(settings, 1_000_000)
+    with pytest.raises(UserError, match="it was created again, or this is another Kafka"):
+        check_source(settings)
+
+
 def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path):
     admin = KafkaAdminClient(bootstrap_servers=[lab.kafka_bootstrap])
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
@@ -85,6 +103,17 @@ def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path)
 def without_stamps(found: Iterable[dict[str, object]]) -> list[str]:
     """Rows in a form that compares, but for the log's own stamps: Kafka's, or the files'."""
     return sorted(as_json({name: value for name, value in row.items() if name != "known_at"}) for row in found)
+
+
+def read_until(settings, more: int) -> int:
+    """Write the operator's checkpoint as if it had read the first partition until its begin and some rows more."""
+    offsets = offsets_of(connection_of(settings), TOPIC)
+    read = {partition: begin + more * (partition == 0) for partition, (begin, _) in offsets.items()}
+    for folder, text in (("offsets", f"v1\n{{}}\n{json.dumps({TOPIC: read})}\n"), ("commits", "v1\n{}")):
+        file = settings.runtime.checkpoints / "operator" / folder / "0"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return read[0]
 
 
 def send_without_key(settings, value: bytes) -> None:
