@@ -19,6 +19,7 @@ from streaming.cli import (
     alert,
     allocate,
     backtest,
+    checkpoint,
     client,
     collect,
     config,
@@ -55,6 +56,7 @@ app = typer.Typer(
 app.command()(allocate.allocate)
 app.add_typer(alert.app, name="alert")
 app.command()(backtest.backtest)
+app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(client.app, name="client")
 app.add_typer(collect.app, name="collect")
 app.add_typer(config.app, name="config")

@@ -1,0 +1,116 @@
+"""`rebalance-watch checkpoint`: what the checkpoints say; nothing is changed."""
+
+from collections.abc import Iterator
+
+import msgspec
+import typer
+
+from streaming.base.settings import load_settings
+from streaming.cli.options import TableOrJsonOption
+
+app = typer.Typer(help="Look at the checkpoints of the job.", no_args_is_help=True)
+
+
+class QueryPosition(msgspec.Struct, frozen=True):
+    """How far a query has read the log."""
+
+    query: str
+    batch: int | None
+    """The last batch that was started; None before the first."""
+    is_finished: bool
+    """Whether it is finished; else the next start repeats it."""
+    position: dict[int, int]
+    """By partition the offset after the last row of the finished batches."""
+
+
+class Checkpoints(msgspec.Struct, frozen=True):
+    """The checkpoints of a runtime root."""
+
+    generation: str
+    source: str
+    partitions: int
+    state_partitions: int
+    release: str
+    state_version: int
+    seed: str
+    """The rebuild from whose state the job goes on; empty: none."""
+    swap: str
+    """A swap of a rebuild that the next start completes; empty: none."""
+    is_running: bool
+    """Whether a run on this machine holds them."""
+    queries: tuple[QueryPosition, ...]
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `show` a subcommand while it is the only one."""
+
+
+@app.command()
+def show(*, output: TableOrJsonOption = "table") -> None:
+    """Show what the job's state was made with, and how far each query has read the log.
+
+    A state is made again by `rebuild`; there is no reset: a job that begins anew needs another runtime.root.
+    """
+    from streaming.cli.grid import Column, Grid
+    from streaming.cli.output import print_table, screen
+
+    found = _checkpoints()
+    if output == "json":
+        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    table = Grid([Column("checkpoints"), Column("")])
+    for name, value in _lines(found):
+        table.add(name, value)
+    print_table(table, screen())
+
+
+def _checkpoints() -> Checkpoints:
+    from checkpoints.generation import is_claimed, last_batch, unfinished_batch
+    from checkpoints.manifest import QUERY_TABLES, read_manifest
+    from checkpoints.position import position_of_query
+    from streaming.base.errors import UserError
+    from streaming.base.place import queries_of
+
+    settings = load_settings()
+    here = settings.runtime.checkpoints
+    manifest = read_manifest(here)
+    if manifest is None:
+        raise UserError(
+            f"There are no checkpoints in {here}: start `rebalance-watch run` first, or set another --root."
+        )
+    queries, basis = queries_of(settings), manifest.basis
+    return Checkpoints(
+        generation=manifest.generation,
+        source=basis.source,
+        partitions=basis.partitions,
+        state_partitions=basis.state_partitions,
+        release=basis.code_version,
+        state_version=basis.state_version,
+        seed=manifest.seed,
+        swap=manifest.swap.swap_id if manifest.swap is not None else "",
+        is_running=is_claimed(here),
+        queries=tuple(
+            QueryPosition(
+                query,
+                last_batch(queries / query),
+                unfinished_batch(queries / query) is None,
+                position_of_query(here / query) if queries == here else {},
+            )
+            for query in QUERY_TABLES
+        ),
+    )
+
+
+def _lines(found: Checkpoints) -> Iterator[tuple[str, str]]:
+    yield "generation", found.generation
+    yield "log", f"{found.source}, {found.partitions} partitions"
+    yield "state", f"version {found.state_version}, of release {found.release}, in {found.state_partitions} partitions"
+    yield "rebuild", f"{found.swap}, which the next start swaps in" if found.swap else found.seed or "-"
+    yield "run", "a run on this machine works on them" if found.is_running else "no run on this machine"
+    for one in found.queries:
+        ends = "" if one.is_finished else ", which the next start repeats"
+        yield f"{one.query} batch", "-" if one.batch is None else f"{one.batch}{ends}"
+        if one.position:
+            offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(one.position.items()))
+            yield f"{one.query} has read", f"until {offsets}"
