@@ -371,7 +371,7 @@ def test_a_table_that_fails_does_not_keep_the_others_from_their_turn(command, jo
 
     once = command()
     assert type(once.exception) is UserError
-    assert str(once.exception).startswith("Maintenance of the series failed: ")
+    assert str(once.exception).startswith("The Delta log of the table queue_progress in ")
     assert len(files_of(job.root, HISTORY)) == 1
     assert any(line.startswith(f"{HISTORY} ") for line in once.output.splitlines())
 
