@@ -103,7 +103,7 @@ def _opened(page: Page, address: str) -> tuple[float, float]:
     """Open a page; return the seconds until it shows content, and until it shows its rows."""
     page.goto(address, wait_until="commit")
     page.locator("#groups, #queues, #restart").first.wait_for()
-    page.locator("tbody tr, .panel .empty").last.wait_for()
+    page.locator("tbody tr, .panel .empty").locator("visible=true").last.wait_for()
     shown = page.evaluate("performance.now()")
     return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1_000, shown / 1_000
 
