@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as UnreadableError
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
+from streaming.base.language import LanguageCode
 from streaming.base.toml import read_toml
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
@@ -269,6 +270,7 @@ class Web(Certified):
     host: str = Field(min_length=1)
     port: int = Field(ge=0, le=65_535)
     url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
+    language: Literal["auto", LanguageCode]
     token: SecretStr
     token_file: str
     sql_seconds: float = Field(gt=0)

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as time_of_day
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext
 from streaming.base.zone import zone_of
 
 DAY_MS = 86_400_000
@@ -64,8 +65,11 @@ def instant_ms(text: str, now: int, zone: tzinfo | None = UTC) -> int:
         time_ms = None
     if time_ms is None or not 0 <= time_ms < _END:
         raise UserError(
-            f"Invalid time {text!r}. Use 15:58, 2026-11-21 15:58:00, 2026-11-21T15:58Z (UTC), epoch milliseconds, or a "
-            "time ago such as 2h."
+            gettext(
+                "Invalid time {text}. Use 15:58, 2026-11-21 15:58:00, 2026-11-21T15:58Z (UTC), epoch milliseconds, or "
+                "a time ago such as 2h.",
+                text=repr(text),
+            )
         )
     return time_ms
 

@@ -74,7 +74,7 @@ def run() -> None:
         time = "" if settings.log.format == "json" else f"{written(now_ms())} "
         log.info(f"{time}{visible(sentence)}", **fields)
 
-    texts = Texts(config.templates, settings.web.address, asking(tables))
+    texts = Texts(config.templates, settings.web.address, asking(tables), config.language_of)
     channels = {name: open_channel(channel) for name, channel in config.channels.items()}
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
@@ -118,7 +118,7 @@ def test(channel: Annotated[str, typer.Argument(help="Name of the channel in \\[
         raise UserError(f"Unknown channel {channel}: the alerts file defines {defined}.")
     now = now_ms()
     alert = sample(now)
-    message = Texts(config.templates, settings.web.address).message(
+    message = Texts(config.templates, settings.web.address, language_of=config.language_of).message(
         Delivery(alert.key, channel, (alert,), summary=False, attempt=1)
     )
     opened = open_channel(config.channels[channel])

@@ -86,7 +86,7 @@ def _check_alerts(settings: Settings) -> None:
     from streaming.serve.alerting.render import Texts
 
     config = load_alerts(settings.alerts.file)
-    Texts(config.templates, settings.web.address)
+    Texts(config.templates, settings.web.address, language_of=config.language_of)
     for channel in config.channels.values():
         open_channel(channel).close()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
+from streaming.base.language import gettext
 from streaming.base.nearest import full_name
 from streaming.queries.group_at import find_group, instant_of
 from streaming.queries.incidents import incident_from_row
@@ -109,7 +110,12 @@ def client(  # noqa: PLR0913  filters
         names = {one.client_id for one in _clients(model, cluster, group, None, at)}
         if (full := full_name(client_id, names, "client")) is not None:
             return client(model, full, group=group, cluster=cluster, since=since, at=at)
-        raise NotFoundError(f"Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.")
+        raise NotFoundError(
+            gettext(
+                "Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.",
+                client_id=client_id,
+            )
+        )
     return ClientDetail(client_id=client_id, since=since, until=until, groups=shown, intervals=owned, incidents=found)
 
 

@@ -4,10 +4,11 @@ A column takes its title and description from the field of the result (`pydantic
 has the same. To add a column to a table: declare it here, and name it in `grid` (command line), `page`, or both.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 from streaming.queries.results import (
@@ -90,12 +91,14 @@ class Column(Generic[R]):
     def title(self) -> str:
         """The title, which a page prints as it is and the command line in lower case."""
         titled = self.of.model_fields[self.fields[0]].title
-        return self.heading or titled or self.name.replace("_", " ").capitalize()
+        title = self.heading or titled or self.name.replace("_", " ").capitalize()
+        return gettext(title)
 
     @property
     def description(self) -> str:
         """The description of its field; empty if that has none."""
-        return self.of.model_fields[self.fields[0]].description or ""
+        description = self.of.model_fields[self.fields[0]].description
+        return gettext(description) if description else ""
 
     @property
     def is_number(self) -> bool:
@@ -117,6 +120,9 @@ class Table(Generic[R]):
         self._columns: Mapping[str, Column[R]] = {column.name: column for column in columns}
         self.grid = tuple(map(self.__getitem__, grid.split()))
         self.page = tuple(map(self.__getitem__, page.split()))
+
+    def __iter__(self) -> Iterator[Column[R]]:
+        return iter(self._columns.values())
 
     def __getitem__(self, name: str) -> Column[R]:
         return self._columns[name]
@@ -142,8 +148,8 @@ def _observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["
     if text == labels.NOT_KNOWN:
         return Value(text)
     age = labels.duration(age_ms)
-    return Value(f"{bound}{text}", "stale" if is_stale else "", f"stale, {age} old" if is_stale else "",
-                 f"observed {age} ago")  # fmt: skip
+    note = gettext("stale, {age} old", age=age) if is_stale else ""
+    return Value(f"{bound}{text}", "stale" if is_stale else "", note, gettext("observed {age} ago", age=age))
 
 
 def _queue_of(of: type[R]) -> Column[R]:
@@ -156,19 +162,19 @@ def _queue_of(of: type[R]) -> Column[R]:
 
 
 def _client(client: str | None) -> Value:
-    return Value("unassigned", "unassigned") if client is None else Value(client)
+    return Value(gettext("unassigned"), "unassigned") if client is None else Value(client)
 
 
 def _owner(queue: Queue, context: Context) -> Value:
     if queue.owner is not None:
         return Value(queue.owner)
     label = context.without_owner
-    return Value(label, "unassigned" if label == "unassigned" else "quiet")
+    return Value(label, "unassigned" if label == gettext("unassigned") else "quiet")
 
 
 def _expected(queue: Queue, _: Context) -> Value:
     if queue.owner is not None and queue.owner == queue.expected_owner:
-        return Value("as expected", "quiet")
+        return Value(gettext("as expected"), "quiet")
     return Value(queue.expected_owner or labels.NOT_KNOWN, "attention" if queue.is_elsewhere else "")
 
 
@@ -178,7 +184,7 @@ def _lag(queue: Queue, _: Context) -> Value:
 
 
 def _given_up(failed: FailedMessages, _: Context) -> Value:
-    return Value("dead letters" if failed.given_up else "to be tried again")
+    return Value(gettext("dead letters") if failed.given_up else gettext("to be tried again"))
 
 
 def _failed(failed: FailedMessages, _: Context) -> Value:
@@ -189,7 +195,11 @@ def _added(failed: FailedMessages, _: Context) -> Value:
     if failed.added is None:
         return Value(labels.NOT_KNOWN)
     tone: Tone = "attention" if failed.added and failed.given_up else ""
-    return Value(labels.number(failed.added), tone, f"in {labels.duration(failed.added_ms)}" if failed.added else "")
+    return Value(
+        labels.number(failed.added),
+        tone,
+        gettext("in {duration}", duration=labels.duration(failed.added_ms)) if failed.added else "",
+    )
 
 
 def _waiting(queue: Queue, _: Context) -> Value:
@@ -204,14 +214,13 @@ def _cached(queue: Queue, _: Context) -> Value:
 
 def _lock(queue: Queue, _: Context) -> Value:
     if queue.locked is False:
-        return Value("not locked", "attention")
+        return Value(gettext("not locked"), "attention")
     return _reported(labels.duration(queue.lock_age_ms), is_stale=queue.lock_is_stale)
 
 
 def _reported(text: str, *, is_stale: bool) -> Value:
     """Show an age, and whether what it counts from may be out of date."""
-    marked = is_stale and text != labels.NOT_KNOWN
-    return Value(text, "stale" if marked else "", "stale" if marked else "")
+    return Value(text, "stale", gettext("stale")) if is_stale and text != labels.NOT_KNOWN else Value(text)
 
 
 def _pulled(queue: Queue, _: Context) -> Value:
@@ -234,7 +243,12 @@ QUEUE = Table(
     Column(Queue, "pull_age_ms", "duration", _pulled, spare=True),
     Column(Queue, "consume_age_ms", "duration", _consumed, spare=True),
     Column(Queue, "cached_count", "count", _cached, spare=True),
-    Column(Queue, "status", show=lambda q, _: Value(f"{q.status} {q.status_reason}".rstrip(), q.status), wide=True),
+    Column(
+        Queue,
+        "status",
+        show=lambda q, _: Value(f"{q.status} {labels.reason(q.status_reason)}".rstrip(), q.status),
+        wide=True,
+    ),
     Column(Queue, "time", "time"),
     grid="queue owner since expected_owner lag lag_age_ms waiting_ms lock_age_ms pull_age_ms consume_age_ms status",
     page="queue status owner since expected_owner lag waiting_ms lock_age_ms pull_age_ms consume_age_ms cached_count"
@@ -247,17 +261,20 @@ def _kind(group: Group, _: Context) -> str:
 
 
 def _unowned(group: Group, _: Context) -> Value:
-    return Value("n/a", "quiet") if group.unowned is None else counted(group.unowned)
+    return Value(gettext("n/a"), "quiet") if group.unowned is None else counted(group.unowned)
 
 
 def _lag_sum(group: Group, _: Context) -> Value:
     text = labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
-    return Value(text, hint="" if group.lag is None else f"observed up to {labels.duration(group.lag_age_ms)} ago")
+    return Value(
+        text,
+        hint="" if group.lag is None else gettext("observed up to {age} ago", age=labels.duration(group.lag_age_ms)),
+    )
 
 
 def _last_rebalance(group: Group, context: Context) -> Value:
     known = group.last_rebalance
-    return Value("none", "quiet") if known is None else _plain("time", known, context)
+    return Value(gettext("none"), "quiet") if known is None else _plain("time", known, context)
 
 
 GROUP = Table(
@@ -274,7 +291,7 @@ GROUP = Table(
     Column(Group, "last_rebalance", "time", _last_rebalance, spare=True),
     Column(Group, "time", "time", spare=True),
     Column(Group, "incidents", "line", lambda g, _: labels.open_incidents(**g.incidents.model_dump())),
-    Column(Group, "health_reason"),
+    Column(Group, "health_reason", show=lambda g, _: labels.reason(g.health_reason)),
     grid="health cluster group kind members queues unowned lag lag_age_ms lag_unknown last_rebalance time incidents"
     " health_reason",
     page="group health incidents lag members queues unowned last_rebalance",
@@ -282,7 +299,7 @@ GROUP = Table(
 
 
 def _paused(milliseconds: int | None, *, at_most: bool) -> Value:
-    hint = "upper bound: polls give no exact times" if at_most else ""
+    hint = gettext("upper bound: polls give no exact times") if at_most else ""
     return Value(labels.pause(milliseconds, at_most=at_most), hint=hint)
 
 
@@ -292,9 +309,9 @@ def _duplicates(row: Move | Rebalance, _: Context) -> str:
 
 def _pause(move: Move, _: Context) -> Value:
     if move.to_client is None:
-        return Value("ongoing", "quiet")
+        return Value(gettext("ongoing"), "quiet")
     if move.pause_ms is None and move.from_client is None:
-        return Value("first owner", "quiet")
+        return Value(gettext("first owner"), "quiet")
     return _paused(move.pause_ms, at_most=move.pause_is_at_most)
 
 
@@ -317,7 +334,7 @@ def _cause(rebalance: Rebalance, _: Context) -> Value:
 
 def _trigger(rebalance: Rebalance, _: Context) -> Value:
     client = rebalance.trigger_client
-    return Value("no client", "quiet") if client is None else Value(client)
+    return Value(gettext("no client"), "quiet") if client is None else Value(client)
 
 
 def _moved(rebalance: Rebalance, _: Context) -> Value:
@@ -330,7 +347,7 @@ def _longest_pause(rebalance: Rebalance, _: Context) -> Value:
     changed = rebalance.queues_moved or rebalance.queues_interrupted or rebalance.queues_unassigned
     listed = rebalance.moves or not changed
     if rebalance.pause_ms_max is None and listed and not any(move.from_client for move in rebalance.moves):
-        return Value("none", "quiet")
+        return Value(gettext("none"), "quiet")
     return _paused(rebalance.pause_ms_max, at_most=rebalance.pause_is_at_most)
 
 
@@ -361,11 +378,11 @@ REBALANCE = Table(
 
 def _incident_duration(incident: Incident, _: Context) -> str:
     ended = incident.resolved_at
-    return "open" if ended is None else labels.duration(ended - incident.opened_at)
+    return gettext("open") if ended is None else labels.duration(ended - incident.opened_at)
 
 
 def _resolved(incident: Incident, context: Context) -> Value:
-    return Value("open") if incident.resolved_at is None else _plain("time", incident.resolved_at, context)
+    return Value(gettext("open")) if incident.resolved_at is None else _plain("time", incident.resolved_at, context)
 
 
 def _other_client(incident: Incident, _: Context) -> str:
@@ -376,14 +393,14 @@ def _other_client(incident: Incident, _: Context) -> str:
 
 INCIDENT = Table(
     Column(Incident, "incident_id", show=lambda i, _: Value(i.incident_id[:SHORT_ID], "quiet")),
-    Column(Incident, "severity", show=lambda i, _: Value(i.severity, i.severity), spare=True, wide=True),
+    Column(Incident, "severity", show=lambda i, _: Value(gettext(i.severity), i.severity), spare=True, wide=True),
     Column(Incident, "opened_at", "time"),
     Column(Incident, "resolved_at", "time", _resolved),
     Column(Incident, "duration", "duration", _incident_duration, "Duration", ("opened_at", "resolved_at")),
     Column(Incident, "cluster"),
-    Column(Incident, "group", show=lambda i, _: i.group or "(cluster)"),
+    Column(Incident, "group", show=lambda i, _: i.group or gettext("(cluster)")),
     Column(Incident, "title", "text", lambda i, _: Value(i.title, i.severity), "Incident", ("code", "main_cause")),
-    Column(Incident, "subject", "name", lambda i, _: i.subject or "the group", wide=True),
+    Column(Incident, "subject", "name", lambda i, _: i.subject or gettext("the group"), wide=True),
     Column(Incident, "main_client_id", show=_other_client, spare=True),
     Column(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
     Column(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
@@ -408,7 +425,7 @@ TRANSITION = Table(
 
 
 def _membership(row: Any, _: Context) -> Value:
-    return Value("") if row.is_member else Value("not a member", "attention")
+    return Value("") if row.is_member else Value(gettext("not a member"), "attention")
 
 
 def _heartbeat(client: Client, context: Context) -> str:
@@ -445,12 +462,12 @@ INTERVAL = Table(
     _queue_of(Interval),
     Column(Interval, "from_time", "time", heading="From"),
     Column(Interval, "to_time", "time", lambda i, c: (
-        Value("now", "quiet") if i.to_time is None else _plain("time", i.to_time, c)), "To"),
+        Value(gettext("now"), "quiet") if i.to_time is None else _plain("time", i.to_time, c)), "To"),
     Column(Interval, "duration_ms", "duration", lambda i, c: labels.duration(
         (c.now if i.to_time is None else i.to_time) - i.from_time), "Duration"),
-    Column(Interval, "evidence", show=lambda i, _: labels.GAINED.get(i.evidence, i.evidence), heading="Acquired"),
+    Column(Interval, "evidence", show=lambda i, _: labels.gained(i.evidence), heading="Acquired"),
     Column(Interval, "end_evidence", show=lambda i, _: (
-        "" if i.end_evidence is None else labels.LOST.get(i.end_evidence, i.end_evidence)), heading="Lost"),
+        "" if i.end_evidence is None else labels.lost(i.end_evidence)), heading="Lost"),
     grid="group queue from_time to_time duration_ms evidence end_evidence",
     page="queue group from_time to_time duration_ms evidence end_evidence",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from rebalance_model.observe.rules.registry import advice_for
 from rebalance_model.observe.rules.rule import Inspection
+from streaming.base.language import gettext, marked
 from streaming.queries.results import Command, Incident
 
 
@@ -40,14 +41,14 @@ def _commands(row: Mapping[str, Any], wanted: tuple[Inspection, ...]) -> Iterato
         built = _BUILD[inspection](row)
         if built is not None:
             purpose, *words = built
-            yield Command(purpose=purpose, text=" ".join(["mqadmin", *map(quote, words)]))
+            yield Command(purpose=gettext(purpose), text=" ".join(["mqadmin", *map(quote, words)]))
 
 
 def _threads(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     client = row["main_client_id"] or row["evidence"].get("owner")
     if not (client and row["group"]):
         return None
-    return "State and threads of the client", "consumerStatus", "-g", row["group"], "-i", client, "-s"
+    return marked("State and threads of the client"), "consumerStatus", "-g", row["group"], "-i", client, "-s"
 
 
 def _message(row: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -55,7 +56,7 @@ def _message(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     if row["queue_id"] is None or not isinstance(offset, int) or offset < 0:
         return None
     place = ("-b", row["broker"], "-t", row["topic"], "-i", str(row["queue_id"]), "-o", str(offset))
-    return "The next message to be consumed", "queryMsgByOffset", *place
+    return marked("The next message to be consumed"), "queryMsgByOffset", *place
 
 
 def _dead_letter(row: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -64,24 +65,24 @@ def _dead_letter(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     if not isinstance(broker, str) or not isinstance(offset, int):
         return None
     place = ("-b", broker, "-t", str(evidence["topic"]), "-i", "0", "-o", str(offset))
-    return "The first dead letter that was added there", "queryMsgByOffset", *place
+    return marked("The first dead letter that was added there"), "queryMsgByOffset", *place
 
 
 def _members(row: Mapping[str, Any]) -> tuple[str, ...] | None:
-    return ("Clients with address, version and subscriptions", "consumerConnection", "-g", row["group"])
+    return (marked("Clients with address, version and subscriptions"), "consumerConnection", "-g", row["group"])
 
 
 def _compare(row: Mapping[str, Any]) -> tuple[str, ...] | None:
-    return "States of all clients, compared", "consumerStatus", "-g", row["group"]
+    return marked("States of all clients, compared"), "consumerStatus", "-g", row["group"]
 
 
 def _progress(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     topic = ("-t", row["topic"]) if row["topic"] else ()
-    return "Offsets and lag by queue", "consumerProgress", "-g", row["group"], *topic
+    return marked("Offsets and lag by queue"), "consumerProgress", "-g", row["group"], *topic
 
 
 def _brokers(_: Mapping[str, Any]) -> tuple[str, ...] | None:
-    return "Registered brokers", "clusterList"
+    return marked("Registered brokers"), "clusterList"
 
 
 _BUILD = {

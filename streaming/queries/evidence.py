@@ -1,8 +1,9 @@
-"""Format the evidence of an incident, each field by the unit that its rule declares."""
+"""Format the evidence of an incident in the current language, each field by the unit that its rule declares."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from rebalance_model.observe.rules.registry import unit_of
+from rebalance_model.observe.rules.registry import RULES, unit_of
+from streaming.base.language import recognized
 from streaming.queries.labels import NOT_KNOWN, duration, moment, yes_no
 
 
@@ -22,8 +23,25 @@ def evidence_items(code: str, evidence: Mapping[str, object], now: int) -> list[
 
 
 def label(code: str, name: str) -> str:
-    """Return the label of a field: its name without the unit, which the value has."""
+    """Return the label of a field in the current language: its name without the unit, which the value has."""
+    return recognized(english_label(code, name), _NAMED)
+
+
+def english_label(code: str, name: str) -> str:
+    """Return the label of a field in English."""
     return (name.replace("_ms", "") if unit_of(code, name) == "ms" else name).replace("_", " ")
+
+
+def english_labels() -> Iterator[str]:
+    """Yield the labels of all fields in English; one with ``{name}`` is of fields whose names end with that."""
+    for rule in RULES:
+        for name in rule.units:
+            stem = name.removesuffix("*")
+            if stem:
+                yield english_label(rule.code, stem) + ("{name}" if stem != name else "")
+
+
+_NAMED = tuple(sorted({text for text in english_labels() if text.endswith("{name}")}))
 
 
 def formatted(  # noqa: PLR0913  a field, and how its values are shown

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rebalance_model.entities import INT64_MAX
 from streaming.base.errors import NotFoundError, UserError
+from streaming.base.language import gettext, marked
 from streaming.base.times import written
 from streaming.tables.reader import ReadModel, Row
 
@@ -45,10 +46,18 @@ def find_group(model: ReadModel, group: str, cluster: str | None = None, at: int
         raise NotFoundError(_unknown(model, group, cluster))
     if len(known) > 1:
         clusters = ", ".join(sorted(row["cluster"] for row in known))
-        raise UserError(f"Group {group} exists in the clusters {clusters}: select one with --cluster.")
+        raise UserError(
+            gettext(
+                "Group {group} exists in the clusters {clusters}: select one with --cluster.",
+                group=group, clusters=clusters,
+            )
+        )  # fmt: skip
     [found] = known
     if at is not None and at < found["begins"]:
-        raise UserError(f"The history of {group} begins at {written(found['begins'])}: choose a later time.")
+        begins = written(found["begins"])
+        raise UserError(
+            gettext("The history of {group} begins at {time}: choose a later time.", group=group, time=begins)
+        )
     return GroupAt(found["cluster"], found["group"], instant_of(at))
 
 
@@ -68,22 +77,36 @@ def explain_nothing(
         return
     begins = {row["cluster"]: row["begins"] for row in model.rows(_BEGINS)}
     if cluster is not None and cluster not in begins:
-        known = ", ".join(sorted(begins)) or "none"
-        raise NotFoundError(f"Unknown cluster {cluster}. Known clusters: {known}.")
+        known = ", ".join(sorted(begins)) or gettext("none")
+        raise NotFoundError(
+            gettext("Unknown cluster {cluster}. Known clusters: {known}.", cluster=cluster, known=known)
+        )
     begin = begins[cluster] if cluster is not None else min(begins.values(), default=None)
     if at is not None and begin is not None and at < begin:
-        raise UserError(f"History begins at {written(begin)}: choose a later time.")
+        raise UserError(gettext("History begins at {time}: choose a later time.", time=written(begin)))
 
 
-def only_one(found: Sequence[Row], beginning: str, kind: str, command: str, of: str = "") -> Row:
+_NONE = {
+    "incident": marked("No incident has an id beginning with {beginning}: list them with `{command}`."),
+    "rebalance": marked("No rebalance of {group} has an id beginning with {beginning}: list them with `{command}`."),
+}
+_SEVERAL = {
+    "incident": marked("{n} incidents have ids beginning with {beginning}: list them with `{command}`."),
+    "rebalance": marked("{n} rebalances of {group} have ids beginning with {beginning}: list them with `{command}`."),
+}
+
+
+def only_one(
+    found: Sequence[Row], beginning: str, kind: Literal["incident", "rebalance"], command: str, group: str = ""
+) -> Row:
     """Return the only row found by a prefix of its id.
 
     Args:
         found: the rows whose id begins with the prefix.
         beginning: the prefix.
-        kind: the name of the rows, in the singular.
+        kind: what the rows are.
         command: the command that lists them.
-        of: the group in the error message, such as `` of orders-group``.
+        group: their group, for the error message.
 
     Raises:
         NotFoundError: there is no such row.
@@ -91,8 +114,10 @@ def only_one(found: Sequence[Row], beginning: str, kind: str, command: str, of: 
     """
     if len(found) == 1:
         return found[0]
-    how = f"{len(found)} {kind}s{of} have ids" if found else f"No {kind}{of} has an id"
-    raise (UserError if found else NotFoundError)(f"{how} beginning with {beginning!r}: list them with `{command}`.")
+    values = {"n": len(found), "beginning": repr(beginning), "command": command, "group": group}
+    if found:
+        raise UserError(gettext(_SEVERAL[kind], **values))
+    raise NotFoundError(gettext(_NONE[kind], **values))
 
 
 _BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s.cluster"
@@ -100,7 +125,12 @@ _BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s
 
 def _unknown(model: ReadModel, group: str, cluster: str | None) -> str:
     names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
-    where = f" in cluster {cluster}" if cluster is not None and group in names else ""
     alike = [name for name in get_close_matches(group, names, n=3, cutoff=0.5) if name != group]
-    advice = f"did you mean {' or '.join(alike)}?" if alike else "`rebalance-watch group list` lists all groups."
-    return f"Unknown consumer group {group}{where}: {advice}"
+    advice = gettext("`rebalance-watch group list` lists all groups.")
+    if alike:
+        advice = gettext("did you mean {name}?", name=gettext(" or ").join(alike))
+    if cluster is not None and group in names:
+        return gettext(
+            "Unknown consumer group {group} in cluster {cluster}: {advice}", group=group, cluster=cluster, advice=advice
+        )
+    return gettext("Unknown consumer group {group}: {advice}", group=group, advice=advice)

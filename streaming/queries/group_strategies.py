@@ -8,6 +8,7 @@ from rebalance_model.allocation import AllocateStrategy
 from rebalance_model.observe.group.configured_strategy import configured_strategy
 from rebalance_model.observe.policy import NEARBY, NEED_NO_PARAMETERS, Policy
 from streaming.base.errors import UserError
+from streaming.base.language import gettext
 from streaming.queries.labels import strategy_name
 
 STRATEGIES = (*NEED_NO_PARAMETERS, "CONFIG", "MACHINE_ROOM", NEARBY)
@@ -36,7 +37,10 @@ def strategies_of(policy: Policy, own: str, asked: str | None = None) -> Mapping
         UserError: the strategy that is asked for is none of RocketMQ's.
     """
     if asked and asked not in STRATEGIES:
-        raise UserError(f"Unsupported strategy {asked}. Use one of {', '.join(STRATEGIES)}.")
+        choices = ", ".join(STRATEGIES)
+        raise UserError(
+            gettext("Unsupported strategy {strategy}. Use one of {choices}.", strategy=asked, choices=choices)
+        )
     known = {name: _known(policy, name) for name in STRATEGIES}
     shown = [name for name, one in known.items() if not isinstance(one, str) or name in {own, asked}]
     return {name: known[name] for name in sorted(shown, key=lambda name: name != own)}
@@ -55,7 +59,7 @@ def _known(policy: Policy, name: str) -> Known:
     try:
         stated = replace(policy, allocate_strategy=full)
     except ValueError as error:  # a parameter is missing
-        return f"{str(error).removeprefix('allocate_strategy ')}: state it in the policy"
+        return gettext("{reason}: state it in the policy", reason=str(error).removeprefix("allocate_strategy "))
     chosen = configured_strategy(stated)
     assert chosen is not None  # noqa: S101  it has a name
     return chosen

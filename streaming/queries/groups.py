@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
+from streaming.base.language import gettext
 from streaming.base.times import written
 from streaming.queries import labels
 from streaming.queries.failed_messages import failed_messages
@@ -167,7 +168,9 @@ def _unknown(group: Group, silent_since: int | None) -> Group:
     """Return the group as it is shown if telemetry has stopped at a time; None: it goes on."""
     if silent_since is None:
         return group
-    reason = f"no telemetry since {written(silent_since)}; last known health: {group.health}"
+    reason = gettext(
+        "no telemetry since {time}; last known health: {health}", time=written(silent_since), health=group.health
+    )
     return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
 
 

@@ -1,54 +1,93 @@
-"""Labels and formats for the codes, times and numbers of the tables."""
+"""Labels and formats for the codes, times and numbers of the tables, in the current language."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from rebalance_model.allocation import name_of_class
+from streaming.base.language import gettext, marked, ngettext, recognized
 from streaming.base.zone import clock, zone_at
 
 NOT_KNOWN = "-"
 """The text of an unknown value: never 0, never empty."""
-NAME_SERVER = "mqadmin needs -n NAMESRV or the environment variable NAMESRV_ADDR."
+NAME_SERVER = marked("mqadmin needs -n NAMESRV or the environment variable NAMESRV_ADDR.")
 """What a reader adds to the commands of an incident: only the collector's settings have the name servers."""
 
 TRIGGERS = {
-    "CLIENT_JOINED": "joined",
-    "CLIENT_LEFT": "left",
-    "CLIENT_UNREGISTERED": "unregistered",
-    "CONNECTION_CLOSED": "connection closed",
-    "HEARTBEAT_EXPIRED": "dropped by the broker: no heartbeat for 120 s",
-    "CLIENT_RESTARTED": "restarted",
-    "STRATEGY_CHANGED": "changed its strategy",
-    "CONNECTIONS_CHANGED": "changed its connections",
-    "SUBSCRIPTION_CHANGED": "subscription changed",
-    "ROUTE_CHANGED": "queues of the topic changed",
-    "BROKER_LOST": "broker lost",
-    "BROKER_BACK": "broker returned",
-    "BROKER_RESTARTED": "broker restarted",
-    "LOCK_RETRY": "acquired a lock that was refused before",
-    "PULL_EXPIRED_REPAIR": "dropped and re-acquired the queue (pull expired)",
-    "UNEXPLAINED": "queues moved, cause unknown",
+    "CLIENT_JOINED": marked("joined"),
+    "CLIENT_LEFT": marked("left"),
+    "CLIENT_UNREGISTERED": marked("unregistered"),
+    "CONNECTION_CLOSED": marked("connection closed"),
+    "HEARTBEAT_EXPIRED": marked("dropped by the broker: no heartbeat for 120 s"),
+    "CLIENT_RESTARTED": marked("restarted"),
+    "STRATEGY_CHANGED": marked("changed its strategy"),
+    "CONNECTIONS_CHANGED": marked("changed its connections"),
+    "SUBSCRIPTION_CHANGED": marked("subscription changed"),
+    "ROUTE_CHANGED": marked("queues of the topic changed"),
+    "BROKER_LOST": marked("broker lost"),
+    "BROKER_BACK": marked("broker returned"),
+    "BROKER_RESTARTED": marked("broker restarted"),
+    "LOCK_RETRY": marked("acquired a lock that was refused before"),
+    "PULL_EXPIRED_REPAIR": marked("dropped and re-acquired the queue (pull expired)"),
+    "UNEXPLAINED": marked("queues moved, cause unknown"),
 }
 """The cause of a rebalance, printed after the client that triggered it, if any."""
 
 GAINED = {
-    "FIRST_SEEN": "owner when observation began",
-    "LOCK_GRANTED": "lock granted by the broker",
-    "OFFSET_ASKED": "queried the queue's offset",
-    "PULLED": "pulled from the queue",
-    "ANSWER": "reported by the client",
+    "FIRST_SEEN": marked("owner when observation began"),
+    "LOCK_GRANTED": marked("lock granted by the broker"),
+    "OFFSET_ASKED": marked("queried the queue's offset"),
+    "PULLED": marked("pulled from the queue"),
+    "ANSWER": marked("reported by the client"),
 }
 """The evidence that a client owns a queue."""
 
 LOST = {
-    "UNLOCKED": "unlocked the queue",
-    "LEFT": "left the group",
-    "GONE": "no longer found by the broker",
-    "ANSWER_WITHOUT": "no longer reported by the client",
-    "DROPPED": "dropped the queue",
-    "TAKEN_OVER": "taken over by another client",
+    "UNLOCKED": marked("unlocked the queue"),
+    "LEFT": marked("left the group"),
+    "GONE": marked("no longer found by the broker"),
+    "ANSWER_WITHOUT": marked("no longer reported by the client"),
+    "DROPPED": marked("dropped the queue"),
+    "TAKEN_OVER": marked("taken over by another client"),
 }
 """The evidence that a client no longer owns a queue."""
+
+
+_MOVES = {
+    "MOVED": marked("moved"),
+    "INTERRUPTED": marked("interrupted"),
+    "UNASSIGNED": marked("left unassigned"),
+}
+REASONS = (
+    marked("every client reads it"),
+    marked("shared: its clients pop it"),
+    marked("its clients pull by themselves and do not report which queues"),
+    marked("its clients are behind a proxy"),
+    marked("its clients are behind a proxy and answer no request"),
+    marked("no source reports it"),
+    marked("no source reports {broker}"),
+    marked("no broker answers"),
+    marked("no known owner"),
+    marked("no answer from {client} and {n} more"),
+    marked("no answer from {client}"),
+    marked("commits advance, but no client is listed: they are behind a proxy"),
+    marked("no client is listed, and messages wait since {time} UTC or longer"),
+)
+"""The reasons of a health that `rebalance_model.observe.snapshots` writes beside codes of incidents."""
+
+
+def reason(text: str) -> str:
+    """Return the reason of a health, as it is in a row, in the current language; codes of incidents stay."""
+    return recognized(text, REASONS)
+
+
+def gained(evidence: str) -> str:
+    """Return the label of the evidence that a client owns a queue."""
+    return gettext(GAINED.get(evidence, evidence))
+
+
+def lost(evidence: str) -> str:
+    """Return the label of the evidence that a client no longer owns a queue."""
+    return gettext(LOST.get(evidence, evidence))
 
 
 def queue_name(topic: str, broker: str, queue_id: int) -> str:
@@ -71,8 +110,12 @@ def moment_in_zone(time_ms: int, now: int) -> str:
     return f"{moment(time_ms, now)} {zone_at(time_ms)}"
 
 
-_SCALES = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
-"""The seconds and the name of a unit, then those of the next smaller one."""
+_SCALES = (
+    (86_400, marked("{n} d"), 3_600, marked("{n} h")),
+    (3_600, marked("{n} h"), 60, marked("{n} min")),
+    (60, marked("{n} min"), 1, marked("{n} s")),
+)
+"""The seconds and the form of a unit, then those of the next smaller one."""
 
 
 def duration(milliseconds: int | None) -> str:
@@ -80,20 +123,20 @@ def duration(milliseconds: int | None) -> str:
     if milliseconds is None:
         return NOT_KNOWN
     if 0 < milliseconds < 1_000:
-        return f"{milliseconds} ms"
+        return gettext("{n} ms", n=milliseconds)
     if milliseconds < 60_000:
-        return f"{milliseconds // 100 / 10:g} s"
+        return gettext("{n} s", n=f"{milliseconds // 100 / 10:g}")
     seconds = milliseconds // 1_000
     size, unit, smaller, smaller_unit = next(scale for scale in _SCALES if seconds >= scale[0])
     rest = seconds % size // smaller
-    return f"{seconds // size} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
+    return gettext(unit, n=seconds // size) + (f" {gettext(smaller_unit, n=rest)}" if rest else "")
 
 
 def ago(milliseconds: int | None) -> str:
     """Format the age of an event."""
     if milliseconds is None:
         return NOT_KNOWN
-    return "just now" if milliseconds < 1_000 else f"{duration(milliseconds)} ago"
+    return gettext("just now") if milliseconds < 1_000 else gettext("{duration} ago", duration=duration(milliseconds))
 
 
 def pause(milliseconds: int | None, *, at_most: bool) -> str:
@@ -103,7 +146,7 @@ def pause(milliseconds: int | None, *, at_most: bool) -> str:
 
 def move_kind(kind: str) -> str:
     """Return the label of the effect of a rebalance on a queue."""
-    return {"MOVED": "moved", "INTERRUPTED": "interrupted", "UNASSIGNED": "left unassigned"}[kind]
+    return gettext(_MOVES[kind])
 
 
 def number(value: int | None) -> str:
@@ -119,8 +162,8 @@ def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
 def estimate(value: int | None, least: int | None, most: int | None) -> str:
     """Format an estimate with its bounds, each of which may be unknown."""
     if value is None and most is None:
-        return f"at least {least:,}" if least else NOT_KNOWN
-    bounds = f"{least or 0:,} to {'?' if most is None else f'{most:,}'}"
+        return gettext("at least {number}", number=f"{least:,}") if least else NOT_KNOWN
+    bounds = gettext("{least} to {most}", least=f"{least or 0:,}", most="?" if most is None else f"{most:,}")
     if value is None:
         return bounds
     return f"{value:,}" if least == most else f"{value:,} ({bounds})"
@@ -128,22 +171,28 @@ def estimate(value: int | None, least: int | None, most: int | None) -> str:
 
 def open_incidents(critical: int, warning: int, info: int) -> str:
     """Format the number of open incidents by severity."""
-    counts = (("critical", critical), ("warning", warning), ("info", info))
-    return ", ".join(f"{count} {name}" for name, count in counts if count)
+    counts = (
+        (critical, gettext("{n} critical", n=critical)),
+        (warning, gettext("{n} warning", n=warning)),
+        (info, gettext("{n} info", n=info)),
+    )
+    return gettext(", ").join(text for count, text in counts if count)
 
 
 def yes_no(value: bool | None) -> str:  # noqa: FBT001  the value to format
     """Format a truth value that may be unknown."""
-    return NOT_KNOWN if value is None else "yes" if value else "no"
+    return NOT_KNOWN if value is None else gettext("yes") if value else gettext("no")
 
 
 def kind(*, orderly: bool | None, message_model: str, consume_type: str) -> str:
     """Return how the clients of a group consume."""
     if message_model == "BROADCASTING":
-        return "broadcasting"
+        return gettext("broadcasting")
     if consume_type == "CONSUME_ACTIVELY":
-        return "pull consumer"
-    return {True: "ordered", False: "concurrent", None: "unknown kind"}[orderly]
+        return gettext("pull consumer")
+    if orderly is None:
+        return gettext("unknown kind")
+    return gettext("ordered") if orderly else gettext("concurrent")
 
 
 def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str:
@@ -155,30 +204,30 @@ def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str
         sharing: `Coverage.sharing` of the group, see `expectation.division`.
     """
     if message_model == "BROADCASTING":
-        return "every client"
+        return gettext("every client")
     if sharing == "POPPED":
-        return "shared"
+        return gettext("shared")
     if consume_type == "CONSUME_ACTIVELY" or sharing in {"PROXIED", "UNLISTED"}:
         return NOT_KNOWN
-    return "unassigned"
+    return gettext("unassigned")
 
 
 def strategy_name(java_class: str | None) -> str:
     """Return the name of an allocation strategy by its Java class."""
-    return name_of_class(java_class or "") or java_class or "unknown strategy"
+    return name_of_class(java_class or "") or java_class or gettext("unknown strategy")
 
 
 def trigger(code: str, client: str | None, causes: int) -> str:
     """Format the trigger of a rebalance and the number of further causes."""
     more = f" (+{causes - 1})" if causes > 1 else ""
-    return f"{client or ''} {TRIGGERS.get(code, code)}".strip() + more
+    return f"{client or ''} {gettext(TRIGGERS.get(code, code))}".strip() + more
 
 
 def cause(text: str) -> str:
     """Format a cause in the form of a row, ``CODE subject``."""
     code, _, subject = text.partition(" ")
-    label = TRIGGERS.get(code, code)
-    return f"{label}: {subject}" if subject else label
+    label = gettext(TRIGGERS.get(code, code))
+    return gettext("{what}: {subject}", what=label, subject=subject) if subject else label
 
 
 _BROKERS, _SPANS = 4, 8
@@ -192,8 +241,12 @@ def queue_ranges(queues: Sequence[str]) -> str:
         broker, _, queue_id = queue.partition("@")[2].rpartition(":")
         brokers[broker].append(int(queue_id))
     named = [f"{broker}:{_ranges(ids)}" for broker, ids in brokers.items()]
-    more = f" and {len(named) - _BROKERS:,} more brokers" if len(named) > _BROKERS else ""
-    return f"{', '.join(named[:_BROKERS])}{more}"
+    shown, more = ", ".join(named[:_BROKERS]), len(named) - _BROKERS
+    return (
+        shown
+        if more <= 0
+        else ngettext("{shown} and {n} more broker", "{shown} and {n} more brokers", more, shown=shown)
+    )
 
 
 def _ranges(ids: Sequence[int]) -> str:
@@ -210,18 +263,27 @@ def _ranges(ids: Sequence[int]) -> str:
 def measured_moves(moves: int, rebalances: int, longest_ms: int | None = None) -> str:
     """Say what the expected pauses and duplicates of a prediction come from, and the longest of the pauses."""
     if not moves:
-        return "No queue moved in the last 7 days: pauses and duplicates are unknown."
-    one, two = ("" if number == 1 else "s" for number in (moves, rebalances))
-    longest = "" if longest_ms is None else f"; the longest pause was {duration(longest_ms)}"
-    return (
-        f"Pauses and duplicates are as measured: {moves:,} move{one} in the group's last {rebalances:,} rebalance{two}"
-        f"{longest}."
+        return gettext("No queue moved in the last 7 days: pauses and duplicates are unknown.")
+    measured = gettext(
+        "{moves} in the group's last {rebalances}",
+        moves=ngettext("{n} move", "{n} moves", moves, n=f"{moves:,}"),
+        rebalances=ngettext("{n} rebalance", "{n} rebalances", rebalances, n=f"{rebalances:,}"),
+    )
+    if longest_ms is None:
+        return gettext("Pauses and duplicates are as measured: {moves}.", moves=measured)
+    return gettext(
+        "Pauses and duplicates are as measured: {moves}; the longest pause was {duration}.",
+        moves=measured,
+        duration=duration(longest_ms),
     )
 
 
 def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
     """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``, and how many nobody gets."""
-    span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
-    idle = sizes.count(0)
-    parts = [span, *([f"{idle} idle"] if idle else []), *([f"{unassigned:,} unassigned"] if unassigned else [])]
-    return "; ".join(parts)
+    least, most, idle = min(sizes), max(sizes), sizes.count(0)
+    parts = [gettext("{least} to {most}", least=least, most=most) if least < most else str(least)]
+    if idle:
+        parts.append(gettext("{n} idle", n=idle))
+    if unassigned:
+        parts.append(gettext("{n} unassigned", n=f"{unassigned:,}"))
+    return gettext("; ").join(parts)

@@ -2,6 +2,7 @@
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
+from streaming.base.language import gettext
 from streaming.base.times import written
 from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.groups import last_group_state
@@ -172,7 +173,9 @@ def refuse_broadcasting(message_model: str, of: GroupAt) -> None:
         UserError: the group is broadcasting.
     """
     if message_model == "BROADCASTING":
-        raise UserError(f"{of.group} is broadcasting: every client reads every queue, so queues have no owner.")
+        raise UserError(
+            gettext("{group} is broadcasting: every client reads every queue, so queues have no owner.", group=of.group)
+        )
 
 
 def find_queue(model: ReadModel, of: GroupAt, topic: str, queue_id: int) -> MessageQueue:
@@ -185,10 +188,19 @@ def find_queue(model: ReadModel, of: GroupAt, topic: str, queue_id: int) -> Mess
     found = [mq for mq in _known_queues(model, of) if (mq.topic, mq.queue_id) == (topic, queue_id)]
     if not found:
         _check_known(model, of, topic)
-        raise NotFoundError(f"Unknown queue {queue_id} of {topic} in {of.group}.")
+        raise NotFoundError(
+            gettext("Unknown queue {queue_id} of {topic} in {group}.", queue_id=queue_id, topic=topic, group=of.group)
+        )
     if len(found) > 1:
         names = ", ".join(sorted(map(str, found)))
-        raise UserError(f"Several brokers have a queue {queue_id} of {topic}: specify one of {names}.")
+        raise UserError(
+            gettext(
+                "Several brokers have a queue {queue_id} of {topic}: specify one of {names}.",
+                queue_id=queue_id,
+                topic=topic,
+                names=names,
+            )
+        )
     return found[0]
 
 
@@ -207,12 +219,24 @@ def _check_known(model: ReadModel, of: GroupAt, topic: str, queue: MessageQueue 
     topics = {mq.topic for mq in known}
     if topic not in topics:
         names = ", ".join(sorted(topics)) or "none"
-        raise NotFoundError(f"Unknown topic {topic} of {of.group}. Known topics: {names}.")
+        raise NotFoundError(
+            gettext(
+                "Unknown topic {topic} of {group}. Known topics: {names}.", topic=topic, group=of.group, names=names
+            )
+        )
     if queue is not None and queue not in known:
         brokers = sorted({mq.broker for mq in known if mq.topic == topic})
         ids = [mq.queue_id for mq in known if mq.topic == topic]
         raise NotFoundError(
-            f"Unknown queue {queue} of {of.group}: {topic} has queues {min(ids)} to {max(ids)} on {', '.join(brokers)}."
+            gettext(
+                "Unknown queue {queue} of {group}: {topic} has queues {first} to {last} on {brokers}.",
+                queue=queue,
+                group=of.group,
+                topic=topic,
+                first=min(ids),
+                last=max(ids),
+                brokers=", ".join(brokers),
+            )
         )
 
 
@@ -230,7 +254,12 @@ def _check_existed(model: ReadModel, of: GroupAt, queue: MessageQueue) -> None:
     [row] = model.rows(query, wanted)
     if row["first"] is not None:
         raise NotFoundError(
-            f"{of.group} had no queue {queue} at that time: it was first seen at {written(row['first'])}."
+            gettext(
+                "{group} had no queue {queue} at that time: it was first seen at {time}.",
+                group=of.group,
+                queue=queue,
+                time=written(row["first"]),
+            )
         )
 
 
@@ -292,7 +321,7 @@ def diff(  # noqa: PLR0913  filters
     of = find_group(model, group, cluster, earlier)
     refuse_broadcasting(last_group_state(model, of).message_model, of)
     if instant_of(later) < earlier:
-        raise UserError("--from must be before --to: swap them.")
+        raise UserError(gettext("--from must be before --to: swap them."))
     query = f"""
         SELECT t.*, q.queue_id IS NULL AND t.from_client IS NULL AS is_new
         FROM owner_changes(from_ms($earlier), from_ms($later)) t

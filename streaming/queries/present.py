@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import NotReadyError
+from streaming.base.language import gettext
 from streaming.base.times import now_ms
 from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.observations import day
@@ -127,7 +128,7 @@ def history_ends(model: ReadModel) -> Ends:
     """
     found = known_ends(model)
     if found is None:
-        raise NotReadyError("No consumer groups yet: they appear as soon as the job has processed telemetry.")
+        raise NotReadyError(gettext("No consumer groups yet: they appear as soon as the job has processed telemetry."))
     return found
 
 

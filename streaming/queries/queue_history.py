@@ -4,6 +4,7 @@ from typing import Any
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
+from streaming.base.language import gettext
 from streaming.queries.group_at import GroupAt, find_group
 from streaming.queries.incidents import incidents_of
 from streaming.queries.observed import observed
@@ -62,7 +63,7 @@ def queue_detail(  # noqa: PLR0913  a queue has four names
     until = present(model, at)
     begin = since if since is not None else until - _HOUR_MS
     if begin >= until:
-        raise UserError("The period ends before it begins: choose an earlier --since or a later --at.")
+        raise UserError(gettext("The period ends before it begins: choose an earlier --since or a later --at."))
     found = [
         q
         for q in queues_of(model, of, queue.topic, retry=True)
@@ -70,7 +71,12 @@ def queue_detail(  # noqa: PLR0913  a queue has four names
     ]
     history = queue_history(model, of, queue, begin, until)
     if not (found or history.intervals or history.observations):
-        raise NotFoundError(f"{of.group} had no queue {queue} in this period: `group assignments` lists its queues.")
+        raise NotFoundError(
+            gettext(
+                "{group} had no queue {queue} in this period: `group assignments` lists its queues.",
+                group=of.group, queue=queue,
+            )
+        )  # fmt: skip
     return QueueDetail(queue=found[0] if found else None, history=history)
 
 

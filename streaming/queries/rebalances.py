@@ -78,7 +78,7 @@ def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | No
         {"cluster": of.cluster, "group": of.group, "id": rebalance_id},
     )
     command = f"rebalance-watch group rebalances {of.group}"
-    return _rebalance(only_one(found, rebalance_id, "rebalance", command, f" of {of.group}"))
+    return _rebalance(only_one(found, rebalance_id, "rebalance", command, of.group))
 
 
 def _rebalance(row: Row) -> Rebalance:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from rebalance_model.observe.effects import MoveKind
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 
@@ -331,7 +332,7 @@ class Incident(QueryResult):
     @property
     def where(self) -> str:
         """The affected group or cluster."""
-        return self.group or f"cluster {self.cluster}"
+        return self.group or gettext("cluster {cluster}", cluster=self.cluster)
 
 
 class Transition(QueryResult):

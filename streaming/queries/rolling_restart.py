@@ -16,6 +16,7 @@ from rebalance_model.allocation.machine_room_nearby import MachineRoomNearby
 from rebalance_model.entities import MessageQueue, in_java_order, java_order, queue_order
 from rebalance_model.observe.group.configured_strategy import owners
 from streaming.base.errors import UserError
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.group_at import find_group
 from streaming.queries.group_strategies import own_name, strategies_of
@@ -70,15 +71,23 @@ class RollingRestart(QueryResult):
     def sentences(self) -> list[str]:
         """What it moves, in sentences."""
         each = labels.pause(self.pause_ms, at_most=self.pause_is_at_most)
-        cost = (
-            f"By {self.measured_moves:,} measured moves each one pauses its queue for {each}; duplicates if overlapped:"
-            f" {labels.number(self.duplicates)}."
+        cost = gettext(
+            "By {moves} measured moves each one pauses its queue for {pause}; duplicates if overlapped: {duplicates}.",
+            moves=f"{self.measured_moves:,}",
+            pause=each,
+            duplicates=labels.number(self.duplicates),
         )
         return [
-            f"{self.moved:,} moves of queues if each member is back before the next one stops, in any order.",
-            f"{self.moved_overlapped:,} moves if each one stops as the one before it starts, in this order.",
+            gettext(
+                "{n} moves of queues if each member is back before the next one stops, in any order.",
+                n=f"{self.moved:,}",
+            ),
+            gettext(
+                "{n} moves if each one stops as the one before it starts, in this order.",
+                n=f"{self.moved_overlapped:,}",
+            ),
             cost if self.measured_moves else labels.measured_moves(0, 0),
-            "Ids that change with a restart are assumed to sort where the former ones did.",
+            gettext("Ids that change with a restart are assumed to sort where the former ones did."),
         ]
 
 
@@ -101,18 +110,36 @@ def rolling_restart(
     strategies = strategies_of(policy, own)
     chosen = strategies.get(own)
     if chosen is None or isinstance(chosen, str):
-        lacks = f": {chosen}" if chosen else ""
-        raise UserError(f"The strategy of {group} is not simulated ({own}{lacks}): there is no plan for a restart.")
+        raise UserError(
+            gettext(
+                "The strategy of {group} is not simulated ({strategy}): there is no plan for a restart.",
+                group=group,
+                strategy=f"{own}: {chosen}" if chosen else own,
+            )
+        )
     queues, members = queues_of(model, of), in_java_order(now.members)
     if not queues or not members:
-        raise UserError(f"{group} has no {'queues' if members else 'members'}: there is nothing to restart.")
+        raise UserError(
+            gettext("{group} has no queues: there is nothing to restart.", group=group)
+            if members
+            else gettext("{group} has no members: there is nothing to restart.", group=group)
+        )
     if len(queues) * len(members) > _WORK:
-        raise UserError(f"{group} is too large to plan a restart: {len(members):,} members of {len(queues):,} queues.")
+        raise UserError(
+            gettext(
+                "{group} is too large to plan a restart: {members} members of {queues} queues.",
+                group=group,
+                members=f"{len(members):,}",
+                queues=f"{len(queues):,}",
+            )
+        )
     names = [MessageQueue(queue.topic, queue.broker, queue.queue_id) for queue in queues]
     try:
         planned = planned_restart(chosen, group, names, members)
     except AllocationError as error:
-        raise UserError(f"The strategy of {group} refuses to allocate: {error}.") from None
+        raise UserError(
+            gettext("The strategy of {group} refuses to allocate: {error}.", group=group, error=error)
+        ) from None
     cost = move_cost(model, of, present(model, at))
     return planned.model_copy(update=_costs(planned, cost) | {
         "warnings": (*silence(model, at), *warnings_of(now, queues, own, strategies)),

@@ -11,9 +11,11 @@ from rebalance_model.allocation import strategy as strategy_named
 from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from rebalance_model.observe.group.configured_strategy import owners as owners_by
 from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked, ngettext
 from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.base.nearest import did_you_mean, full_name
 from streaming.base.times import written
+from streaming.queries import labels
 from streaming.queries.group_at import find_group
 from streaming.queries.group_strategies import Known, own_name, strategies_of
 from streaming.queries.groups import group_of
@@ -90,7 +92,7 @@ def what_if(  # noqa: PLR0913  what may change
     for queue in queues:
         topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
-        raise UserError(f"No queues of {group} are known yet: there is nothing to allocate.")
+        raise UserError(gettext("No queues of {group} are known yet: there is nothing to allocate.", group=group))
     policy = policy_of(model).of_group(of.cluster, group)
     own = own_name(policy, now.strategy)
     strategies, cost = strategies_of(policy, own, strategy), move_cost(model, of, present(model, at))
@@ -100,44 +102,57 @@ def what_if(  # noqa: PLR0913  what may change
         for _, owners in sorted(topics.items()) for name, known in strategies.items()
     ]  # fmt: skip
     names_assumed = any(one.isdecimal() for one in join)
-    caveats = [*([_ASSUMED] if names_assumed else []), *warnings]
+    caveats = [*([gettext(_ASSUMED)] if names_assumed else []), *warnings]
     return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost)
 
 
-_ASSUMED = "The allocation depends on the order of client names; those of the new clients are assumed."
+_ASSUMED = marked("The allocation depends on the order of client names; those of the new clients are assumed.")
 
 
 def silence(model: ReadModel, at: int | None) -> Iterator[str]:
     """Yield a sentence if telemetry has stopped, so that what is known now is old."""
     ends = history_ends(model)
     if at is None and ends.silent:
-        yield f"No telemetry since {written(ends.last)}: members and owners are the last known ones."
+        time = written(ends.last)
+        yield gettext("No telemetry since {time}: members and owners are the last known ones.", time=time)
 
 
 def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mapping[str, Known]) -> Iterator[str]:
     """Yield what is not well known of a group, in sentences."""
     coverage = now.coverage
     if now.health == "UNKNOWN":
-        yield f"The state of the group is not well known: {now.health_reason or 'no telemetry'}."
+        reason = labels.reason(now.health_reason) or gettext("no telemetry")
+        yield gettext("The state of the group is not well known: {reason}.", reason=reason)
     if own not in strategies:
-        yield f"The group's own strategy is not simulated: {own}."
+        yield gettext("The group's own strategy is not simulated: {strategy}.", strategy=own)
     elif isinstance(lacks := strategies[own], str):
-        yield f"The group's own strategy is not simulated: {lacks}."
+        yield gettext("The group's own strategy is not simulated: {strategy}.", strategy=lacks)
     if not coverage.polls:
-        yield "No collector polls the group: its queues and owners are known by broker hooks alone."
+        yield gettext("No collector polls the group: its queues and owners are known by broker hooks alone.")
     elif coverage.members_answering < coverage.members:
         silent = coverage.members - coverage.members_answering
-        yield f"{silent:,} of {coverage.members:,} members do not answer: what they own is as last known."
+        yield gettext(
+            "{n} of {members} members do not answer: what they own is as last known.",
+            n=f"{silent:,}",
+            members=f"{coverage.members:,}",
+        )
     if coverage.brokers_answering < coverage.brokers and coverage.polls:
-        yield f"{coverage.brokers - coverage.brokers_answering:,} of {coverage.brokers:,} brokers do not answer."
+        silent = coverage.brokers - coverage.brokers_answering
+        yield gettext("{n} of {brokers} brokers do not answer.", n=f"{silent:,}", brokers=f"{coverage.brokers:,}")
     if unowned := sum(queue.owner is None for queue in queues):
-        yield f"{_queues(unowned)} no owner now: whoever gets one counts as a move."
+        yield ngettext(
+            "{n} queue has no owner now: whoever gets it counts as a move.",
+            "{n} queues have no owner now: whoever gets one counts as a move.",
+            unowned,
+            n=f"{unowned:,}",
+        )
     if elsewhere := sum(queue.is_elsewhere and queue.owner is not None for queue in queues):
-        yield f"{_queues(elsewhere)} another owner than the strategy names: a move in any case."
-
-
-def _queues(number: int) -> str:
-    return f"{number:,} queue has" if number == 1 else f"{number:,} queues have"
+        yield ngettext(
+            "{n} queue has another owner than the strategy names: a move in any case.",
+            "{n} queues have another owner than the strategy names: a move in any case.",
+            elsewhere,
+            n=f"{elsewhere:,}",
+        )
 
 
 def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
@@ -162,7 +177,8 @@ def _number(join: str) -> int:
 
 def _refuse_crowd(clients: int) -> None:
     if clients > WHAT_IF_CLIENTS:
-        raise UserError(f"Too many clients are named or join: at most {WHAT_IF_CLIENTS:,} are allowed.")
+        most = f"{WHAT_IF_CLIENTS:,}"
+        raise UserError(gettext("Too many clients are named or join: at most {most} are allowed.", most=most))
 
 
 def newcomers(members: Sequence[str], number: int) -> list[str]:
@@ -188,10 +204,16 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
     present_ones, leaving = set(members), set(leave)
     for client in join:
         if client in present_ones:
-            raise UserError(f"{client} is already a member of {group}: use another name for the new client.")
+            raise UserError(
+                gettext(
+                    "{client} is already a member of {group}: use another name for the new client.",
+                    client=client,
+                    group=group,
+                )
+            )
     after = in_java_order([*(member for member in members if member not in leaving), *join])
     if not after:
-        raise UserError(f"{group} would have no members left: there is nothing to allocate.")
+        raise UserError(gettext("{group} would have no members left: there is nothing to allocate.", group=group))
     return after
 
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from checkpoints.generation import is_claimed
 from streaming.base.errors import NotFoundError, UserError
+from streaming.base.language import Later
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.log.open import has_telemetry
@@ -30,9 +31,9 @@ class Step(NamedTuple):
 
     name: str
     state: State
-    found: str
+    found: Later
     """What was found, in one sentence."""
-    advice: tuple[str, ...] = ()
+    advice: tuple[Later | str, ...] = ()
     """What to change."""
     command: str = ""
     """What to run; empty if it is done."""
@@ -44,7 +45,7 @@ class FirstRun:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._looks = {"doctor": self._doctor, "telemetry": self._telemetry, "job": self._job}
-        self._steps = {name: Step(name, "checking", "Checking …") for name in self._looks}
+        self._steps = {name: Step(name, "checking", Later("Checking …")) for name in self._looks}
         self._due = dict.fromkeys(self._looks, 0.0)
 
     def look(self) -> tuple[Step, ...]:
@@ -68,32 +69,38 @@ class FirstRun:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=_DOCTOR_SECONDS_MAX, check=False)
             checks = json.loads(ended.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            return Step("doctor", "wrong", "`rebalance-watch doctor` could not be run here.")
+            return Step("doctor", "wrong", Later("`rebalance-watch doctor` could not be run here."))
         wrong = [one for one in checks if one["state"] != "ok" and one["needed"]]
         if not wrong:
-            return Step("doctor", "done", f"{len(checks)} checks on this machine: the job can start.")
+            return Step("doctor", "done", Later("{n} checks on this machine: the job can start.", n=len(checks)))
         advice = tuple(f"{one['part']}: {one['found']}. {one['mend']}".strip() for one in wrong)
-        return Step("doctor", "wrong", "The job can't start on this machine.", advice)
+        return Step("doctor", "wrong", Later("The job can't start on this machine."), advice)
 
     def _telemetry(self) -> Step:
         source = self._settings.source
-        log = f"topic {source.topic} at {source.bootstrap_servers}"
+        log = Later("topic {topic} at {servers}", topic=source.topic, servers=source.bootstrap_servers)
         if source.kind == "files":
-            log = f"files in {self._settings.log_path}"
+            log = Later("files in {folder}", folder=self._settings.log_path)
         try:
             seen = has_telemetry(self._settings)
         except UserError as error:
             lacks_topic = isinstance(error, NotFoundError)
             command = "rebalance-watch topic create" if lacks_topic else ""
-            return Step("telemetry", "wrong", f"The log can't be read ({log}).", (str(error),), command)
+            return Step("telemetry", "wrong", Later("The log can't be read ({log}).", log=log), (str(error),), command)
         if seen:
-            return Step("telemetry", "done", f"The log has telemetry ({log}).")
+            return Step("telemetry", "done", Later("The log has telemetry ({log}).", log=log))
         servers = ", ".join(server for one in self._settings.collector.polled for server in one.name_servers)
-        advice = f"collector.name_servers is {servers}; `rebalance-watch doctor --servers` says whether they answer."
-        return Step("telemetry", "todo", f"No telemetry yet ({log}).", (advice,))
+        advice = Later(
+            "collector.name_servers is {servers}; `rebalance-watch doctor --servers` says whether they answer.",
+            servers=servers,
+        )
+        return Step("telemetry", "todo", Later("No telemetry yet ({log}).", log=log), (advice,))
 
     def _job(self) -> Step:
-        where = f"tables: {tables_of(self._settings)}"
+        tables = tables_of(self._settings)
         if is_claimed(self._settings.runtime.checkpoints):
-            return Step("job", "done", f"The job is running; its first groups appear within seconds ({where}).")
-        return Step("job", "todo", f"No job runs on this machine ({where}).")
+            found = Later(
+                "The job is running; its first groups appear within seconds (tables: {tables}).", tables=tables
+            )
+            return Step("job", "done", found)
+        return Step("job", "todo", Later("No job runs on this machine (tables: {tables}).", tables=tables))

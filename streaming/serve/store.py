@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from streaming.base.errors import NotReadyError
 from streaming.base.health import Health
+from streaming.base.language import gettext
 from streaming.base.place import Place
 from streaming.queries.sql_pool import SqlPool
 from streaming.tables import ReadModel
@@ -64,7 +65,10 @@ class Store:
         """
         if self._model is None:
             raise NotReadyError(
-                f"There are no tables in {self._tables} yet: they appear when `rebalance-watch run` has started."
+                gettext(
+                    "There are no tables in {tables} yet: they appear when `rebalance-watch run` has started.",
+                    tables=self._tables,
+                )
             )
         return self._model
 

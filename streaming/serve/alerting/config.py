@@ -22,6 +22,7 @@ from pydantic import (
 from rebalance_model.observe.rules.registry import CODES as RULE_CODES
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.invalid import ended, sentence
+from streaming.base.language import LanguageCode
 from streaming.base.nearest import did_you_mean
 from streaming.base.settings import conf_file
 from streaming.base.times import duration_ms
@@ -127,7 +128,14 @@ class _Secret(_Section):
 Secret = Annotated[_Secret, BeforeValidator(_secret)]
 
 
-class AlertmanagerConfig(_Section):
+class _Channel(_Section):
+    """What all channels have."""
+
+    language: LanguageCode | None = None
+    """The language of its messages; None: that of the file."""
+
+
+class AlertmanagerConfig(_Channel):
     """A Prometheus Alertmanager, version 2 of its API."""
 
     kind: Literal["alertmanager"]
@@ -140,7 +148,7 @@ class AlertmanagerConfig(_Section):
     timeout: Span = 10_000
 
 
-class WebhookConfig(_Section):
+class WebhookConfig(_Channel):
     """An HTTP server that accepts JSON."""
 
     kind: Literal["webhook"]
@@ -161,7 +169,7 @@ class WebhookConfig(_Section):
         return self
 
 
-class AppriseConfig(_Section):
+class AppriseConfig(_Channel):
     """Any service supported by Apprise: mail, Telegram and many more."""
 
     kind: Literal["apprise"]
@@ -232,6 +240,8 @@ class AlertsConfig(_Section):
     at_once: tuple[Code, ...]
     time_zone: Zone
     """The zone of the routes' hours and days."""
+    language: LanguageCode
+    """The language of the messages; a channel may have its own."""
     templates: Near
     limit: Limit
     retry: Retry
@@ -250,6 +260,11 @@ class AlertsConfig(_Section):
                         + (f": {near}" if near else "")
                     )
         return self
+
+    def language_of(self, channel: str) -> str:
+        """Return the language of the messages to a channel."""
+        found = self.channels.get(channel)
+        return (found.language if found is not None else None) or self.language
 
     def schedule(self, route: Route) -> Schedule:
         """Return when the channels of a route are notified."""

@@ -16,6 +16,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import instance_of
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
+from streaming.base.language import marked
 from streaming.base.place import Place
 from streaming.serve.alerting import own_incidents
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
@@ -28,12 +29,19 @@ _LOOK_BACK_MS = 3_600_000
 """Sources that reported within this time before the start are watched, and those with an open incident."""
 _ADVICE = {
     JOB_SILENT: (
-        "The job has finished no batch: it has stopped, or it receives no telemetry. The cluster is not monitored.",
-        "Check that `rebalance-watch run`, `rebalance-watch collect` and Kafka are running: `rebalance-watch doctor`.",
+        marked(
+            "The job has finished no batch: it has stopped, or it receives no telemetry. The cluster is not monitored."
+        ),
+        marked(
+            "Check that `rebalance-watch run`, `rebalance-watch collect` and Kafka are running: "
+            "`rebalance-watch doctor`."
+        ),
     ),
     SOURCE_SILENT: (
-        "The source stopped reporting while others continue; checks that need it are suspended.",
-        "Check that its collector, or the broker and the shipper of its hook, is running and can reach the log.",
+        marked("The source stopped reporting while others continue; checks that need it are suspended."),
+        marked(
+            "Check that its collector, or the broker and the shipper of its hook, is running and can reach the log."
+        ),
     ),
 }
 

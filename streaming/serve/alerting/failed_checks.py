@@ -11,6 +11,7 @@ import pyarrow as pa
 from checkpoints.quality import SUITE as OF_BATCHES
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import QualityResult
+from streaming.base.language import marked
 from streaming.base.place import Place
 from streaming.serve.alerting import own_incidents
 from streaming.serve.alerting.config import QUALITY_CHECK_FAILED
@@ -20,7 +21,7 @@ from streaming.serve.alerting.state import Known
 from streaming.tables.delta import delta_at
 
 _RESULTS = "quality_results"
-_FIRST_STEP = "Run `rebalance-watch quality` for examples, and see the runbook in streaming/README.md."
+_FIRST_STEP = marked("Run `rebalance-watch quality` for examples, and see the runbook in streaming/README.md.")
 
 
 class FailedChecks:

@@ -6,7 +6,7 @@ alert is delivered anyway.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
+from streaming.base.language import ENGLISH, gettext, in_language, marked, ngettext
 from streaming.base.times import written
+from streaming.queries.advice import advised, explained
 from streaming.queries.commands import commands_from
+from streaming.queries.evidence import evidence_items
 from streaming.queries.incidents import with_main_cause
 from streaming.queries.labels import duration
 from streaming.serve.alerting.alert import Alert, Delivery
@@ -55,25 +58,30 @@ def sandbox(loader: ChoiceLoader | None = None) -> ImmutableSandboxedEnvironment
         lstrip_blocks=True,
     )
     environment.filters |= {"time": written, "span": duration}
+    environment.globals |= {"_": gettext, "ngettext": ngettext}
     return environment
 
 
 class Texts:
     """Renders messages."""
 
-    def __init__(self, folder: str, address: str, reach: Ask = nothing) -> None:
+    def __init__(
+        self, folder: str, address: str, reach: Ask = nothing, language_of: Callable[[str], str] = lambda _: ENGLISH
+    ) -> None:
         """Read and test every template.
 
         Args:
             folder: the user's templates, which override the built-in ones; empty: none.
             address: the public address of the dashboard.
             reach: returns what a cluster's incident affects.
+            language_of: returns the language of a channel.
 
         Raises:
             UserError: a template is invalid.
         """
         self._address = address
         self._reach = reach
+        self._language_of = language_of
         ours = DictLoader({name: _built_in(name) for name in NAMES})
         self._ours = sandbox(ChoiceLoader([ours]))
         self._theirs = self._ours
@@ -86,14 +94,15 @@ class Texts:
             self._try(path)
 
     def message(self, delivery: Delivery) -> Message:
-        """Render the message of a delivery; the same for every attempt."""
-        try:
-            return self._message(self._theirs, delivery)
-        except TEMPLATE_ERRORS as error:
-            structlog.get_logger().warning(
-                "template failed, using the built-in one", reason=str(error), key=delivery.key
-            )
-            return self._message(self._ours, delivery)
+        """Render the message of a delivery in its channel's language; the same for every attempt."""
+        with in_language(self._language_of(delivery.channel)):
+            try:
+                return self._message(self._theirs, delivery)
+            except TEMPLATE_ERRORS as error:
+                structlog.get_logger().warning(
+                    "template failed, using the built-in one", reason=str(error), key=delivery.key
+                )
+                return self._message(self._ours, delivery)
 
     def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> Message:
         variables = [self._variables(alert) for alert in delivery.alerts]
@@ -104,7 +113,8 @@ class Texts:
         title, body = parts[0]
         if len(parts) > 1:
             worst = "critical" if any(one["severity"] == "critical" for one in variables) else variables[0]["severity"]
-            title = f"{len(parts)} alerts for {_about(delivery.alerts[0].transition) or 'rebalance-watch'}, {worst}"
+            about = _about(delivery.alerts[0].transition) or "rebalance-watch"
+            title = gettext("{n} alerts for {about}, {severity}", n=len(parts), about=about, severity=gettext(worst))
             body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
         link = self._address if len(variables) > 1 else variables[0]["link"]
         return Message(
@@ -116,6 +126,10 @@ class Texts:
         reach = self._reach(of)
         row = with_main_cause(msgspec.structs.asdict(of)) | {"evidence": json.loads(of.evidence)}
         return row | {
+            "explanation": explained(row["explanation"], of.code, of.sub_cause),
+            "main_explanation": explained(row["main_explanation"], of.code, row["main_cause"]),
+            "first_step": advised(row["first_step"], of.code, row["main_cause"]),
+            "facts": evidence_items(of.code, row["evidence"], of.time),
             "commands": [command.text for command in commands_from(row)],
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
@@ -138,7 +152,7 @@ class Texts:
 
 def _about(transition: IncidentTransition) -> str:
     """Return the affected group or cluster; empty for incidents of the alert process itself."""
-    return transition.group or (f"cluster {transition.cluster}" if transition.cluster else "")
+    return transition.group or (gettext("cluster {cluster}", cluster=transition.cluster) if transition.cluster else "")
 
 
 def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
@@ -164,7 +178,7 @@ def _summary(variables: list[dict[str, Any]]) -> dict[str, Any]:
 def _some(groups: Counter[str]) -> str:
     named = ", ".join(group for group, _ in groups.most_common(_GROUPS_NAMED))
     more = len(groups) - _GROUPS_NAMED
-    return f"{named} and {more} more" if more > 0 else named
+    return gettext("{names} and {n} more", names=named, n=more) if more > 0 else named
 
 
 def _built_in(name: str) -> str:
@@ -190,7 +204,8 @@ SAMPLE = Alert(
         incident_id="0123456789abcdef", code="ORDERED_QUEUE_STUCK", sub_cause="SUSPEND_LOOP", severity="critical",
         transition="OPENED", subject="Sample@broker-a:0", opened_at=1_795_276_740_000, topic="Sample",
         broker="broker-a", queue_id=0, client_id="sample-client", evidence='{"lag":12}',
-        explanation="This is a sample alert; there is no incident.", first_step="No action is required.", parent=None,
+        explanation=marked("This is a sample alert; there is no incident."),
+        first_step=marked("No action is required."), parent=None,
     ),
 )  # fmt: skip
 """The alert with which templates are tested."""

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from streaming.base.language import gettext
 from streaming.base.times import duration_ms
 from streaming.queries import labels
 from streaming.queries.clients import client
@@ -63,18 +64,18 @@ class ClientPage(LivePage[Data]):
     def lay_out(self) -> None:
         """Create the page and show it."""
         client_id = self._wanted[0]
-        frame(client_id, [("Clients", CLIENTS), (client_id, None)])
-        with element("section", aria_label="Summary"):
+        frame(client_id, [(gettext("Clients"), CLIENTS), (client_id, None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("client_head")
             self._pick_time = LiveMarkup("pick_time")
-        with panel("Groups", "groups"):
+        with panel(gettext("Groups"), "groups"):
             self._groups = LiveMarkup("clients_table")
-        with panel("Queues over time", "queues") as line:
+        with panel(gettext("Queues over time"), "queues") as line:
             with line:
                 self._period = LiveMarkup("period_filter")
             self._lanes = LiveMarkup("client_lanes")
             self._intervals = LiveMarkup("client_intervals", on_do=self._turner("intervals"))
-        with panel("Incidents in this period", "incidents"):
+        with panel(gettext("Incidents in this period"), "incidents"):
             self._incidents = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
         self._begin()
 
@@ -97,7 +98,7 @@ class ClientPage(LivePage[Data]):
         listed = page_of(found.incidents, self._pages["incidents"], _ROWS["incidents"])
         self._incidents.show(
             incidents=listed.rows, **listed.pager, columns=incidents.COLUMNS, cut=None,
-            nothing="No incidents in this period.", **common,
+            nothing=gettext("No incidents in this period."), **common,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from streaming.base.language import gettext
 from streaming.queries.clients import clients, mixed_versions
 from streaming.queries.columns import CLIENT
 from streaming.queries.present import Ends, history_ends
@@ -50,8 +51,8 @@ class ClientsPage(LivePage[Data]):
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        frame("Clients", [("Clients", None)])
-        with element("section", aria_label="Summary"):
+        frame(gettext("Clients"), [(gettext("Clients"), None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("clients_head")
             self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):

@@ -2,6 +2,7 @@
 
 from nicegui import ui
 
+from streaming.base.language import gettext
 from streaming.serve.dashboard.frame import element, frame
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.first_run import FirstRun
@@ -17,7 +18,7 @@ class FirstRunPage:
 
     def lay_out(self) -> None:
         """Create the page and show what is known at once."""
-        frame("First run", [("Groups", None)])
+        frame(gettext("First run"), [(gettext("Groups"), None)])
         with element("section", "panel", aria_labelledby="steps"):
             self._markup = LiveMarkup("first_run")
         self._look()

@@ -1,21 +1,27 @@
 """The common frame of the pages: theme, top bar, landmarks and the error page."""
 
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from nicegui import ui
 from nicegui.element import Element
 
+from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
 from streaming.queries.present import Ends
+from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.links import CLIENTS, HOME, INCIDENTS
 
 Crumb = tuple[str, str | None]
 """A breadcrumb: its text and address; None for the current page."""
 
-_PAGES = {"Groups": HOME, "Incidents": INCIDENTS, "Clients": CLIENTS}
+_PAGES = {marked("Groups"): HOME, marked("Incidents"): INCIDENTS, marked("Clients"): CLIENTS}
 """The pages that are reached from every page."""
 _MARK = (
     '<svg width="20" height="20" viewBox="0 0 20 20" aria-hidden="true"><g fill="none" stroke="var(--accent)"'
@@ -28,39 +34,63 @@ _HALF = (
 )
 
 
+TEXT = re.compile(r'\btext\(\s*"([^"]+)"')
+"""A text in a script, which `text` in `text.js` looks up."""
+
+
 @cache
-def _head() -> str:
+def _head(language: str) -> str:
     files = resources.files("streaming.serve.dashboard")
-    style, times, page = (files.joinpath(name).read_text("utf-8") for name in ("style.css", "times.js", "page.js"))
-    return f"<style>{style}</style><script>{times}</script><script>{page}</script>"
+    scripts = {file.name: file.read_text("utf-8") for file in _scripts(files)}
+    with in_language(language):
+        texts = {one: raw(one) for script in scripts.values() for one in TEXT.findall(script)}
+    words = json.dumps({one: said for one, said in texts.items() if said != one}).replace("</", "<\\/")
+    parts = [f"<style>{files.joinpath('style.css').read_text('utf-8')}</style>"]
+    parts += [f"<script>const rebalanceWatchTexts = {words};</script>"]
+    parts += [f"<script>{scripts[name]}</script>" for name in ("text.js", "times.js", "page.js")]
+    return "".join(parts)
+
+
+def _scripts(folder: Traversable) -> Iterator[Traversable]:
+    for file in folder.iterdir():
+        if file.is_dir():
+            yield from _scripts(file)
+        elif file.name.endswith(".js"):
+            yield file
 
 
 def dress() -> None:
-    """Add style and theme to a page; called before any content is sent."""
-    ui.add_head_html(_head())
+    """Add style, theme and language to a page; called before any content is sent."""
+    client = ui.context.client
+    client.page = copy(client.page)  # the route's, which readers of other languages share
+    client.page.language = current().tag
+    ui.add_head_html(_head(current().code))
 
 
 def frame(title: str, crumbs: Sequence[Crumb]) -> None:
     """Begin a page with skip link and top bar; elements created afterwards are its content."""
     ui.page_title(f"{title} · rebalance-watch")
     with ui.header(add_scroll_padding=True).classes("bar"):
-        with element("a", "brand", href=HOME, aria_label="rebalance-watch, all groups"):
+        with element("a", "brand", href=HOME, aria_label=gettext("rebalance-watch, all groups")):
             ui.html(_MARK, sanitize=False, tag="span").classes("mark")
             element("span", "name").text = "rebalance-watch"
-        with element("nav", aria_label="Breadcrumbs"), element("ol"):
+        with element("nav", aria_label=gettext("Breadcrumbs")), element("ol"):
             for name, where in crumbs:
                 with element("li"):
                     crumb = element("a", href=where) if where else element("span", aria_current="page")
                     crumb.text = name
-        with element("nav", "pages", aria_label="Pages"):
+        with element("nav", "pages", aria_label=gettext("Pages")):
             for name, where in _PAGES.items():
-                current = "page" if crumbs[-1] == (name, None) else None
-                element("a", href=where, aria_current=current).text = name
+                is_current = "page" if crumbs[-1] == (gettext(name), None) else None
+                element("a", href=where, aria_current=is_current).text = gettext(name)
         with element("button", "zone", data_zone_switch=""):
-            ui.html("Times in UTC", sanitize=False, tag="span")
-        with element("button", "theme", data_theme_switch="", aria_label="Theme"):
+            ui.html(gettext("Times in {zone}", zone="UTC"), sanitize=False, tag="span")
+        other = next(one for one in LANGUAGES.values() if one != current())
+        switch = element("button", "language", data_language_switch=other.code, lang=other.tag)
+        switch.text = other.name
+        with element("button", "theme", data_theme_switch="", aria_label=gettext("Theme")):
             ui.html(_HALF, sanitize=False, tag="span")
-    ui.skip_link("Skip to the content", target=ui.context.client.content)
+    ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
 
 
 def stale(ends: Ends, at: int | None) -> None:
@@ -104,7 +134,7 @@ def search(label: str, on_change: Callable[[str], object], text: str = "") -> No
     """Create a search box, with a text at the start, that calls ``on_change`` when typing pauses."""
     box = element("input", "field", type="search", placeholder=label, aria_label=label, value=text)
     box.on(
-        "input", lambda event: on_change(event.args), throttle=0.25, leading_events=False,
+        "input", hearing(on_change), throttle=0.25, leading_events=False,
         js_handler="(event) => emit(event.target.value)",
     )  # fmt: skip
 
@@ -114,7 +144,7 @@ def choice(label: str, options: dict[str, str], on_change: Callable[[str], objec
     with element("select", "field", aria_label=label) as box:
         for value, text in options.items():
             element("option", value=value, selected="" if value == chosen else None).text = text
-    box.on("change", lambda event: on_change(event.args), js_handler="(event) => emit(event.target.value)")
+    box.on("change", hearing(on_change), js_handler="(event) => emit(event.target.value)")
 
 
 def check(label: str, on_change: Callable[[bool], object]) -> None:
@@ -122,11 +152,11 @@ def check(label: str, on_change: Callable[[bool], object]) -> None:
     with element("label", "check"):
         box = element("input", type="checkbox")
         element("span").text = label
-    box.on("change", lambda event: on_change(event.args), js_handler="(event) => emit(event.target.checked)")
+    box.on("change", hearing(on_change), js_handler="(event) => emit(event.target.checked)")
 
 
 def error_page(title: str, sentence: str, status: int) -> None:
     """Show one sentence that explains why the page cannot be shown."""
     ui.context.client.status_code = status
-    frame(title, [("Groups", HOME), (title, None)])
+    frame(title, [(gettext("Groups"), HOME), (title, None)])
     LiveMarkup("error").show(title=title, sentence=sentence)

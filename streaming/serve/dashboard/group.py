@@ -7,6 +7,7 @@ from typing import TypeVar
 from nicegui import ui
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, written
 from streaming.queries.columns import QUEUE
 from streaming.queries.present import history_ends
@@ -30,7 +31,11 @@ T = TypeVar("T")
 
 _ROWS = {"open": 6, "members": 20, "queues": 50, "failed": 10, "rebalances": 20, "incidents": 20}
 """The number of rows on one page of each table."""
-_ORDERS = {"status": "Worst first", "name": "By name", "lag": "By lag"}
+_ORDERS = {"status": marked("Worst first"), "name": marked("By name"), "lag": marked("By lag")}
+
+
+def _translated(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: gettext(text) for name, text in texts.items()}
 
 
 def _waiting_s(point: LagPoint) -> float | None:
@@ -75,46 +80,51 @@ class GroupPage:
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        frame(self._name, [("Groups", HOME), (self._name, None)])
-        with element("section", aria_label="Summary"):
+        frame(self._name, [(gettext("Groups"), HOME), (self._name, None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("group_head")
         self._when = LiveMarkup("when", on_do=self._do)
         self._pick_time = LiveMarkup("pick_time")
         self._said = element("div", "hidden", role="status")
-        with panel("Open incidents", "open"):
+        with panel(gettext("Open incidents"), "open"):
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
-        with panel("Lag", "lag"):
-            self._lag = LagChart("Lag by topic", lambda point: point.lag, lambda point: point.lag_is_at_least)
-        with panel("Waiting time of the next message (seconds)", "waiting"):
-            self._waiting = LagChart("Waiting time by topic (seconds)", _waiting_s)
-        with panel("Retry and dead letters", "failed"):
+        with panel(gettext("Lag"), "lag"):
+            self._lag = LagChart(gettext("Lag by topic"), lambda point: point.lag, lambda point: point.lag_is_at_least)
+        with panel(gettext("Waiting time of the next message (seconds)"), "waiting"):
+            self._waiting = LagChart(gettext("Waiting time by topic (seconds)"), _waiting_s)
+        with panel(gettext("Retry and dead letters"), "failed"):
             self._failed = self._table("failed", "group_failed_messages")
-        with panel("Rebalances", "rebalances"):
+        with panel(gettext("Rebalances"), "rebalances"):
             self._rebalances = self._table("rebalances", "group_rebalances")
-        with panel("Incidents in this period", "past"):
+        with panel(gettext("Incidents in this period"), "past"):
             self._past = self._table("incidents", "group_past_incidents")
         self._show()
         self._live.begin()
 
     def _lay_out_ownership(self) -> None:
-        with panel("Ownership", "ownership") as line:
+        with panel(gettext("Ownership"), "ownership") as line:
             with line:
-                search("Find queues or clients", self._search, self._lanes.find)
-                check("Problems only", lambda only: self._narrow(self._lanes._replace(only_problems=only)))
-                check("Moved only", lambda only: self._narrow(self._lanes._replace(only_moved=only)))
-                choice("Fold lanes", FOLDS, self._fold, self._lanes.fold)
+                search(gettext("Find queues or clients"), self._search, self._lanes.find)
+                check(gettext("Problems only"), lambda only: self._narrow(self._lanes._replace(only_problems=only)))
+                check(gettext("Moved only"), lambda only: self._narrow(self._lanes._replace(only_moved=only)))
+                choice(
+                    gettext("Fold lanes"),
+                    {name: gettext(text) for name, text in FOLDS.items()},
+                    self._fold,
+                    self._lanes.fold,
+                )
             self._reasons = LiveMarkup("group_reasons")
             self._timeline = OwnershipTimeline(self._seek)
             self._legend = LiveMarkup("legend")
-        with panel("Queues", "queues") as line:
+        with panel(gettext("Queues"), "queues") as line:
             with line:
-                choice("Sort queues", _ORDERS, self._reorder)
+                choice(gettext("Sort queues"), _translated(_ORDERS), self._reorder)
             self._queues = LiveMarkup("group_queues", on_do=self._do_queues)
-        with panel("Members", "members") as line:
+        with panel(gettext("Members"), "members") as line:
             with line:
-                element("a", href=clients_link(self._name)).text = "Versions, addresses and heartbeats"
-                element("a", href=self._what_if()).text = "What if members join or leave"
+                element("a", href=clients_link(self._name)).text = gettext("Versions, addresses and heartbeats")
+                element("a", href=self._what_if()).text = gettext("What if members join or leave")
             self._members = self._table("members", "group_members")
 
     def _what_if(self) -> str:
@@ -184,7 +194,9 @@ class GroupPage:
         ui.navigate.history.replace(self._address())
         await self._live.refresh()
         self._said.text = (
-            "Showing the current state" if self._at is None else f"Showing the state at {written(self._at)}"
+            gettext("Showing the current state")
+            if self._at is None
+            else gettext("Showing the state at {time}", time=written(self._at))
         )
 
     def _address(self) -> str:
@@ -249,12 +261,13 @@ class GroupPage:
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
         self._fill(self._failed, "failed", shown.failed, **names)
+        nothing = gettext("No matching queues.") if shown.queues else gettext("No queues.")
         self._fill(self._queues, "queues", group_state.in_order(wanted.values(), self._order),
                    without_owner=shown.group.without_owner, text=text, owners=owners,
                    folded=self._folds_well and self._order == "status",
                    well=sum(not q.is_problem for q in wanted.values()), page_size=_ROWS["queues"],
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
-                   nothing="No matching queues." if shown.queues else "No queues.", **names)  # fmt: skip
+                   nothing=nothing, **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
                    columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
         self._fill(self._rebalances, "rebalances", past.rebalances, **names)
@@ -299,7 +312,7 @@ class GroupPage:
         shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
         self._open.show(
             incidents=shown.rows, **shown.pager, with_group=False,
-            at=self._at, now=now, nothing="No open incidents.",
+            at=self._at, now=now, nothing=gettext("No open incidents."),
         )  # fmt: skip
 
     def _fill(self, table: LiveMarkup, name: str, rows: list[T], **values: object) -> None:

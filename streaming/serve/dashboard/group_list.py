@@ -4,12 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from streaming.base.errors import UserError
+from streaming.base.language import marked
 from streaming.queries.group_health import GroupKey
 from streaming.queries.health import HEALTH
 from streaming.queries.results import Group
+from streaming.serve.dashboard.moment import one_of
 
 NOT_OK = "not-ok"
-HEALTHS: Mapping[str, str] = {"": "Any health", NOT_OK: "Not OK", **dict[str, str](zip(HEALTH, HEALTH, strict=True))}
+HEALTHS: Mapping[str, str] = {
+    "": marked("Any health"),
+    NOT_OK: marked("Not OK"),
+    **dict[str, str](zip(HEALTH, HEALTH, strict=True)),
+}
 
 _Rank = tuple[float | str, ...]
 
@@ -34,15 +40,15 @@ def _severity(group: Group) -> _Rank:
 
 
 ORDERS: Mapping[str, Order] = {
-    "health": Order("Worst first", lambda g: (-HEALTH[g.health].rank, *_severity(g))),
-    "group": Order("By name", lambda g: (g.group.lower(), g.cluster), descending=False),
-    "incidents": Order("Most incidents", _severity),
-    "lag": Order("Largest lag", lambda g: _number(g.lag)),
-    "members": Order("Most members", lambda g: (len(g.members),)),
-    "queues": Order("Most queues", lambda g: (g.queues,)),
-    "unowned": Order("Most unassigned", lambda g: _number(g.unowned)),
-    "last_rebalance": Order("Latest rebalance", lambda g: _number(g.last_rebalance)),
-    "time": Order("Oldest update", lambda g: (g.time,), descending=False),
+    "health": Order(marked("Worst first"), lambda g: (-HEALTH[g.health].rank, *_severity(g))),
+    "group": Order(marked("By name"), lambda g: (g.group.lower(), g.cluster), descending=False),
+    "incidents": Order(marked("Most incidents"), _severity),
+    "lag": Order(marked("Largest lag"), lambda g: _number(g.lag)),
+    "members": Order(marked("Most members"), lambda g: (len(g.members),)),
+    "queues": Order(marked("Most queues"), lambda g: (g.queues,)),
+    "unowned": Order(marked("Most unassigned"), lambda g: _number(g.unowned)),
+    "last_rebalance": Order(marked("Latest rebalance"), lambda g: _number(g.last_rebalance)),
+    "time": Order(marked("Oldest update"), lambda g: (g.time,), descending=False),
 }
 """The orders by the name of their column; the first one is used if none is chosen."""
 DEFAULT = "health"
@@ -88,7 +94,7 @@ def checked(wanted: Wanted) -> Wanted:
     """
     for name, value, known in (("health", wanted.health, HEALTHS), ("sort", wanted.column, ORDERS)):
         if value not in known:
-            raise UserError(f"Invalid {name} {value!r}. Use one of {', '.join(filter(None, known))}.")
+            raise UserError(one_of(name, value, known))
     return wanted
 
 

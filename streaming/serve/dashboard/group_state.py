@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from pydantic import Field
 
+from streaming.base.language import gettext, ngettext
 from streaming.queries import labels
 from streaming.queries.columns import MEMBER, Column, Context, Value, counted
 from streaming.queries.health import HEALTH
@@ -100,7 +101,8 @@ def matches(queue: Queue, wanted: LaneFilter, owners: Sequence[str] = (), *, mov
     if (wanted.only_problems and not queue.is_problem) or (wanted.only_moved and not moved):
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
-    return wanted.text in " ".join((name, queue.owner or "unassigned", queue.expected_owner or "", *owners)).lower()
+    owner = queue.owner or f"unassigned {gettext('unassigned')}"
+    return wanted.text in " ".join((name, owner, queue.expected_owner or "", *owners)).lower()
 
 
 def changes(history: History) -> list[int]:
@@ -135,12 +137,13 @@ def coverage_of(coverage: Coverage) -> str:
     """Format the telemetry coverage in one line."""
     parts = []
     if coverage.hooks:
-        parts.append(f"hooks {coverage.hooks}/{coverage.brokers}")
+        parts.append(gettext("hooks {n}/{brokers}", n=coverage.hooks, brokers=coverage.brokers))
     if coverage.polls:
-        parts.append(f"{coverage.members_answering}/{coverage.members} clients respond")
+        parts.append(gettext("{n}/{clients} clients respond", n=coverage.members_answering, clients=coverage.members))
     if coverage.silent_rules:
-        parts.append(f"{len(coverage.silent_rules)} rules suspended or not applicable")
-    return " · ".join(parts) or "none"
+        rules = len(coverage.silent_rules)
+        parts.append(ngettext("{n} rule suspended or not applicable", "{n} rules suspended or not applicable", rules))
+    return " · ".join(parts) or gettext("none")
 
 
 def owner_counts(state: State) -> dict[str, int]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import HEALTH, Health
 
@@ -52,7 +53,11 @@ def _words(worst: Sequence[Health], runs: Sequence[tuple[Health, int]], length_m
     """Describe the runs, the oldest first; if there are many, how much of the period each health takes."""
     each = length_ms // len(worst)
     if len(runs) <= _WORDS:
-        return ", then ".join(f"{health} for {labels.duration(count * each)}" for health, count in runs)
+        return gettext(", then ").join(_lasting(health, count * each) for health, count in runs)
     total = Counter(worst)
-    parts = (f"{health} for {labels.duration(total[health] * each)}" for health in HEALTH if total[health])
-    return f"{len(runs) - 1} changes: {', '.join(parts)} in total"
+    parts = gettext(", ").join(_lasting(health, total[health] * each) for health in HEALTH if total[health])
+    return gettext("{n} changes: {parts} in total", n=len(runs) - 1, parts=parts)
+
+
+def _lasting(health: Health, length_ms: int) -> str:
+    return gettext("{health} for {duration}", health=gettext(health), duration=labels.duration(length_ms))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from nicegui import ui
 
+from streaming.base.language import gettext, marked
 from streaming.queries.columns import GROUP, INTERVAL, Column
 from streaming.queries.find import find_owned
 from streaming.queries.group_health import GroupKey, health_over
@@ -31,8 +32,8 @@ _MOST_OWNED = 2_000
 _LEAST_TEXT = 3
 """The least number of characters by which queues are looked for."""
 _HOUR_MS = 3_600_000
-_STRIP = Column(Group, "strip", heading="Last hour", made_from=("health",), wide=True)
-_COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
+_STRIP = Column(Group, "strip", heading=marked("Last hour"), made_from=("health",), wide=True)
+COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
 _OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group", "from_time", "to_time"))
 
 
@@ -80,17 +81,17 @@ class Home(LivePage[Overview]):
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        frame("Consumer groups", [("Groups", None)])
-        with element("section", aria_label="Summary"):
+        frame(gettext("Consumer groups"), [(gettext("Groups"), None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("home_head")
             self._pick_time = LiveMarkup("pick_time")
-        with panel("Open incidents", "incidents") as line:
+        with panel(gettext("Open incidents"), "incidents") as line:
             with line:
-                element("a", href=incidents_link(self._at)).text = "All incidents"
+                element("a", href=incidents_link(self._at)).text = gettext("All incidents")
             self._incidents = LiveMarkup("incident_list", on_do=self._turner("incidents"))
-        with panel("Groups by health", "groups") as line:
+        with panel(gettext("Groups by health"), "groups") as line:
             with line:
-                search("Find a group, client or queue", self._search, self._wanted.find)
+                search(gettext("Find a group, client or queue"), self._search, self._wanted.find)
                 self._filters = LiveMarkup("home_filters")
             self._groups = LiveMarkup("home_groups", on_do=self._turn)
         self._owned = LiveMarkup("home_owned", on_do=self._turner("owned"))
@@ -120,7 +121,7 @@ class Home(LivePage[Overview]):
         open_ones = page_of(data.incidents, self._pages["incidents"], _INCIDENTS)
         self._incidents.show(
             incidents=open_ones.rows, **open_ones.pager, with_group=True, at=self._at, now=now,
-            nothing="No open incidents.",
+            nothing=gettext("No open incidents."),
         )  # fmt: skip
         self._filters.show(
             wanted=self._wanted, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
@@ -130,7 +131,7 @@ class Home(LivePage[Overview]):
     def _show_selected(self, now: int) -> None:
         shown, names = self._selected, {"at": self._at, "now": now}
         self._groups.show(
-            groups=shown.page.rows, **shown.page.pager, columns=_COLUMNS, wanted=self._wanted, orders=ORDERS,
+            groups=shown.page.rows, **shown.page.pager, columns=COLUMNS, wanted=self._wanted, orders=ORDERS,
             coverage_of=coverage_of,
             strips={key: strip_of(worst, _HOUR_MS) for key, worst in shown.health.items()}, **names,
         )  # fmt: skip

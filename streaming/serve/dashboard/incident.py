@@ -6,6 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
+from streaming.base.language import gettext
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
 from streaming.queries.incident_detail import incident
@@ -16,7 +17,7 @@ from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
 from streaming.serve.dashboard.frame import frame
 from streaming.serve.dashboard.live_page import LivePage
-from streaming.serve.dashboard.markup import UNKNOWN, LiveMarkup, clock, count
+from streaming.serve.dashboard.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.queue_picture import Picture, picture
 from streaming.serve.links import HOME, group_link
 from streaming.serve.store import Store
@@ -24,9 +25,6 @@ from streaming.tables import ReadModel
 
 _MINUTE_MS = 60_000
 _AROUND_MS = 10 * _MINUTE_MS
-_NOT_REPORTED = Markup('<span class="quiet">not reported</span>')
-"""Evidence has what matters at a transition; other transitions may lack it."""
-
 
 EvidenceRow = tuple[str, str | Markup, str | Markup]
 """The label of a field, and its values at the first and the latest transition."""
@@ -78,8 +76,8 @@ class IncidentPage(LivePage[Data]):
         """Create the page and show it."""
         shown = self._data.detail.incident
         group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
-        about = [("Groups", HOME), *([group] if shown.group else []), (shown.code, None)]
-        frame(f"{shown.code} in {shown.where}", about)
+        about = [(gettext("Groups"), HOME), *([group] if shown.group else []), (shown.code, None)]
+        frame(gettext("{code} in {where}", code=shown.code, where=shown.where), about)
         self._markup = LiveMarkup("incident")
         self._begin()
 
@@ -103,9 +101,10 @@ def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int
 
     def text(step: Transition, name: str) -> str | Markup:
         if name not in step.evidence:
-            return _NOT_REPORTED
+            # Evidence has what matters at a transition; other transitions may lack it.
+            return Markup('<span class="quiet">{}</span>').format(gettext("not reported"))
         said = formatted(shown.code, name, step.evidence[name], now, number=count, time=clock)
-        return UNKNOWN if said == NOT_KNOWN else said
+        return unknown() if said == NOT_KNOWN else said
 
     names = {**first.evidence, **last.evidence}
     return [(label(shown.code, name), text(first, name), text(last, name)) for name in names]

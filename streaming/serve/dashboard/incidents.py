@@ -3,6 +3,7 @@
 from typing import NamedTuple, get_args
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms
 from streaming.queries.columns import INCIDENT
 from streaming.queries.health import SEVERITY, Severity
@@ -12,12 +13,19 @@ from streaming.queries.results import Incident
 from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
+from streaming.serve.dashboard.moment import one_of
 from streaming.serve.dashboard.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
-STATES = {"": "Open and resolved", "open": "Open", "resolved": "Resolved"}
-PERIODS = {"": "All of history", "1h": "Last hour", "1d": "Last day", "7d": "Last 7 days", "30d": "Last 30 days"}
+STATES = {"": marked("open and resolved"), "open": marked("open"), "resolved": marked("resolved")}
+PERIODS = {
+    "": marked("All of history"),
+    "1h": marked("Last hour"),
+    "1d": marked("Last day"),
+    "7d": marked("Last 7 days"),
+    "30d": marked("Last 30 days"),
+}
 _ROWS = 50
 _MOST = 2_000
 """The maximum number of incidents that are read."""
@@ -53,7 +61,7 @@ def checked(wanted: Filters) -> Filters:
     for name, values in known.items():
         value = getattr(wanted, name)
         if value and value not in values:
-            raise UserError(f"Invalid {name} {value!r}. Use one of {', '.join(filter(None, values))}.")
+            raise UserError(one_of(name, value, values))
     return wanted
 
 
@@ -98,8 +106,8 @@ class IncidentsPage(LivePage[Data]):
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        frame("Incidents", [("Incidents", None)])
-        with element("section", aria_label="Summary"):
+        frame(gettext("Incidents"), [(gettext("Incidents"), None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("incidents_head")
             self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):
@@ -124,7 +132,7 @@ class IncidentsPage(LivePage[Data]):
         self._table.show(
             incidents=listed.rows, **listed.pager,
             columns=(*COLUMNS, INCIDENT["consequences"]), cut=_MOST if shown.cut else None,
-            nothing="No incidents match these filters.", at=self._at, now=now,
+            nothing=gettext("No incidents match these filters."), at=self._at, now=now,
         )  # fmt: skip
 
 

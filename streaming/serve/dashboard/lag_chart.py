@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from nicegui import ui
 
+from streaming.base.language import gettext
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard.moment import Window
 
@@ -56,7 +57,7 @@ def lines_of(
 
 
 def _named(topic: str, bounds: list[bool]) -> str:
-    return topic if not any(bounds) else f"{topic} (≥)" if all(bounds) else f"{topic} (in part ≥)"
+    return topic if not any(bounds) else f"{topic} (≥)" if all(bounds) else gettext("{topic} (in part ≥)", topic=topic)
 
 
 def _options(lines: Lines, span: Window, at: int | None) -> dict[str, object]:

@@ -10,14 +10,16 @@ from itertools import islice
 from typing import NamedTuple
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked, ngettext
 from streaming.queries import labels
 from streaming.queries.health import HEALTH, Health
 from streaming.queries.results import Queue
+from streaming.serve.dashboard.moment import one_of
 from streaming.serve.dashboard.owner_spans import Place
 
 FOLDS = {
-    "": "Folded as needed", "broker": "Folded by broker", "client": "Folded by client", "ok": "OK queues folded",
-    "none": "Not folded",
+    "": marked("Folded as needed"), "broker": marked("Folded by broker"), "client": marked("Folded by client"),
+    "ok": marked("OK queues folded"), "none": marked("Not folded"),
 }  # fmt: skip
 """How lanes can be folded, as in an address and in the list to choose from."""
 FEW_LANES = 24
@@ -30,10 +32,6 @@ REASONS = 6
 """The maximum number of reasons that the summary of problems names."""
 _NAMES = 3
 """The maximum number of clients, and of brokers, that it names of each."""
-
-
-_UNASSIGNED = "unassigned"
-"""The label of a queue without an owner in groups whose clients divide the queues; see `labels.without_owner`."""
 
 
 class LaneFilter(NamedTuple):
@@ -68,7 +66,7 @@ def checked(lanes: LaneFilter) -> LaneFilter:
         UserError: it is not one of `FOLDS`.
     """
     if lanes.fold not in FOLDS:
-        raise UserError(f"Invalid fold {lanes.fold!r}. Use one of {', '.join(filter(None, FOLDS))}.")
+        raise UserError(one_of("fold", lanes.fold, FOLDS))
     return lanes
 
 
@@ -95,14 +93,14 @@ class Fold(NamedTuple):
     def facts(self) -> str:
         """What it is summed up to, in words."""
         count = len(self.lanes)
-        parts = [f"{count:,} {'queue' if count == 1 else 'queues'}"]
+        parts = [ngettext("{n} queue", "{n} queues", count, n=f"{count:,}")]
         if self.problems and not self.is_of_problems:
-            parts.append(f"{self.problems:,} with a problem")
+            parts.append(gettext("{n} with a problem", n=f"{self.problems:,}"))
         if self.unassigned:
-            parts.append(f"{self.unassigned:,} unassigned")
+            parts.append(gettext("{n} unassigned", n=f"{self.unassigned:,}"))
         if self.moved:
-            parts.append(f"{self.moved:,} moved")
-        return ", ".join([*parts, f"lag {self.lag}"])
+            parts.append(gettext("{n} moved", n=f"{self.moved:,}"))
+        return gettext(", ").join([*parts, gettext("lag {lag}", lag=self.lag)])
 
 
 class Lanes(NamedTuple):
@@ -130,8 +128,8 @@ class Reason(NamedTuple):
 
 def why(queue: Queue) -> str:
     """Return the reason why a queue is a problem; empty if it is none."""
-    parts = [queue.status_reason or queue.status] if queue.status != "OK" else []
-    return ", ".join([*parts, "unexpected owner"] if queue.is_elsewhere else parts)
+    parts = [labels.reason(queue.status_reason) or gettext(queue.status)] if queue.status != "OK" else []
+    return gettext(", ").join([*parts, gettext("unexpected owner")] if queue.is_elsewhere else parts)
 
 
 def lanes_of(
@@ -154,17 +152,17 @@ def lanes_of(
         for lane in of:
             found[name_of(lane)].append(lane)
         made = [_fold(name, found[name], queues, moved, problems=problems) for name in sorted(found)]
-        return made if without_owner == _UNASSIGNED else [one._replace(unassigned=0) for one in made]
+        return made if without_owner == gettext("unassigned") else [one._replace(unassigned=0) for one in made]
 
     def owner(lane: int) -> str:
         queue = queues[lane]
-        return "not known at this time" if queue is None else queue.owner or without_owner
+        return gettext("not known at this time") if queue is None else queue.owner or without_owner
 
     top = sorted((lane for lane in lanes if _is_problem(queues[lane])), key=lambda lane: _rank(queues[lane]))
     bands = folded(owner if by == "client" else lambda lane: places[lane][1], lanes)
     if by == "none":
         return Lanes(top, (), narrow=False, bands=bands)
-    folds = folded(lambda _: "OK queues", sorted({*lanes}.difference(top))) if by == "ok" else bands
+    folds = folded(lambda _: gettext("OK queues"), sorted({*lanes}.difference(top))) if by == "ok" else bands
     if len(top) > _LISTED:
         alike = Counter(_reason(queues[lane]) for lane in top)
         crowd = [lane for lane in top if alike[_reason(queues[lane])] > _ALIKE]
@@ -236,5 +234,5 @@ def _named(counts: Counter[str]) -> str:
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     if len(ordered) == 1:
         return ordered[0][0]
-    more = f" and {len(ordered) - _NAMES:,} more" if len(ordered) > _NAMES else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in islice(ordered, _NAMES)) + more
+    names, more = ", ".join(f"{name} ({count:,})" for name, count in islice(ordered, _NAMES)), len(ordered) - _NAMES
+    return gettext("{names} and {n} more", names=names, n=f"{more:,}") if more > 0 else names

@@ -1,32 +1,40 @@
-"""Render HTML from templates on the server and update it in place.
+"""Render HTML from templates on the server, in the current language, and update it in place.
 
 The template engine escapes all external text; unknown values are labelled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from nicegui import ui
 
+from streaming.base.language import current, filled, gettext, raw
 from streaming.base.times import written
 from streaming.queries import labels
+from streaming.queries.advice import explained, first_step
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE, Context
 from streaming.queries.health import HEALTH, SEVERITY
-from streaming.queries.labels import cause, trigger
+from streaming.queries.labels import cause, reason, trigger
 from streaming.serve import links
+from streaming.serve.dashboard.hearing import hearing
 
-UNKNOWN = Markup('<span class="unknown">unknown</span>')
+
+def unknown() -> Markup:
+    """Return the label of an unknown value."""
+    return Markup('<span class="unknown">{}</span>').format(gettext("unknown"))
 
 
 def clock(time_ms: int | None, near: int | None = None) -> Markup:
     """Format an instant in UTC, without the day if it is that of ``near``; `times.js` shows it in the chosen zone."""
     if time_ms is None:
-        return UNKNOWN
+        return unknown()
     when = datetime.fromtimestamp(time_ms / 1000, UTC)
     same_day = near is not None and when.date() == datetime.fromtimestamp(near / 1000, UTC).date()
-    shown = when.strftime("%H:%M:%S") if same_day else f"{when.day} {when:%b %Y %H:%M:%S}"
+    date = current().date
+    dated = when.strftime(date) if date else f"{when.day} {when:%b %Y %H:%M:%S}"
+    shown = when.strftime("%H:%M:%S") if same_day else dated
     by = Markup(' data-near="{}"').format(written(near)) if near is not None else ""
     return Markup('<time datetime="{0}" title="{0}"{1}>{2}</time>').format(written(time_ms), by, shown)
 
@@ -36,9 +44,14 @@ def zone(time_ms: int) -> Markup:
     return Markup('<span data-zone-at="{}">UTC</span>').format(written(time_ms))
 
 
+def instant(time_ms: int, near: int | None = None) -> Markup:
+    """Format an instant as `clock` does, with its zone."""
+    return Markup("{} {}").format(clock(time_ms, near), zone(time_ms))
+
+
 def duration(span_ms: int | None) -> str | Markup:
     """Format a duration as `labels.duration` does."""
-    return UNKNOWN if span_ms is None else labels.duration(span_ms)
+    return unknown() if span_ms is None else labels.duration(span_ms)
 
 
 def thin(text: str) -> str:
@@ -48,7 +61,7 @@ def thin(text: str) -> str:
 
 def count(number: int | None) -> str | Markup:
     """Format a number with thin spaces between thousands."""
-    return UNKNOWN if number is None else thin(labels.number(number))
+    return unknown() if number is None else thin(labels.number(number))
 
 
 _TONES: dict[str, str] = {
@@ -58,14 +71,32 @@ _TONES: dict[str, str] = {
 """The class in `style.css` by the tone of a value."""
 
 
+def _text(text: str, /, **values: object) -> Markup:
+    """Return a text of a template in the current language; values are escaped unless they are markup themselves."""
+    return _filled(raw(text), values)
+
+
+def _ntext(one: str, many: str, n: int, /, **values: object) -> Markup:
+    """Return the form of a text for a number, which is ``{n}``; see `_text`."""
+    return _filled(raw(one, many, n), {"n": count(n)} | values)
+
+
+def _filled(text: str, values: Mapping[str, object]) -> Markup:
+    return Markup(filled(escape(text), {name: escape(value) for name, value in values.items()}))  # noqa: S704  escaped
+
+
 _TEMPLATES = Environment(
     loader=PackageLoader("streaming.serve.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_TEMPLATES.filters |= {"clock": clock, "zone": zone, "iso": written, "duration": duration, "count": count, "thin": thin}
+_TEMPLATES.filters |= {
+    "clock": clock, "zone": zone, "instant": instant, "iso": written, "duration": duration, "count": count, "thin": thin
+}  # fmt: skip
 _TEMPLATES.globals |= {
+    "_": _text, "ngettext": _ntext, "unknown": unknown, "health_reason": reason,
+    "explained": explained, "first_step": first_step,
     "links": links, "zip": zip, "cause": cause, "trigger": trigger,
-    "UNKNOWN": UNKNOWN, "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
+    "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
     "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client, "pause": labels.pause,
     "Context": Context, "FAILED_MESSAGES": FAILED_MESSAGES, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER,
     "MOVE": MOVE, "QUEUE": QUEUE, "REBALANCE": REBALANCE,
@@ -88,7 +119,7 @@ class LiveMarkup(ui.element, component="live_markup.js"):
         self._template = template
         self._props["html"] = ""
         if on_do is not None:
-            self.on("do", lambda event: on_do(event.args))
+            self.on("do", hearing(on_do))
 
     def show(self, **values: object) -> None:
         """Render the template with these values; only changes are sent."""

@@ -1,12 +1,14 @@
 """The instant that a page shows and the period around it."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries.present import Ends
 
-SPANS = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 d", "7d": "7 d"}
+SPANS = {"15m": marked("15 min"), "1h": marked("1 h"), "6h": marked("6 h"), "1d": marked("1 d"), "7d": marked("7 d")}
 """The lengths of the period to choose from, as in an address and on a button."""
 DEFAULT_SPAN = "1h"
 
@@ -58,5 +60,11 @@ def parse_span(text: str | None) -> str:
         UserError: it is not one of `SPANS`.
     """
     if text and text not in SPANS:
-        raise UserError(f"Invalid span {text!r}. Use one of {', '.join(SPANS)}.")
+        raise UserError(one_of("span", text, SPANS))
     return text or DEFAULT_SPAN
+
+
+def one_of(name: str, value: str, known: Iterable[str]) -> str:
+    """Return the sentence about a value of an address that is none of the known ones."""
+    choices = ", ".join(filter(None, known))
+    return gettext("Invalid {name} {value}. Use one of {choices}.", name=name, value=repr(value), choices=choices)

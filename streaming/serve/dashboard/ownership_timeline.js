@@ -11,13 +11,15 @@ const STEPS = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21
 
 const { clock, day } = rebalanceWatchTimes;
 // As `labels.duration` formats it on the server.
+const UNIT = { d: text("{n} d"), h: text("{n} h"), min: text("{n} min"), s: text("{n} s"), ms: text("{n} ms") };
+const of = (n, unit) => UNIT[unit].replace("{n}", n);
 const SCALES = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
 const duration = (ms) => {
-  if (ms > 0 && ms < 1000) return `${ms} ms`;
-  if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`;
+  if (ms > 0 && ms < 1000) return of(ms, "ms");
+  if (ms < 60_000) return of(Math.floor(ms / 100) / 10, "s");
   const s = Math.floor(ms / 1000), [size, unit, smaller, name] = SCALES.find(([size]) => s >= size);
   const rest = Math.floor((s % size) / smaller);
-  return `${Math.floor(s / size)} ${unit}${rest ? ` ${rest} ${name}` : ""}`;
+  return of(Math.floor(s / size), unit) + (rest ? ` ${of(rest, name)}` : "");
 };
 
 // Places each incident of the whole group on the first free row.
@@ -47,19 +49,19 @@ export default {
             @keydown="walk($event, n)" @focus="current = n; mark(one.client)" @blur="mark(-1)"
             @pointerenter="mark(one.client)" @pointerleave="mark(-1)">
             <span class="fold-sign" aria-hidden="true">{{ one.open ? "▾" : "▸" }}</span>
-            <b v-if="one.status !== 'OK'" class="status" :class="one.status">{{ one.status }}</b>
+            <b v-if="one.status !== 'OK'" class="status" :class="one.status">{{ one.says }}</b>
             <span class="fold-name">{{ one.name }}</span> <span class="quiet">{{ one.facts }}</span>
           </button>
         </div>
       </div>
-      <input ref="range" class="lanes-range" type="range" aria-label="Time that the page shows"
+      <input ref="range" class="lanes-range" type="range" :aria-label="rangeLabel"
         :min="data.from" :max="data.to" :step="step" @input="slide" />
       <div v-if="tip" class="lanes-tip" aria-hidden="true" :style="{ left: tip.x + 'px', top: tip.y + 'px' }">
         <div v-for="line in tip.lines">{{ line }}</div>
       </div>
     </div>`,
   props: { json: String, at: Number },
-  data: () => ({ tip: null, gutter: 180, height: 0, heads: [], current: 0 }),
+  data: () => ({ tip: null, gutter: 180, height: 0, heads: [], current: 0, rangeLabel: text("Time that the page shows") }),
   computed: {
     data() {
       return JSON.parse(this.json);
@@ -98,7 +100,7 @@ export default {
       this.instant = at;
       const range = this.$refs.range;
       range.value = at ?? this.data.to;
-      range.setAttribute("aria-valuetext", at === null ? `now, ${clock(this.data.to, true)}` : clock(at, true));
+      range.setAttribute("aria-valuetext", at === null ? text("now, {time}", { time: clock(this.data.to, true) }) : clock(at, true));
       this.later();
     },
     slide(event) {
@@ -137,7 +139,7 @@ export default {
       this.rows = rows;
       this.height = height;
       this.heads = rows.filter((row) => row.fold).map(({ fold, y }) => (
-        { name: fold.name, facts: fold.facts, status: fold.status, y, open: this.open.has(fold.name), client: number.get(fold.name) ?? -1 }
+        { name: fold.name, facts: fold.facts, status: fold.status, says: fold.says, y, open: this.open.has(fold.name), client: number.get(fold.name) ?? -1 }
       ));
       this.current = Math.min(this.current, Math.max(0, this.heads.length - 1));
     },
@@ -290,7 +292,7 @@ export default {
         pen.fill();
       }
       pen.restore();
-      if (this.headRows) this.text(pen, "whole group", 0, AXIS + ROW / 2, this.gutter - 10, "--ink-2");
+      if (this.headRows) this.text(pen, text("whole group"), 0, AXIS + ROW / 2, this.gutter - 10, "--ink-2");
       this.head(pen, height);
     },
     paintBody() {
@@ -374,7 +376,7 @@ export default {
       if (seen > 82) {
         pen.fillStyle = this.colour("--surface");
         pen.fillRect(Math.max(left, this.gutter) + 3, y + 4, 68, LANE - 9);
-        this.text(pen, "unassigned", Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, seen, "--ink-2");
+        this.text(pen, text("unassigned"), Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, seen, "--ink-2");
       }
     },
     // The status of a queue, distinguished by shape as well as colour.
@@ -424,11 +426,11 @@ export default {
       const box = this.$refs[part].getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       const { lanes, spans, clients, first, marks, rebalances, group, from, bands } = this.model;
       const time = this.time(x), near = ((this.data.to - this.data.from) / this.width) * 5;
-      const described = (i) => ({ lines: [i.text, `${clock(i.from, true)}, ${i.open ? "still open" : `for ${duration(i.to - i.from)}`}`], open: i.link });
+      const described = (i) => ({ lines: [i.text, i.open ? text("{time}, still open", { time: clock(i.from, true) }) : text("{time}, for {duration}", { time: clock(i.from, true), duration: duration(i.to - i.from) })], open: i.link });
       const holds = (i) => i.from - near <= time && time <= i.to + near;
       if (part === "head") {
         const row = Math.floor((y - AXIS) / ROW), rebalance = rebalances.find(([start]) => Math.abs(start - time) < near);
-        if (row >= this.headRows && rebalance) return { lines: [`Rebalance: ${rebalance[2]}`, clock(rebalance[0], true)], open: rebalance[3] };
+        if (row >= this.headRows && rebalance) return { lines: [text("Rebalance: {cause}", { cause: rebalance[2] }), clock(rebalance[0], true)], open: rebalance[3] };
         const incident = group.find((i) => i.row === row && holds(i));
         return incident ? described(incident) : { lines: [clock(time, true)] };
       }
@@ -446,8 +448,8 @@ export default {
       const at = first[lane].find((i) => from + spans[i + 1] <= time && time < from + spans[i + 2]);
       const lines = [lanes[lane], clock(time, true)];
       if (at !== undefined) {
-        const owner = spans[at + 3] < 0 ? "unassigned" : clients[spans[at + 3]].id;
-        lines.splice(1, 0, `${owner}, ${duration(spans[at + 2] - spans[at + 1])} in this period`);
+        const owner = spans[at + 3] < 0 ? text("unassigned") : clients[spans[at + 3]].id;
+        lines.splice(1, 0, text("{owner}, {duration} in this period", { owner, duration: duration(spans[at + 2] - spans[at + 1]) }));
       }
       return { lines, client: at === undefined ? -1 : spans[at + 3] };
     },

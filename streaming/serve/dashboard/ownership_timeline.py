@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import msgspec
 from nicegui import ui
-from nicegui.events import GenericEventArguments
 
+from streaming.base.language import gettext, ngettext
 from streaming.queries.health import SEVERITY
 from streaming.queries.present import Ends
 from streaming.queries.results import Incident, Queue
+from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.lane_folds import FEW_LANES, Fold, Lanes, lanes_of, why
 from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved
 from streaming.serve.dashboard.page_data import History
@@ -43,11 +44,11 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"reb
         self._props["json"] = ""
         self._props["at"] = None
         self._on_seek = on_seek
-        self.on("seek", self._chosen)
+        self.on("seek", hearing(self._chosen))
 
-    def _chosen(self, event: GenericEventArguments) -> object:
-        self._props["at"] = event.args  # the browser shows it already: an echo would pull the slider back
-        return self._on_seek(event.args)
+    def _chosen(self, at: int | None) -> object:
+        self._props["at"] = at  # the browser shows it already: an echo would pull the slider back
+        return self._on_seek(at)
 
     def show(self, data: dict[str, object], at: int | None) -> None:
         """Show a period; unchanged data is not sent again, since thousands of queues are large."""
@@ -101,7 +102,10 @@ def timeline_data(
         ],
         **_incidents(history, places, of_lane, min(until, ends.live)),
         **_folding(lanes, len(places), by_meaning=shown.colours is None),
-        "label": f"Ownership of {len(places)} queues, one lane each; the table of queues has the same information",
+        "label": ngettext(
+            "Ownership of {n} queue, in a lane; the table of queues has the same information",
+            "Ownership of {n} queues, one lane each; the table of queues has the same information", len(places),
+        ),
         "summary": _summary(history, len(places), len(clients)),
         "overview": _overview(len(places), len(moved), sum(map(bool, map(why, states.values())))),
     }  # fmt: skip
@@ -109,7 +113,16 @@ def timeline_data(
 
 def _folding(lanes: Lanes, count: int, *, by_meaning: bool) -> dict[str, object]:
     def folds(of: Sequence[Fold]) -> list[dict[str, object]]:
-        return [{"name": one.name, "facts": one.facts, "status": one.status, "lanes": one.lanes} for one in of]
+        return [
+            {
+                "name": one.name,
+                "facts": one.facts,
+                "status": one.status,
+                "says": gettext(one.status),
+                "lanes": one.lanes,
+            }
+            for one in of
+        ]
 
     return {
         "byMeaning": by_meaning, "many": count > FEW_LANES, "top": lanes.top, "folds": folds(lanes.folds),
@@ -181,11 +194,20 @@ def _incident(incident: Incident, lane_of: Mapping[Place, int], until: int) -> d
 
 
 def _summary(history: History, lanes: int, clients: int) -> str:
-    return (
-        f"Ownership timeline: {lanes} queues, {clients} clients, {len(history.rebalances)} rebalances and "
-        f"{len(history.incidents)} incidents in this period; the tables below list them"
+    return gettext(
+        "Ownership timeline: {queues} queues, {clients} clients, {rebalances} rebalances and {incidents} incidents in "
+        "this period; the tables below list them",
+        queues=lanes,
+        clients=clients,
+        rebalances=len(history.rebalances),
+        incidents=len(history.incidents),
     )
 
 
 def _overview(lanes: int, moved: int, problems: int) -> str:
-    return f"Overview of all {lanes:,} lanes: {problems:,} with a problem, {moved:,} changed owner in this period"
+    return gettext(
+        "Overview of all {lanes} lanes: {problems} with a problem, {moved} changed owner in this period",
+        lanes=f"{lanes:,}",
+        problems=f"{problems:,}",
+        moved=f"{moved:,}",
+    )

@@ -1,14 +1,15 @@
-// Applies the theme of the system or the one chosen here, before the first paint; copies commands, and applies filters.
+// Applies the theme of the system or the one chosen here, before the first paint; copies commands, and applies filters
+// and the language.
 (() => {
   const key = "rebalance-watch-theme", root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
-  const names = { system: "system", light: "light", dark: "dark" };
+  const names = { system: text("system"), light: text("light"), dark: text("dark") };
   const apply = () => {
     const chosen = localStorage.getItem(key) ?? "system";
     root.dataset.themeChoice = chosen;
     root.dataset.theme = chosen === "system" ? (system.matches ? "dark" : "light") : chosen;
     for (const button of document.querySelectorAll("[data-theme-switch]")) {
-      button.setAttribute("aria-label", `Theme: ${names[chosen]}. Change theme`);
-      button.title = `Theme: ${names[chosen]}`;
+      button.setAttribute("aria-label", text("Theme: {theme}. Change theme", { theme: names[chosen] }));
+      button.title = text("Theme: {theme}", { theme: names[chosen] });
     }
     dispatchEvent(new Event("rw-theme"));
   };
@@ -23,6 +24,14 @@
   new MutationObserver(() => document.querySelector("[data-theme-switch]:not([title])") && apply()).observe(root, { childList: true, subtree: true });
   apply();
 })();
+// The server renders the page, so it must know the language: a cookie, for a year.
+addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-language-switch]");
+  if (!button) return;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `rebalance-watch-language=${button.dataset.languageSwitch}; path=/; max-age=31536000; samesite=lax${secure}`;
+  location.reload();
+});
 addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy]");
   if (!button) return;
@@ -31,8 +40,8 @@ addEventListener("click", async (event) => {
   // The clipboard's interface exists only over HTTPS and on this machine.
   if (navigator.clipboard) await navigator.clipboard.writeText(node.textContent).catch(() => document.execCommand("copy"));
   else document.execCommand("copy");
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = "Copy"), 2000);
+  button.textContent = text("Copied");
+  setTimeout(() => (button.textContent = text("Copy")), 2000);
 });
 // A form of filters is in the address, without those that are not set; the time stays.
 const applyFilters = (form) => {

@@ -9,6 +9,7 @@ from nicegui import app as nicegui
 from nicegui import ui
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.serve.dashboard.client import ClientPage
 from streaming.serve.dashboard.clients import ClientsPage
@@ -46,7 +47,7 @@ class _Page(Protocol):
 
 
 def _route(path: str) -> ui.page:
-    return ui.page(path, language="en-US", response_timeout=_SECONDS)
+    return ui.page(path, response_timeout=_SECONDS)
 
 
 def register(store: Store, first_run: FirstRun) -> None:
@@ -63,7 +64,7 @@ def register(store: Store, first_run: FirstRun) -> None:
         find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
     ) -> None:  # fmt: skip
         wanted = Wanted(find, health, cluster, sort)
-        await _built("Consumer groups", lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
+        await _built(gettext("Consumer groups"), lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
 
     @_route("/group/{group}")
     async def group(  # noqa: PLR0913, PLR0917  what its address has
@@ -77,7 +78,7 @@ def register(store: Store, first_run: FirstRun) -> None:
 
     @_route("/group/{group}/rebalance/{rebalance_id}")
     async def rebalance(group: str, rebalance_id: str, cluster: str | None = None) -> None:
-        await _built("Rebalance", lambda: RebalancePage(store, group, cluster, rebalance_id))
+        await _built(gettext("Rebalance"), lambda: RebalancePage(store, group, cluster, rebalance_id))
 
     @_route("/group/{group}/what-if")
     async def what_if(  # noqa: PLR0913, PLR0917  what may change
@@ -85,7 +86,8 @@ def register(store: Store, first_run: FirstRun) -> None:
         cluster: str | None = None, at: str | None = None, restart: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
         change = Change(tuple(leave or ()), join.strip(), strategy, restart)
-        await _built(f"What if: {group}", lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
+        title = gettext("What if: {group}", group=group)
+        await _built(title, lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
 
     @_route("/group/{group}/queue/{topic}/{broker}/{queue_id}")
     async def queue(  # noqa: PLR0913, PLR0917  a queue has four names
@@ -104,7 +106,7 @@ def _register_others(store: Store) -> None:
 
     @_route("/clients")
     async def clients(group: str = "", find: str = "", at: str | None = None, cluster: str = "") -> None:
-        await _built("Clients", lambda: ClientsPage(store, group, find, parse_at(at), cluster))
+        await _built(gettext("Clients"), lambda: ClientsPage(store, group, find, parse_at(at), cluster))
 
     @_route("/client/{client_id}")
     async def client(client_id: str, span: str | None = None, at: str | None = None) -> None:
@@ -116,16 +118,16 @@ def _register_others(store: Store) -> None:
         explained: bool = False, at: str | None = None, cluster: str = "",  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
         wanted = Filters(group, code, severity, state, since, find, explained, cluster)
-        await _built("Incidents", lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
+        await _built(gettext("Incidents"), lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
 
     @_route("/incident/{incident_id}")
     async def incident(incident_id: str) -> None:
-        await _built("Incident", lambda: IncidentPage(store, incident_id))
+        await _built(gettext("Incident"), lambda: IncidentPage(store, incident_id))
 
     @_route("/{path:path}")
     async def elsewhere(path: str) -> None:
         dress()
-        error_page("No such page", f"There is no page at /{path}.", 404)
+        error_page(gettext("No such page"), gettext("There is no page at {path}.", path=f"/{path}"), 404)
 
 
 async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | None = None) -> None:
@@ -139,7 +141,7 @@ async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | No
         if first_run is not None:
             FirstRunPage(first_run).lay_out()
         else:
-            error_page("No data yet", str(error), 503)
+            error_page(gettext("No data yet"), str(error), 503)
         _reload_when_ready(make, str(error))
     except UserError as error:
         error_page(title, str(error), 404 if isinstance(error, NotFoundError) else 400)
@@ -168,7 +170,7 @@ async def _patiently(asking: Coroutine[None, None, None]) -> None:
         await asked
         return
     sign = element("p", "empty", role="status")
-    sign.text = "Reading the tables…"
+    sign.text = gettext("Reading the tables…")
     try:
         await ui.context.client.connected(timeout=_SECONDS)
         await asked

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from streaming.base.language import gettext
 from streaming.base.times import duration_ms
 from streaming.queries.columns import INTERVAL, QUEUE
 from streaming.queries.labels import queue_name
@@ -74,19 +75,19 @@ class QueuePage(LivePage[Data]):
         """Create the page and show it."""
         shown = self._data.found.history
         name = queue_name(shown.topic, shown.broker, shown.queue_id)
-        frame(f"{name} of {shown.group}", [
-            ("Groups", HOME), (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
+        frame(gettext("{queue} of {group}", queue=name, group=shown.group), [
+            (gettext("Groups"), HOME), (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
         ])  # fmt: skip
-        with element("section", aria_label="Summary"):
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("queue_head")
             self._pick_time = LiveMarkup("pick_time")
-        with panel("Over time", "picture") as line:
+        with panel(gettext("Over time"), "picture") as line:
             with line:
                 self._period = LiveMarkup("period_filter")
             self._picture = LiveMarkup("queue_picture")
-        with panel("Owners in this period", "owners"):
+        with panel(gettext("Owners in this period"), "owners"):
             self._intervals = LiveMarkup("client_intervals", on_do=self._turner("intervals"))
-        with panel("Incidents in this period", "incidents"):
+        with panel(gettext("Incidents in this period"), "incidents"):
             self._incidents = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
         self._begin()
 
@@ -107,5 +108,5 @@ class QueuePage(LivePage[Data]):
         listed = page_of(tuple(reversed(history.incidents)), self._pages["incidents"], _ROWS["incidents"])
         self._incidents.show(
             incidents=listed.rows, **listed.pager, columns=incidents.COLUMNS, cut=None,
-            nothing="No incidents in this period.", **common,
+            nothing=gettext("No incidents in this period."), **common,
         )  # fmt: skip

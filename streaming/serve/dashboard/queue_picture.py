@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import SEVERITY, Severity
 from streaming.queries.results import Incident, QueueHistory, Transition
@@ -191,7 +192,7 @@ def _rows(history: QueueHistory, lines: Lines, spans: Sequence[Span], until: int
         known = [value_at(line, time) for line in lines]
         broker, commit, exact, bound, waiting, at_most, lock = (None if one is None else round(one) for one in known)
         holder = next((one for one in spans if one.begin <= time <= one.end), None)
-        owner = labels.NOT_KNOWN if holder is None else holder.client or "unassigned"
+        owner = labels.NOT_KNOWN if holder is None else holder.client or gettext("unassigned")
         rows.append(
             Row(
                 time,
@@ -210,13 +211,20 @@ def _rows(history: QueueHistory, lines: Lines, spans: Sequence[Span], until: int
 
 def _charts(history: QueueHistory, lines: Lines) -> list[Chart]:
     return [
-        _chart(history, "Offsets", labels.number, {"broker": lines.broker, "committed": lines.commit}, from_zero=False),
-        _chart(history, "Lag", labels.number, {"lag": lines.lag, "lag at least": lines.lag_at_least}),
         _chart(
-            history, "Waiting", labels.duration, {"waiting": lines.waiting, "waiting at most": lines.waiting_at_most}
+            history, gettext("Offsets"), labels.number,
+            {gettext("broker"): lines.broker, gettext("committed"): lines.commit}, from_zero=False,
         ),
-        _chart(history, "Lock age", labels.duration, {"lock age": lines.lock}),
-    ]
+        _chart(
+            history, gettext("Lag"), labels.number,
+            {gettext("lag"): lines.lag, gettext("lag at least"): lines.lag_at_least},
+        ),
+        _chart(
+            history, gettext("Waiting"), labels.duration,
+            {gettext("waiting"): lines.waiting, gettext("waiting at most"): lines.waiting_at_most},
+        ),
+        _chart(history, gettext("Lock age"), labels.duration, {gettext("lock age"): lines.lock}),
+    ]  # fmt: skip
 
 
 def _chart(
@@ -250,20 +258,21 @@ def _marks(
     history: QueueHistory, short: dict[str, str], of: Incident | None, life: Iterable[Transition]
 ) -> Iterator[Mark]:
     for step in life:
-        what = f"{step.transition.lower()} {step.sub_cause}".rstrip()
-        yield Mark(step.time, f"this incident {what}", None, step.severity)
+        what = f"{gettext(step.transition.lower())} {step.sub_cause}".rstrip()
+        yield Mark(step.time, gettext("this incident {what}", what=what), None, step.severity)
     for one in history.incidents:
         if of is not None and one.incident_id == of.incident_id:
             continue
         about = "" if one.queue_id is not None or not one.subject else f" {one.subject}"
-        yield Mark(one.opened_at, f"{one.title}{about} opened", incident_link(one.incident_id), one.severity)
+        of_it, link = f"{one.title}{about}", incident_link(one.incident_id)
+        yield Mark(one.opened_at, gettext("{incident} opened", incident=of_it), link, one.severity)
         if one.resolved_at is not None:
-            yield Mark(one.resolved_at, f"{one.title}{about} resolved", incident_link(one.incident_id), one.severity)
+            yield Mark(one.resolved_at, gettext("{incident} resolved", incident=of_it), link, one.severity)
     for rebalance in history.rebalances:
         client = rebalance.trigger_client
         text = labels.trigger(rebalance.trigger, client and short.get(client, client), 0)
         link = rebalance_link(rebalance.cluster, rebalance.group, rebalance.rebalance_id)
-        yield Mark(rebalance.start_time, f"rebalance: {text}", link, None)
+        yield Mark(rebalance.start_time, gettext("rebalance: {trigger}", trigger=text), link, None)
     yield from _owner_marks(history, short)
 
 
@@ -272,17 +281,21 @@ def _owner_marks(history: QueueHistory, short: dict[str, str]) -> Iterator[Mark]
     handed_over_at = None
     for one, following in zip(history.intervals, [*history.intervals[1:], None], strict=False):
         name = short[one.client_id]
-        gained = labels.GAINED.get(one.evidence, one.evidence)
+        gained = labels.gained(one.evidence)
         if one.from_time != handed_over_at:
-            yield Mark(one.from_time, f"{name} has the queue: {gained}", None, None)
+            yield Mark(
+                one.from_time, gettext("{client} has the queue: {evidence}", client=name, evidence=gained), None, None
+            )
         handed_over_at = None
         if following is not None and following.from_time == one.to_time:
             handed_over_at = one.to_time
-            why = labels.GAINED.get(following.evidence, following.evidence)
+            why = labels.gained(following.evidence)
             yield Mark(one.to_time, f"{name} → {short[following.client_id]}: {why}", None, None)
         elif one.to_time is not None:
-            why = labels.LOST.get(one.end_evidence or "", one.end_evidence or "reason unknown")
-            yield Mark(one.to_time, f"{name} has lost the queue: {why}", None, None)
+            why = labels.lost(one.end_evidence) if one.end_evidence else gettext("reason unknown")
+            yield Mark(
+                one.to_time, gettext("{client} has lost the queue: {evidence}", client=name, evidence=why), None, None
+            )
 
 
 def _nearest(found: list[Mark], history: QueueHistory, of: Incident | None) -> list[Mark]:
@@ -314,8 +327,8 @@ def _flags(marks: Iterable[Mark]) -> list[Mark]:
 def _sources(history: QueueHistory) -> str:
     kinds = {(one.source, one.client_id is not None) for one in history.observations}
     names = {
-        ("POLL", False): "the broker's answers to the collector (offsets, lag)",
-        ("POLL", True): "the owner's answers to the collector (lock)",
-        ("HOOK", False): "the broker's hook (commits, lock)",
+        ("POLL", False): gettext("the broker's answers to the collector (offsets, lag)"),
+        ("POLL", True): gettext("the owner's answers to the collector (lock)"),
+        ("HOOK", False): gettext("the broker's hook (commits, lock)"),
     }
-    return ", ".join(name for kind, name in names.items() if kind in kinds)
+    return gettext(", ").join(name for kind, name in names.items() if kind in kinds)

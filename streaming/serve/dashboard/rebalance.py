@@ -1,5 +1,6 @@
 """The page of a rebalance: causes, moves and cost."""
 
+from streaming.base.language import gettext
 from streaming.queries.rebalances import rebalance
 from streaming.queries.results import Rebalance
 from streaming.serve.dashboard.frame import frame
@@ -31,10 +32,10 @@ class RebalancePage:
     def lay_out(self) -> None:
         """Create the page and show it."""
         shown = self._rebalance
-        frame(f"Rebalance of {shown.group}", [
-            ("Groups", HOME),
+        frame(gettext("Rebalance of {group}", group=shown.group), [
+            (gettext("Groups"), HOME),
             (shown.group, group_link(shown.cluster, shown.group, shown.start_time)),
-            ("Rebalance", None),
+            (gettext("Rebalance"), None),
         ])  # fmt: skip
         self._markup = LiveMarkup("rebalance", on_do=lambda word: self._show(turned(word)))
         self._show(0)

@@ -1,6 +1,6 @@
 // Shows times in the browser's zone or in UTC, as chosen in the top bar; the server writes them in UTC.
 const rebalanceWatchTimes = (() => {
-  const key = "rebalance-watch-zone", isUtc = localStorage.getItem(key) === "UTC";
+  const isIso = document.documentElement.lang.startsWith("zh"), key = "rebalance-watch-zone", isUtc = localStorage.getItem(key) === "UTC";
   const offset = (ms) => (isUtc ? 0 : -new Date(ms).getTimezoneOffset());
   // ISO 8601 without a zone: the fields of the zone, read through the UTC functions of a shifted date.
   const iso = (ms) => new Date(ms + offset(ms) * 60_000).toISOString().slice(0, -1);
@@ -14,6 +14,7 @@ const rebalanceWatchTimes = (() => {
   // As `markup.clock` formats it on the server: without the day if it is that of the other instant.
   const shown = (ms, near) => {
     if (near && day(near) === day(ms)) return iso(ms).slice(11, 19);
+    if (isIso) return `${day(ms)} ${iso(ms).slice(11, 19)}`;
     return new Date(`${iso(ms)}Z`).toUTCString().slice(5, 25).replace(/^0/, "");
   };
   const read = (text) => (isUtc ? Date.parse(`${text}Z`) : new Date(text).getTime());
@@ -27,8 +28,8 @@ const rebalanceWatchTimes = (() => {
     for (const node of document.querySelectorAll("[data-zone-at]")) write(node, zone(Date.parse(node.dataset.zoneAt)));
     const now = Date.now();
     for (const node of document.querySelectorAll("[data-zone-switch]")) {
-      write(node.firstElementChild ?? node, `Times in ${zone(now)}`);
-      node.title = isUtc ? "Show times in this browser's zone" : "Show times in UTC";
+      write(node.firstElementChild ?? node, text("Times in {zone}", { zone: zone(now) }));
+      node.title = isUtc ? text("Show times in this browser's zone") : text("Show times in UTC");
     }
     for (const node of document.querySelectorAll("input[data-pick-time]:not([value])")) {
       const { at, first } = node.dataset;

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from streaming.base.errors import UserError
+from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.group_at import find_group
 from streaming.queries.group_strategies import STRATEGIES
@@ -88,8 +89,9 @@ class WhatIfPage(LivePage[Data]):
         """Create the page and show it."""
         group = self._data.group
         here = group_link(group.cluster, group.group, self._at)
-        frame(f"What if: {group.group}", [("Groups", HOME), (group.group, here), ("What if", None)])
-        with element("section", aria_label="Summary"):
+        title = gettext("What if: {group}", group=group.group)
+        frame(title, [(gettext("Groups"), HOME), (group.group, here), (gettext("What if"), None)])
+        with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("what_if_head")
         with element("section", "panel", aria_labelledby="change"):
             self._form = LiveMarkup("what_if_form")

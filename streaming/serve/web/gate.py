@@ -23,6 +23,7 @@ from streaming.base.limits import REQUEST_BYTES
 from streaming.serve.web import probes
 from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.api.errors import failure
+from streaming.serve.web.languages import NO_PAGES
 
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
@@ -46,7 +47,6 @@ HEADERS = {
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 """Values of Sec-Fetch-Site, which browsers send, but scripts can't set. Of the same site, yet of another origin, is
 also a server on another port of this machine."""
-_NO_PAGES = ("/api/", "/metrics")
 _HERE_AGAIN = (
     '<!doctype html><meta charset="utf-8"><title>rebalance-watch</title><meta http-equiv="refresh" content="0">'
 )
@@ -153,7 +153,7 @@ def _is_link(connection: HTTPConnection) -> bool:
     """Return whether the browser opens a page, instead of loading a part of another one."""
     headers = connection.headers
     opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return opens and connection.scope.get("method") == "GET" and not connection.scope["path"].startswith(_NO_PAGES)
+    return opens and connection.scope.get("method") == "GET" and not connection.scope["path"].startswith(NO_PAGES)
 
 
 def _name(host: str) -> str:

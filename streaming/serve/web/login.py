@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Template
 
+from streaming.base.language import current, gettext
 from streaming.base.limits import LOGIN_FORM_BYTES
 from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of, too_many
@@ -20,11 +21,14 @@ def login_routes(access: Access) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     page = Template(resources.files(__package__).joinpath("login.html").read_text("utf-8"), autoescape=True)
 
+    def shown(target: str, *, wrong: bool) -> str:
+        return str(page.render(next=target, wrong=wrong, _=gettext, language=current()))
+
     @router.get(LOGIN_PATH)
     def form(target: Annotated[str, Query(alias="next")] = "/") -> Response:
         if access.token is None:
             return RedirectResponse(_own(target), HTTPStatus.SEE_OTHER)
-        return HTMLResponse(page.render(next=_own(target), wrong=False), headers={"Cache-Control": "no-store"})
+        return HTMLResponse(shown(_own(target), wrong=False), headers={"Cache-Control": "no-store"})
 
     @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
@@ -35,7 +39,7 @@ def login_routes(access: Access) -> APIRouter:
         except TooManyError as error:
             return too_many(error)
         if not is_right:
-            return HTMLResponse(page.render(next=target, wrong=True), HTTPStatus.UNAUTHORIZED)
+            return HTMLResponse(shown(target, wrong=True), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             SESSION_COOKIE, access.sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",

@@ -28,6 +28,7 @@ from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
 from streaming.serve.web.api.errors import install_error_handlers
 from streaming.serve.web.gate import Gate
+from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.login import login_routes
 from streaming.serve.web.tls import server_tls
@@ -81,6 +82,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     )
     app.state.settings, app.state.store, app.state.sources = settings, store, Sources()
     install_error_handlers(app)
+    app.add_middleware(Languages, setting=settings.web.language)
     app.add_middleware(Gate, access=who)  # the last one that is added is the outermost
     app.router.routes.extend(probes.routes(store.health))
     exported = registry(store, app.state.sources, settings)

@@ -54,12 +54,13 @@ _SIZES = {1440: 900, 390: 844}
 
 
 @pytest.fixture(scope="module")
-def profile(browser) -> Callable[[int, str], BrowserContext]:
-    """Return a browser profile by screen width and colour scheme; it keeps its cache."""
+def profile(browser) -> Callable[[int, str, str], BrowserContext]:
+    """Return a browser profile by screen width, colour scheme and language; it keeps its cache."""
 
     @cache
-    def made(width: int, scheme: str) -> BrowserContext:
-        return browser.new_context(viewport={"width": width, "height": _SIZES[width]}, color_scheme=scheme)
+    def made(width: int, scheme: str, locale: str) -> BrowserContext:
+        size = {"width": width, "height": _SIZES[width]}
+        return browser.new_context(viewport=size, color_scheme=scheme, locale=locale)
 
     return made
 
@@ -69,8 +70,8 @@ def open_page(site, profile):
     """Return a function that opens a page; at the end no other host was requested, and no script has failed."""
     pages, asked, failed = [], [], []
 
-    def opened(path: str, width: int = 1440, scheme: str = "light") -> Page:
-        page = profile(width, scheme).new_page()
+    def opened(path: str, width: int = 1440, scheme: str = "light", locale: str = "en-US") -> Page:
+        page = profile(width, scheme, locale).new_page()
         pages.append(page)
         page.on("request", lambda request: asked.append(request.url))
         page.on("websocket", lambda socket: asked.append(socket.url))

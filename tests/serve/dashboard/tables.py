@@ -153,7 +153,7 @@ class Group:
         }  # fmt: skip
         self._add(
             IncidentTransition, time, incident_id=name, transition=transition, opened_at=opened,
-            evidence=f'{{"lag":28,"commit_offset":812,"commit_age_ms":{time - opened}}}',
+            evidence=f'{{"lag":28,"commit_offset":812,"stalled_ms":{time - opened}}}',
             explanation="The owner's listener has taken a message and not returned.",
             first_step="Take a thread dump of the owner.", **defaults,
         )  # fmt: skip

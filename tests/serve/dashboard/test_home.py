@@ -144,7 +144,7 @@ def test_counts_lead_to_what_they_count(open_page, site):
         place = region.locator(f'td[data-label="{column}"] a') if column else page.get_by_role("link", name=name)
         place.click()
 
-    follow("groups are BAD")
+    follow("group is BAD")
     page.wait_for_url(re.compile("health=BAD"))
     expect(groups_of(page).locator(".status.BAD").first).to_be_visible()
     expect(groups_of(page).locator("td .status.OK")).to_have_count(0)

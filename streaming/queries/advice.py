@@ -1,0 +1,38 @@
+"""The sentences about an incident in the current language: what it means, and what to do first.
+
+A row has them in English, as its release wrote them. One that the catalogue does not know, because another release
+wrote it, is told by this release's advice for the same code and cause.
+"""
+
+from rebalance_model.observe.rules.registry import advice_for
+from streaming.base.language import gettext
+from streaming.queries.results import Incident
+
+
+def explained(text: str, code: str, cause: str) -> str:
+    """Return what an incident means.
+
+    Args:
+        text: the sentence in its row.
+        code: its code.
+        cause: the sub-cause that the sentence is about.
+    """
+    said, advice = gettext(text), advice_for(code, cause)
+    return gettext(advice.what) if said == text and advice is not None and _differs(advice.what) else said
+
+
+def advised(text: str, code: str, cause: str) -> str:
+    """Return what to do first; the arguments are those of `explained`."""
+    said, advice = gettext(text), advice_for(code, cause)
+    return gettext(advice.first_step) if said == text and advice is not None and _differs(advice.first_step) else said
+
+
+def first_step(incident: Incident) -> str:
+    """Return what to do first about an incident."""
+    cause = incident.sub_cause if incident.resolved_at is None else incident.main_cause
+    return advised(incident.first_step, incident.code, cause)
+
+
+def _differs(text: str) -> bool:
+    """Return whether the current language has words of its own for a text."""
+    return gettext(text) != text
