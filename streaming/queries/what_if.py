@@ -195,8 +195,12 @@ def _member(group: str, client: str, members: Sequence[str]) -> str:
     """Return the id of a member by its whole id or a unique end of it."""
     found = full_name(client, members, "member")
     if found is None:
-        advice = did_you_mean(client, members) or f"`rebalance-watch group show {group}` lists its members."
-        raise UserError(f"{client} is not a member of {group}: {advice}")
+        advice = did_you_mean(client, members) or gettext(
+            "{command} lists its members.", command=f"`rebalance-watch group show {group}`"
+        )
+        raise UserError(
+            gettext("{client} is not a member of {group}: {advice}", client=client, group=group, advice=advice)
+        )
     return found
 
 
