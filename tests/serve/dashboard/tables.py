@@ -250,7 +250,7 @@ def storm(now: int) -> list[Group]:
         owners[queue_id] = after
     group.rebalance(died - 900, died, "s1", ids[3], moves)
     group.owner(lost, 5, owners[5], "RELEASED")
-    group.incident(lost, "doubled01", "OPENED", lost, 7, code="QUEUE_DOUBLE_OWNED", sub_cause="STRATEGY_MISMATCH")
+    group.incident(lost, "doubled01", "OPENED", lost, 7, code="QUEUE_DOUBLE_OWNED", sub_cause="")
     for queue_id, owner in owners.items():
         dead = {"status": "BAD", "status_reason": "BROKER_UNREACHABLE"} if queue_id >= half else {}
         ill = {

@@ -31,7 +31,7 @@ _CUT = """() => [...document.querySelectorAll("h1, h2, dt, dd, button, .button, 
 def _english(texts: list[str]) -> list[str]:
     """Return the texts that are English: those of the catalogue, and sequences of English words."""
     translated = {one.id for one in read("zh") if isinstance(one.id, str) and one.id and one.string != one.id}
-    words = re.compile(r"\b[A-Za-z]?[a-z]+('s)? [a-z]{2,}\b")
+    words = re.compile(r"\b[A-Za-z]?[a-z]+('s)? [a-z]{2,}\b(?![-@:])")  # not the name of a broker or queue
     said = (re.sub(r"`[^`]*`|mqadmin \w+", "", text) for text in texts)
     return [text for text in said if text in translated or words.search(text)]
 
