@@ -25,13 +25,13 @@ from tests.support.tables import read_rows
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.prove]
 
-KILLS = int(os.environ.get("REBALANCE_WATCH_TEST_KILLS", "104"))
+KILLS = 104
 WEIGHTS = {"workers": 40, "shipper": 20, "collector": 14, "maintain": 12, "kafka": 5, "job": 7, "jvm": 6}
 """A start of the job takes 20 s; a query that loses its workers starts again within the job."""
 PAUSE_SECONDS = 0.5
 CHECK_SECONDS = 20
-MOVES = {"volume"}
-"""Suites that say what is so: with every process killed, volumes do change."""
+TRUE = {"times", "behind_seconds", "operator_behind_seconds"}
+"""Checks that may fail, because it is so: with every process killed, volumes change, and queries fall behind."""
 
 
 class Chain(Pipeline):
@@ -81,13 +81,14 @@ class Chain(Pipeline):
         """Kill all Python workers of the job, wherever they are; wait until it has ended a batch since."""
         self.await_batch("batch")
         time.sleep(choice.uniform(0, 1.5))
-        ended = self.job.said_now().count(" batch ")
-        for worker in workers_of(self.job.pid):
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-        deadline = time.monotonic() + BATCH_SECONDS_MAX
-        while self.job.said_now().count(" batch ") <= ended:
+        ended, deadline = self.job.said_now().count(" batch "), time.monotonic() + BATCH_SECONDS_MAX
+        killed = False
+        while not killed or self.job.said_now().count(" batch ") <= ended:
             assert time.monotonic() < deadline, self.job.said_now()
+            for worker in () if killed else workers_of(self.job.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                    killed = True
             if not self.job.is_running:  # lost three times in a row, on a busy machine
                 self.job.start()
                 self.again += 1
@@ -129,7 +130,7 @@ def test_a_hundred_kills_of_every_process_change_no_row(settings_in, tmp_path, s
     said = chain.collector.said() + chain.maintain.said()
     assert "Traceback" not in said
     results = [row for row in read_rows(chain.settings.runtime.tables, "quality_results") if row["suite"] != SUITE]
-    assert [row for row in results if not row["success"] and row["suite"] not in MOVES] == []
+    assert [row for row in results if not row["success"] and row["column"] not in TRUE] == []
     assert checked.left_out == []
     print(f"\nseed {seed}: {dict(kills)} killed in {minutes:.0f} minutes; {chain.again} ended by themselves")
     calls = sum(len(maker.calls) for maker in makers)
