@@ -10,7 +10,8 @@ create:
 
 A holder that finds a higher epoch, or could not write its beat for most of that time, has lost the lease and ends. It
 may notice too late, for example after its machine slept. Then nothing is doubled, either: a batch that both have begun
-is the same one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it.
+is the same one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it. If
+that is the former holder, the present one goes on after it (`confirm`).
 """
 
 import os
@@ -114,6 +115,18 @@ class Lease:
         if self._lost:
             raise LeaseLostError(self._lost)
 
+    def confirm(self) -> bool:
+        """Look at the storage now; return whether it shows that this run holds the lease, False if it can't be read.
+
+        Raises:
+            LeaseLostError: it has lost it.
+        """
+        with suppress(OSError):
+            self._look()
+            self.check()
+            return True
+        return False
+
     def close(self) -> None:
         """Release the lease."""
         self._closing.set()
@@ -134,16 +147,20 @@ class Lease:
         renewed = time.monotonic()
         while not self._lost and not self._closing.wait(BEAT_SECONDS):
             try:
-                newest = max(_epochs(self._folder), default=0)
-                if newest > self._epoch:
-                    holder = _read(self._folder, newest).holder
-                    self._lost = f"Another run ({holder}) has taken over {self._folder.parents[1]}: this one has ended."
-                    return
-                self._write()
-                renewed = time.monotonic()
+                self._look()
+                if not self._lost:
+                    self._write()
+                    renewed = time.monotonic()
             except OSError as error:
                 if time.monotonic() - renewed > _RENEWAL_SECONDS_MAX:
                     self._lost = f"The lease in {self._folder} can't be renewed ({error.strerror}): this run has ended."
+
+    def _look(self) -> None:
+        """Find out whether another run has taken over."""
+        newest = max(_epochs(self._folder), default=0)
+        if newest > self._epoch:
+            holder = _read(self._folder, newest).holder
+            self._lost = f"Another run ({holder}) has taken over {self._folder.parents[1]}: this one has ended."
 
     def _write(self, *, is_released: bool = False) -> None:
         self._lease = msgspec.structs.replace(self._lease, beat=self._lease.beat + 1, is_released=is_released)

@@ -60,6 +60,7 @@ _OTHER_RUN = (
     "Concurrent transaction failed",  # delta-rs: the same
 )
 """Failures by which only another run can be the cause, in spite of the lease."""
+_REPLACED = "a batch to the former run (it noticed late that it was replaced)"
 _STARTS_MAX = 10
 """How often a query is started in a row without ending a batch; with the pauses that takes more than three minutes."""
 _PAUSE_SECONDS_MAX = 60.0
@@ -103,19 +104,23 @@ _SILENT = Listener()
 class Running:
     """The queries of the running job; see `running`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  its parts
         self,
         starts: Sequence[Callable[[], StreamingQuery]],
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
         listener: Listener = _SILENT,
+        *,
         checks: Sequence[Callable[[], None]] = (),
+        confirm: Callable[[], bool] = lambda: False,
     ) -> None:
         self._starts = starts
         self._logs = logs
         self._listener = listener
         self._checks = checks
         """Each raises an error when the job must end."""
+        self._confirm = confirm
+        """Whether it is certain, at this moment, that no other run may write; raises an error if one may."""
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._starts_in_row = [1] * len(starts)
@@ -172,7 +177,7 @@ class Running:
                     self._listener.on_progress(query.name)
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Start a query again that lost a worker, executors or Kafka; it repeats its batch, which has no row yet.
+        """Start a query again that lost a worker, executors, Kafka or a race; it goes on after the last recorded batch.
 
         The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
         of memory, or lets them come too late, may last for minutes.
@@ -191,10 +196,13 @@ class Running:
         """Return the seconds until the next start of a query that has just failed, and report it.
 
         Raises:
+            LeaseLostError: another run may write now.
             UserError: it must not be started again.
         """
         name, starts = self._queries[index].name, self._starts_in_row[index]
         lost = next((what for text, what in _LOST.items() if text in str(failure)), None)
+        if _is_of_other_run(failure) and self._confirm():
+            lost = _REPLACED
         if lost is None or starts >= _STARTS_MAX:
             raise failed(name, failure, self._logs)
         pause = min(2.0 ** (starts - 2), _PAUSE_SECONDS_MAX) if starts > 1 else 0.0
@@ -253,7 +261,10 @@ def running(
             partial(start_archive, spark, settings, generation, lease, available_now=available_now),
         )
         rebuilds = Folder(checkpoints)
-        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, (lease.check, stop.check))
+        # A lease below the root says nothing of a run elsewhere that works on the same checkpoints.
+        confirm = (lambda: False) if settings.storage.checkpoints else lease.confirm
+        checks = (lease.check, stop.check)
+        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, checks=checks, confirm=confirm)
         with alive(logs), made as job:
             yield job
 
@@ -396,8 +407,8 @@ def _last_batch(query: StreamingQuery) -> int | None:
 
 def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserError:
     """Return a query's failure as one sentence: the `UserError` inside it, else the error that Spark names."""
-    text = str(failure).split("\n\n=== Streaming Query ===")[0]
-    if any(one in text for one in _OTHER_RUN):
+    text = _message(failure)
+    if _is_of_other_run(failure):
         return UserError(
             f"The {query} query has found another run on the same checkpoints: this one has ended, and no row was "
             "doubled."
@@ -408,3 +419,11 @@ def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserErro
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     cause = (causes or lines)[-1] if "Traceback (most recent call last)" in text else lines[0]
     return UserError(f"The {query} query failed: {cause} (details are in {logs}; a restart resumes from there).")
+
+
+def _is_of_other_run(failure: StreamingQueryException) -> bool:
+    return any(one in _message(failure) for one in _OTHER_RUN)
+
+
+def _message(failure: StreamingQueryException) -> str:
+    return str(failure).split("\n\n=== Streaming Query ===")[0]

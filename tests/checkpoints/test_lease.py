@@ -95,6 +95,19 @@ def test_a_run_that_shows_no_beat_is_replaced_and_finds_that_out(machine, tmp_pa
         second.check()
 
 
+def test_a_holder_can_look_at_once_whether_it_was_replaced(machine, tmp_path, monkeypatch):
+    machine("a")
+    with Lease.acquire(tmp_path) as first:
+        assert first.confirm()
+        go_on = silence(first, monkeypatch)
+        machine("b")
+        with Lease.acquire(tmp_path, lambda _: None) as second:
+            assert second.confirm()
+            with pytest.raises(LeaseLostError, match="has taken over"):
+                first.confirm()
+        go_on()
+
+
 def test_a_run_that_cant_write_its_beat_ends_before_another_takes_over(machine, tmp_path, monkeypatch):
     machine("a")
     held = Lease.acquire(tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from checkpoints.generation import claimed
+from checkpoints.lease import LeaseLostError
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
@@ -223,6 +224,33 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
     lost = f"the operator query lost {what} and is started again"
     assert said == [("operator", lost)] + [("operator", f"{lost} in 0.01 s")] * 8
     assert waited == []
+
+
+RACE = "org.apache.spark.SparkException: Multiple streaming queries are concurrently using the checkpoint"
+
+
+def test_a_run_that_holds_the_lease_goes_on_after_a_race_with_the_former_one(tmp_path):
+    """The former one, which was stopped within a batch, may record it before it notices that it was replaced."""
+    queries, said = [ended(RACE), ended(None)], []
+    listener = job.Listener(on_restart=lambda _, sentence: said.append(sentence))
+    with job.Running([lambda: queries.pop(0)], tmp_path, listener=listener, confirm=lambda: True) as running:
+        assert list(running.batches(threading.Event())) == []
+    assert queries == []
+    assert said == [
+        "the operator query lost a batch to the former run (it noticed late that it was replaced) and is started again"
+    ]
+
+
+def test_a_run_that_was_replaced_or_has_no_lease_ends_after_a_race(tmp_path):
+    def replaced() -> bool:
+        raise LeaseLostError("Another run has taken over.")
+
+    for confirm, sentence in ((replaced, "has taken over"), (lambda: False, "has found another run on the same")):
+        with (
+            pytest.raises(UserError, match=sentence),
+            job.Running([lambda: ended(RACE)], tmp_path, confirm=confirm) as running,
+        ):
+            list(running.batches(threading.Event()))
 
 
 @pytest.mark.spark

@@ -40,6 +40,8 @@ class Nothing:
         yield Nothing()
     def check(self):
         pass
+    def confirm(self):
+        return False
 job.Lease = generation.Lease = Nothing
 from streaming.cli.main import main
 main()
