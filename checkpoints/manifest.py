@@ -8,6 +8,7 @@ carries out the swap.
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -90,11 +91,19 @@ def read_manifest(checkpoints: Path) -> Manifest | None:
     """
     file = checkpoints / MANIFEST
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Manifest)
+        return _decoded(file.read_bytes())
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
         raise UserError(f"{file} can't be read ({error}): restore it, or start under a new runtime.root.") from None
+
+
+def _decoded(content: bytes) -> Manifest:
+    """Decode a manifest without the thresholds of a newer release, which this one follows when an upgrade is undone."""
+    found = msgspec.json.decode(content, type=dict[str, Any])
+    if isinstance(basis := found.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
+        basis["policy"] = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
+    return msgspec.convert(found, Manifest)
 
 
 def write_manifest(checkpoints: Path, manifest: Manifest) -> None:

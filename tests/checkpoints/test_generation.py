@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from checkpoints.generation import claimed
-from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id
+from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema
@@ -228,6 +229,16 @@ def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):
     policy = Policy(stuck_after=1, group_memory=2, group=group)
     start(tmp_path, policy=policy)
     assert load_policy(tmp_path / "checkpoints" / "policy.toml") == policy
+
+
+def test_thresholds_of_a_newer_release_are_no_obstacle_to_going_back(tmp_path):
+    start(tmp_path)
+    before = read_manifest(tmp_path / "checkpoints")
+    file = tmp_path / "checkpoints" / "generation.json"
+    newer = json.loads(file.read_text())
+    newer["basis"]["policy"]["of_a_newer_release"] = 7
+    file.write_text(json.dumps(newer))
+    assert read_manifest(tmp_path / "checkpoints") == before
 
 
 def test_a_torn_generation_file_is_refused_with_a_sentence(tmp_path):
