@@ -70,6 +70,8 @@ DIED = "a commit in the last second of a broker: its sum of pulls was never repo
 LOST = "a lock that its owner relies on and the broker lost when it started"
 UNCOMMITTED = "an offset that no client has committed since the broker started"
 RACED = "a subscription whose newest version lost against another client's first heartbeat at the same time"
+_NOT_COMPARED = events.TopicRoute | events.ConsumeTimeSpan | events.TopicStats
+"""Answers about what no call of a client shows to a hook."""
 LONGEST = {
     CLOSED: CHANNEL_EXPIRED + SCAN + TICK,
     SCANNED: SCAN + TICK,
@@ -228,7 +230,7 @@ class Judge:
         self._known = Known(run)
         self.verdict = Verdict(self._known)
         for event in run.poll:
-            if not isinstance(event, events.Answer) or isinstance(event, events.TopicRoute | events.ConsumeTimeSpan):
+            if not isinstance(event, events.Answer) or isinstance(event, _NOT_COMPARED):
                 continue
             if event.error is not None:
                 self.verdict.unanswered[type(event).__name__] += 1

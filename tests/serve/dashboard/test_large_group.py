@@ -70,35 +70,35 @@ def test_the_overview_shows_a_dead_broker_and_leads_to_its_lanes(open_page):
     expect(folds(page)).to_have_count(3)
     overview = page.locator(".lanes-overview")
 
-    await_colour(page, overview, 0.98, 0.9, "--bad")  # broker-b, now
-    await_colour(page, overview, 0.5, 0.9, "--same")  # and before
-    await_colour(page, overview, 0.98, 0.23, "--moved")  # the queues of the client that died
+    await_colour(page, ".lanes-overview", 0.98, 0.9, "--bad")  # broker-b, now
+    await_colour(page, ".lanes-overview", 0.5, 0.9, "--same")  # and before
+    await_colour(page, ".lanes-overview", 0.98, 0.23, "--moved")  # the queues of the client that died
     box = overview.bounding_box()
     overview.click(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
     expect(folds(page).nth(2)).to_have_attribute("aria-expanded", "true")
     assert page.locator(".lanes-scroll").evaluate("e => e.scrollTop") > 200
 
 
-def await_colour(page, canvas, x: float, y: float, name: str) -> None:
+def await_colour(page, selector: str, x: float, y: float, name: str) -> None:
     """Wait until a canvas has a colour of the style at a share of its width and height; updates draw it anew."""
     page.wait_for_function(
-        """([canvas, x, y, name]) => {
+        """([selector, x, y, name]) => {
+            const canvas = document.querySelector(selector);  // an update may replace it
             const probe = new OffscreenCanvas(1, 1).getContext('2d');
             probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
             probe.fillRect(0, 0, 1, 1);
             const shown = canvas.getContext('2d').getImageData(canvas.width * x, canvas.height * y, 1, 1).data;
             return [...shown].join() === [...probe.getImageData(0, 0, 1, 1).data].join();
         }""",
-        arg=[canvas.element_handle(), x, y, name],
+        arg=[selector, x, y, name],
     )
 
 
 def test_lanes_of_a_found_client_are_highlighted(open_page):
     page = open_page(f"{PATH}?fold=none&find=10.2.0.9@709")
-    body = page.locator(".lanes-body")
     page.wait_for_function("document.querySelector('.lanes-rows').clientHeight > 100")
 
-    await_colour(page, body, 0.6, 0.05, "--accent")
+    await_colour(page, ".lanes-body", 0.6, 0.05, "--accent")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
