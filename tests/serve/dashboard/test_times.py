@@ -62,7 +62,7 @@ def test_a_time_of_the_browsers_zone_is_chosen_on_home_and_on_a_group(page_there
         page.wait_for_url(re.compile("at="))
         assert instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), site.now) == before
         expect(page.get_by_text(re.compile(f"{said} {shown(before, KOLKATA)}"))).to_be_visible()
-        expect(picker).to_have_value(f"{there:%Y-%m-%dT%H:%M:%S}")
+        expect(picker).to_have_value(f"{there:%Y-%m-%dT%H:%M:%S}".removesuffix(":00"))  # Chromium omits them
 
 
 def test_periods_before_history_are_not_offered(page_there):
