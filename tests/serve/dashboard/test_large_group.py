@@ -79,18 +79,21 @@ def test_the_overview_shows_a_dead_broker_and_leads_to_its_lanes(open_page):
     assert page.locator(".lanes-scroll").evaluate("e => e.scrollTop") > 200
 
 
-def await_colour(page, selector: str, x: float, y: float, name: str) -> None:
-    """Wait until a canvas has a colour of the style at a share of its width and height; updates draw it anew."""
+def await_colour(page, selector: str, x: float, y: float, name: str, height: int = 1) -> None:
+    """Wait until a canvas has a colour of the style at a share of its width and height, or up to `height` pixels below;
+    updates draw it anew.
+    """
     page.wait_for_function(
-        """([selector, x, y, name]) => {
+        """([selector, x, y, name, height]) => {
             const canvas = document.querySelector(selector);  // an update may replace it
             const probe = new OffscreenCanvas(1, 1).getContext('2d');
             probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
             probe.fillRect(0, 0, 1, 1);
-            const shown = canvas.getContext('2d').getImageData(canvas.width * x, canvas.height * y, 1, 1).data;
-            return [...shown].join() === [...probe.getImageData(0, 0, 1, 1).data].join();
+            const wanted = probe.getImageData(0, 0, 1, 1).data.join();
+            const shown = canvas.getContext('2d').getImageData(canvas.width * x, canvas.height * y, 1, height).data;
+            return Array.from({ length: height }, (_, i) => shown.slice(4 * i, 4 * i + 4).join()).includes(wanted);
         }""",
-        arg=[selector, x, y, name],
+        arg=[selector, x, y, name, height],
     )
 
 
@@ -98,7 +101,7 @@ def test_lanes_of_a_found_client_are_highlighted(open_page):
     page = open_page(f"{PATH}?fold=none&find=10.2.0.9@709")
     page.wait_for_function("document.querySelector('.lanes-rows').clientHeight > 100")
 
-    await_colour(page, ".lanes-body", 0.6, 0.05, "--accent")
+    await_colour(page, ".lanes-body", 0.6, 0.0, "--accent", height=100)  # the lanes stand one below the other
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
