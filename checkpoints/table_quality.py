@@ -40,7 +40,7 @@ from streaming.tables.reader import ReadModel
 OVERLAP_MS = 3_600_000
 """How long before the end of the last check a check begins: partitions of the log may be behind each other."""
 SPAN_MS = DAY_MS
-"""How much a check reads at most, unless it is told."""
+"""The longest period that a check reads, unless the user names another."""
 _OF_THE_LOG = "log"
 """The parameter of a suite that compares the tables with the log."""
 _NO_DAY = "9999-12-31"

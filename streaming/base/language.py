@@ -90,7 +90,7 @@ def marked(text: str) -> str:
 
 
 class Later:
-    """A text that is made in the language of whoever shows it, for what is found once for several readers."""
+    """A text in the language of its reader, for a finding that several readers are shown."""
 
     def __init__(self, text: str, /, **values: object) -> None:
         self._text, self._values = text, values

@@ -50,7 +50,7 @@ def _group() -> None:
 def show(*, output: TableOrJsonOption = "table") -> None:
     """Show what the job's state was made with, and how far each query has read the log.
 
-    A state is made again by `rebuild`; there is no reset: a job that begins anew needs another runtime.root.
+    A state is made again by `rebuild`; there is no reset: a job without history needs another runtime.root.
     """
     from streaming.cli.grid import Column, Grid
     from streaming.cli.output import print_table, screen

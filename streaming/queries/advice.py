@@ -1,7 +1,7 @@
 """The sentences about an incident in the current language: what it means, and what to do first.
 
-A row has them in English, as its release wrote them. One that the catalogue does not know, because another release
-wrote it, is told by this release's advice for the same code and cause.
+A row has them in English, as its release wrote them. Where the catalogue lacks one, because another release
+wrote it, this release's advice for the same code and cause is shown instead.
 """
 
 from rebalance_model.observe.rules.registry import advice_for

@@ -279,7 +279,7 @@ def measured_moves(moves: int, rebalances: int, longest_ms: int | None = None) -
 
 
 def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
-    """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``, and how many nobody gets."""
+    """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``, and how many stay unassigned."""
     least, most, idle = min(sizes), max(sizes), sizes.count(0)
     parts = [gettext("{least} to {most}", least=least, most=most) if least < most else str(least)]
     if idle:

@@ -96,7 +96,7 @@ def _queue(name: str) -> MessageQueue:
 def owners(
     chosen: AllocateStrategy, group: str, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> dict[MessageQueue, str | None]:
-    """Return the client that a strategy names for each queue; None for those that it gives to nobody, or to two.
+    """Return the client that a strategy names for each queue; None for a queue that it assigns to no client, or to two.
 
     Raises:
         AllocationError: the strategy refuses the division; every client keeps its queues then.

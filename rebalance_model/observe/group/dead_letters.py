@@ -1,7 +1,7 @@
 """Return which brokers have got dead letters of a group, in the present period of growth.
 
 Offsets accumulate: an answer that shows no more than an earlier one proves that nothing was added in between, however
-long nobody asked. So a period ends with an answer, never by time alone.
+long the interval. So a period ends with an answer, never by time alone.
 """
 
 from rebalance_model.observe.policy import Policy

@@ -81,7 +81,7 @@ def test_the_overview_shows_a_dead_broker_and_leads_to_its_lanes(open_page):
 
 def await_colour(page, selector: str, x: float, y: float, name: str, height: int = 1) -> None:
     """Wait until a canvas has a colour of the style at a share of its width and height, or up to `height` pixels below;
-    updates draw it anew.
+    each update draws it again.
     """
     page.wait_for_function(
         """([selector, x, y, name, height]) => {
