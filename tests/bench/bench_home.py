@@ -34,7 +34,7 @@ from streaming.serve.dashboard.page_data import history, state
 from streaming.tables import ReadModel
 from streaming.tables.maintenance import Limits, maintain
 from tests.bench.month import BIG_GROUP, Month, Size, write_month
-from tests.support.chromium import chromium
+from tests.support.chromium import chromium, first_paint_ms
 from tests.support.served import served
 
 HOUR_MS = 3_600_000
@@ -105,7 +105,7 @@ def _opened(page: Page, address: str) -> tuple[float, float]:
     page.locator("#groups, #queues, #restart").first.wait_for()
     page.locator("tbody tr, .panel .empty").locator("visible=true").last.wait_for()
     shown = page.evaluate("performance.now()")
-    return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1_000, shown / 1_000
+    return first_paint_ms(page) / 1_000, shown / 1_000
 
 
 def _seconds(ask: Callable[[], object]) -> float:

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 
 @contextmanager
@@ -15,3 +15,14 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def first_paint_ms(page: Page) -> float:
+    """Return when a page first showed content, in milliseconds after its start; it waits until that is recorded."""
+    paint: float = page.evaluate(
+        """new Promise(resolve => new PerformanceObserver(list => {
+            const paint = list.getEntriesByName('first-contentful-paint')
+            if (paint.length) resolve(paint[0].startTime)
+        }).observe({type: 'paint', buffered: true}))"""
+    )
+    return paint

@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.serve.dashboard.tables import MINUTE, STUCK
+from tests.support.chromium import first_paint_ms
 
 PAGES = (
     "/", "/incidents", "/incident/stuck0001", "/clients", "/client/10.0.0.5@orders-1", "/group/orders-group",
@@ -142,9 +143,4 @@ def _first_paint(page) -> float:
     """Return the milliseconds until the page shows content."""
     page.reload()
     page.get_by_role("heading", level=1).wait_for()
-    return page.evaluate(
-        """new Promise(resolve => new PerformanceObserver(list => {
-            const paint = list.getEntriesByName('first-contentful-paint')
-            if (paint.length) resolve(paint[0].startTime)
-        }).observe({type: 'paint', buffered: true}))"""
-    )
+    return first_paint_ms(page)
