@@ -31,13 +31,17 @@ class Step:
 SHORT = (
     Step("join", "orders-4"),
     Step("leave", "orders-1"),
-    Step("leave", "orders-1", cure=True),
-    Step("kill", "orders-2", seconds=75),
     Step("freeze", "orders-3", seconds=5),
     Step("freeze", "orders-3", cure=True),
-    Step("add-queues", seconds=60),
-    Step("kill", "orders-2", cure=True),
+    Step("leave", "orders-1", cure=True),
     Step("join", "orders-4", cure=True),
+)
+KILLED = (
+    Step("kill", "orders-2", seconds=75),
+    Step("freeze", "orders-3", seconds=5),
+    Step("add-queues", seconds=60),
+    Step("freeze", "orders-3", cure=True),
+    Step("kill", "orders-2", cure=True),
     Step("add-queues", cure=True, seconds=60),
 )
 FROZEN = (
@@ -140,8 +144,14 @@ def _agrees(watch, frozen, expected):
 
 @pytest.mark.live
 @pytest.mark.timeout(600)
-def test_join_leave_kill_and_more_queues_end_in_the_same_owners(lab, lab_settings, watch, eventually):
+def test_join_leave_and_freeze_end_in_the_same_owners(lab, lab_settings, watch, eventually):
     _play(SHORT, lab, lab_settings, watch, eventually)
+
+
+@pytest.mark.live
+@pytest.mark.prove
+def test_kills_and_more_queues_end_in_the_same_owners(lab, lab_settings, watch, eventually):
+    _play(KILLED, lab, lab_settings, watch, eventually)
 
 
 @pytest.mark.live
