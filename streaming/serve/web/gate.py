@@ -97,7 +97,7 @@ class Gate:
             if self._access.token is None or connection.scope["path"] in _OPEN_PATHS or self._is_known(connection):
                 return None
         except TooManyError as error:
-            return too_many(error)
+            return _too_many(error)
         if "text/html" not in connection.headers.get("accept", ""):
             answer = failure(HTTPStatus.UNAUTHORIZED, "A token is required: send it as Authorization: Bearer TOKEN.")
             answer.headers["WWW-Authenticate"] = "Bearer"
@@ -142,7 +142,7 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else ""
 
 
-def too_many(error: TooManyError) -> Response:
+def _too_many(error: TooManyError) -> Response:
     """Create the response after too many wrong tokens."""
     answer = failure(HTTPStatus.TOO_MANY_REQUESTS, str(error))
     answer.headers["Retry-After"] = str(error.seconds)

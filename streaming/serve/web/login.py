@@ -12,7 +12,7 @@ from jinja2 import Template
 from streaming.base.language import current, gettext
 from streaming.base.limits import LOGIN_FORM_BYTES
 from streaming.serve.web.access import Access, TooManyError
-from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of, too_many
+from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of
 from streaming.serve.web.sessions import SESSION_SECONDS
 
 
@@ -21,14 +21,14 @@ def login_routes(access: Access) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     page = Template(resources.files(__package__).joinpath("login.html").read_text("utf-8"), autoescape=True)
 
-    def shown(target: str, *, wrong: bool) -> str:
-        return str(page.render(next=target, wrong=wrong, _=gettext, language=current()))
+    def shown(target: str, problem: str = "") -> str:
+        return str(page.render(next=target, problem=problem, _=gettext, language=current()))
 
     @router.get(LOGIN_PATH)
     def form(target: Annotated[str, Query(alias="next")] = "/") -> Response:
         if access.token is None:
             return RedirectResponse(_own(target), HTTPStatus.SEE_OTHER)
-        return HTMLResponse(shown(_own(target), wrong=False), headers={"Cache-Control": "no-store"})
+        return HTMLResponse(shown(_own(target)), headers={"Cache-Control": "no-store"})
 
     @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
@@ -37,9 +37,14 @@ def login_routes(access: Access) -> APIRouter:
         try:
             is_right = access.check(fields.get("token", "").strip(), address_of(request))
         except TooManyError as error:
-            return too_many(error)
+            problem = gettext("Too many wrong tokens from this address: retry in {seconds} s.", seconds=error.seconds)
+            waiting = {"Retry-After": str(error.seconds)}
+            return HTMLResponse(shown(target, problem), HTTPStatus.TOO_MANY_REQUESTS, waiting)
         if not is_right:
-            return HTMLResponse(shown(target, wrong=True), HTTPStatus.UNAUTHORIZED)
+            problem = gettext(
+                "Invalid token. Use the one in the settings of the dashboard (web.token or web.token_file)."
+            )
+            return HTMLResponse(shown(target, problem), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             SESSION_COOKIE, access.sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",

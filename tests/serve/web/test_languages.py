@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import SecretStr
 
 from streaming.base.language import current
+from streaming.base.limits import LOGIN_FAILURES
 from streaming.base.settings import load_settings
 from streaming.serve.reader import LANGUAGE_COOKIE, language_of
 from streaming.serve.web.access import access
@@ -84,4 +85,7 @@ def test_the_login_form_is_in_the_readers_language(address):
     assert '<html lang="zh-CN">' in form
     assert "<button>登录</button>" in form
     assert "令牌无效" in httpx.post(f"{address}/login", headers=chinese, data={"token": "wrong"}).text
+    for _ in range(LOGIN_FAILURES):
+        refused = httpx.post(f"{address}/login", headers=chinese, data={"token": "wrong"})
+    assert "秒后重试" in refused.text
     assert '<html lang="en-US">' in httpx.get(f"{address}/login").text
