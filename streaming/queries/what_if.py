@@ -141,8 +141,8 @@ def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mappi
         yield gettext("{n} of {brokers} brokers do not answer.", n=f"{silent:,}", brokers=f"{coverage.brokers:,}")
     if unowned := sum(queue.owner is None for queue in queues):
         yield ngettext(
-            "{n} queue has no owner now: whoever gets it counts as a move.",
-            "{n} queues have no owner now: whoever gets one counts as a move.",
+            "{n} queue has no owner now: giving it to a client counts as a move.",
+            "{n} queues have no owner now: giving one to a client counts as a move.",
             unowned,
             n=f"{unowned:,}",
         )

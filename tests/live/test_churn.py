@@ -122,7 +122,7 @@ def listed(history, group, time):
 
 
 def _called_at(event):
-    """Return when a client sent a call: pulls and commits of a second are reported together, after an answer perhaps."""
+    """Return when a client sent a call: the pulls of a second are reported together, perhaps after an answer."""
     return getattr(event, "last_time", event.time)
 
 

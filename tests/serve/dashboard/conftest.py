@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
-from tests.serve.dashboard.tables import archive, fleet, shop, storm
+from tests.serve.dashboard.tables import archive, east, fleet, shop, storm
 from tests.support.served import served
 from tests.support.tables import append
 
@@ -41,7 +41,8 @@ def site(tmp_path_factory) -> Iterator[Site]:
     now = time.time_ns() // 1_000_000
     basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=STATED)
     with claimed(root / "checkpoints", root / "tables", basis):
-        append(root / "tables", [row for group in [*shop(now), fleet(now), *storm(now)] for row in group.taken()])
+        groups = [*shop(now), fleet(now), *storm(now), east(now)]
+        append(root / "tables", [row for group in groups for row in group.taken()])
     archive(root / "tables", now)
     with served("dashboard", root, now=now) as base:
         yield Site(base, root / "tables", now)

@@ -230,6 +230,16 @@ def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:
     return group
 
 
+def east(now: int) -> Group:
+    """Return a group of another cluster, heard each minute, that was BAD from 30 to 20 minutes ago."""
+    group = Group("east-group", "East", ("10.0.0.7@east-1",), "east")
+    for minute in range(65, -1, -5):
+        group.state(now - minute * MINUTE, "BAD" if 20 < minute <= 30 else "OK")
+    for minute in range(65, -1, -1):
+        group.progress(now - minute * MINUTE, (0,), (0,))
+    return group
+
+
 STORM_QUEUES, STORM_CLIENTS = 120, 16
 
 

@@ -9,9 +9,7 @@ from streaming.base.errors import UserError
 from streaming.queries.results import Coverage, Group, OpenIncidents
 from streaming.serve.dashboard.group_list import ORDERS, Wanted, checked, listed
 from streaming.serve.dashboard.health_strip import strip_of
-from tests.serve.dashboard.tables import CLIENTS, MINUTE
-from tests.serve.dashboard.tables import Group as Rows
-from tests.support.tables import append
+from tests.serve.dashboard.tables import CLIENTS
 
 
 def of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cluster: str = "x") -> Group:
@@ -109,18 +107,6 @@ def test_headings_and_filters_are_in_the_address(open_page):
     expect(groups.locator("tbody th a")).to_have_text(["mystery-group"])
 
 
-@pytest.fixture
-def east(site) -> None:
-    """Add a group of another cluster, heard each minute, that was BAD from 30 to 20 minutes ago."""
-    group = Rows("east-group", "East", ("10.0.0.7@east-1",), "east")
-    for minute in range(65, -1, -5):
-        group.state(site.now - minute * MINUTE, "BAD" if 20 < minute <= 30 else "OK")
-    for minute in range(65, -1, -1):
-        group.progress(site.now - minute * MINUTE, (0,), (0,))
-    append(site.tables, group.taken())
-
-
-@pytest.mark.usefixtures("east")
 def test_the_last_hour_is_a_picture_with_words(open_page):
     page = open_page("/")
     rows = groups_of(page).get_by_role("row")
