@@ -215,7 +215,7 @@ def test_members_at_odds_with_their_group_declare_it_and_leave_no_trace(lab, lab
     assert {member.name for member in lab.status() if member.group == GROUP} == {"orders-1", "orders-2", "orders-3"}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.prove
 def test_the_queues_of_a_broker_go_and_come_with_it(lab, lab_settings, watch, eventually):
     orders = lab_settings.lab.groups["orders"]
     killed = lab.fault("broker-kill")

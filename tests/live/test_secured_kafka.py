@@ -188,7 +188,14 @@ def run_job(folder, settings):
     return said
 
 
-@pytest.mark.parametrize("way", ["plain", "scram-sha-256", "token", "certificate", "encrypted-key"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "token",
+        "certificate",
+        *(pytest.param(way, marks=pytest.mark.prove) for way in ("plain", "scram-sha-256", "encrypted-key")),
+    ],
+)
 def test_every_way_to_authenticate_serves_python_and_java(kafka, way):
     """Python creates the topic and writes to it; the Java client, with the options of Spark's source, sees the rows."""
     principal, listener, of_way = WAYS[way](kafka)

@@ -58,6 +58,7 @@ def check_rows(root):
     check_archived(read_rows(root / "tables", "telemetry"), PARTITIONS)
 
 
+@pytest.mark.prove
 def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp_path):
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=1_500_000)
     with job_on(cluster, tmp_path) as job:

@@ -19,7 +19,7 @@ from streaming.log.rows import encode, rows_of
 from streaming.tables import ReadModel
 from tests.pipeline.rebuild.late import PARTITIONS, Stamped, compared, compared_tables, events, fold, log
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
 CUT = events()[0].time + 6 * 60_000 + 300
 
