@@ -19,9 +19,20 @@ STOP_SECONDS_MAX = 200
 class Command:
     """One of our commands, which can be started repeatedly; the output of all runs is in one file."""
 
-    def __init__(self, folder, settings, *arguments, program=("-m", "streaming.cli.main"), python=sys.executable):
-        """Prepare the command; `settings` override the defaults: SECTION__NAME and a value each."""
-        self._log = folder / f"{'-'.join(arguments[:2])}.log"
+    def __init__(
+        self, folder, settings, *arguments, program=("-m", "streaming.cli.main"), python=sys.executable, name=""
+    ):
+        """Prepare the command.
+
+        Args:
+            folder: of its output.
+            settings: override the defaults: SECTION__NAME and a value each.
+            arguments: the words after the program.
+            program: how Python is called.
+            python: the interpreter.
+            name: of the file with its output; empty: by the first two arguments.
+        """
+        self._log = folder / f"{name or '-'.join(arguments[:2])}.log"
         self._arguments = [python, *program, *map(str, arguments)]
         self._environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
         self._process = None

@@ -246,6 +246,15 @@ ROLLOUT = (
 )
 ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
+SOAK = {
+    "frozen": Group(True, 4, 2, (FREEZE,)),
+    "killed": Group(True, 4, 2, (KILL,)),
+    "hung": Group(True, 4, 2, (HANG, POISON)),
+    "nobody": Group(True, 4, 1, (NOBODY,)),
+    BROKER: Group(True, 0, 0, (BROKER_RESTART, BROKER_KILL)),
+}
+"""Whose cases the soak repeats by a random choice."""
+
 
 def healthy(times, pause):
     """Return groups with hand-overs only, each followed by a further pause in seconds."""
@@ -267,6 +276,7 @@ STORIES = {
     "all": ALL,
     "brokers": BROKERS,
     "rollout": ROLLOUTS,
+    "soak": SOAK,
     "half-hour": hectic(3),
     "hour": healthy(3, pause=80),
 }

@@ -102,7 +102,7 @@ def _record(name, story, settings, lab, folder):
         try:
             collector.wait_for("round", 300)
             began = _now()
-            _man(settings)
+            man(settings)
             time.sleep(QUIET_SECONDS)
             with ThreadPoolExecutor(len(story)) as pool:
                 tracks = [
@@ -123,7 +123,7 @@ def _record(name, story, settings, lab, folder):
     return Run(name, commit(), date, began, ended, os.getloadavg(), played)
 
 
-def _man(settings):
+def man(settings):
     """Start all consumers at once; the recording includes the start."""
     watch = Watch(Lab.up(settings).name_server)
     for group in settings.lab.groups.values():
@@ -133,17 +133,17 @@ def _man(settings):
 
 def _track(settings, key, cases):
     """Run one case after the other."""
-    lab, played = Lab(settings), []
-    for number, case in enumerate(cases):
-        target = None if key == BROKER else _target(case.fault, key)
-        fault = lab.fault(case.fault, client=target)
-        time.sleep(max(0.0, fault.done / 1000 + case.held - time.time()))
-        cure = lab.cure(case.fault, client=fault.client or fault.broker or target)
-        time.sleep(case.heal)
-        played.append(
-            Played(key, number, fault.time, fault.done, cure.time, cure.done, fault.client, fault.client_id, _now())
-        )
-    return played
+    return [play_case(settings, key, number, case) for number, case in enumerate(cases)]
+
+
+def play_case(settings, key, number, case):
+    """Run one case of a group: the fault, its cure, and the time to recover."""
+    lab, target = Lab(settings), None if key == BROKER else _target(case.fault, key)
+    fault = lab.fault(case.fault, client=target)
+    time.sleep(max(0.0, fault.done / 1000 + case.held - time.time()))
+    cure = lab.cure(case.fault, client=fault.client or fault.broker or target)
+    time.sleep(case.heal)
+    return Played(key, number, fault.time, fault.done, cure.time, cure.done, fault.client, fault.client_id, _now())
 
 
 def _roll(settings, key, cases):

@@ -67,6 +67,11 @@ def incidents(log, source):
     for effect in folded(event for event in log if source in (BOTH, event.source)):
         if isinstance(effect, IncidentTransition):
             transitions.setdefault(effect.incident_id, []).append(effect)
+    return incidents_of(transitions)
+
+
+def incidents_of(transitions):
+    """Return the incidents; ``transitions`` has those of each, in order, by its id."""
     codes = {name: steps[0].code for name, steps in transitions.items()}
     return [_incident(steps, codes) for steps in transitions.values()]
 
@@ -106,16 +111,16 @@ def judge(run, log):
     judged = []
     for played in run.played:
         case = story[played.group].cases[played.case]
-        reported = {source: [one for one in found[source] if _within(run, played, one)] for source in SOURCES}
+        reported = {source: [one for one in found[source] if within(run, played, one)] for source in SOURCES}
         former = story[played.group].cases[played.case - 1].may_after if played.case else frozenset()
         judged.append(Judged(played.group, case, played, reported, list(wrong(case, played, reported, former))))
     stray = {
-        source: [one for one in found[source] if not _is_of_any(run, one) and not _is_reread(one)] for source in SOURCES
+        source: [one for one in found[source] if not _is_of_any(run, one) and not is_reread(one)] for source in SOURCES
     }
     return judged, stray
 
 
-def _within(run, played, one):
+def within(run, played, one):
     """Return whether the incident opened after this fault and before the next one in its group."""
     if played.group != BROKER and f"{played.group}-group" != one.group:
         return False
@@ -128,43 +133,49 @@ def _within(run, played, one):
 
 
 def _is_of_any(run, one):
-    return one.opened > run.ended or any(_within(run, played, one) for played in run.played)
+    return one.opened > run.ended or any(within(run, played, one) for played in run.played)
 
 
 def wrong(case, played, reported, former=frozenset()):
     """Yield each deviation as a sentence; ``former``: codes that the cure of the case before may still lead to."""
     groups = {one.group for source in SOURCES for one in reported[source]}
     for source in SOURCES:
-        found = reported[source]
-        for due in case.due:
-            if source in due.by and not any(_is_due(due, played, one) for one in found):
-                seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
-                yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; reported: {seen}"
-        named = {due.code for due in case.due} | case.may
-        for one in found:
-            absorbed = one.alerted is None and one.parent in named
-            late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
-            if not (one.code in named or late or absorbed or _is_reread(one)):
-                yield f"{source}: {show(one, played)} is a false alarm"
-            if case.alone and one.client_id != played.client_id and not _is_reread(one):
-                yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
-            if one.resolved is None and not (late and source == HOOK):
-                yield f"{source}: {show(one, played)} is not resolved"
-        alerts = {
-            (one.group, one.code, one.subject)
-            for one in found
-            if one.alerted is not None and one.code != "ORDERED_QUEUE_STUCK" and not _is_reread(one)
-        }
-        if case.alerts_max is not None and len(alerts) > case.alerts_max:
-            yield f"{source}: {len(alerts)} alerts, more than {case.alerts_max}"
+        yield from wrong_by(source, case, played, reported[source], former)
     assert played.group == BROKER or groups <= {f"{played.group}-group"}
 
 
-def _is_reread(one):
+def wrong_by(source, case, played, found, former=frozenset()):
+    """Yield each deviation of the incidents by one source."""
+    for due in case.due:
+        if source in due.by and not any(is_due(due, played, one) for one in found):
+            seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
+            yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; reported: {seen}"
+    named = {due.code for due in case.due} | case.may
+    for one in found:
+        absorbed = one.alerted is None and one.parent in named
+        late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
+        if not (one.code in named or late or absorbed or is_reread(one)):
+            yield f"{source}: {show(one, played)} is a false alarm"
+        if case.alone and one.client_id != played.client_id and not is_reread(one):
+            yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
+        if one.resolved is None and not (late and source == HOOK):
+            yield f"{source}: {show(one, played)} is not resolved"
+    alerts = {
+        (one.group, one.code, one.subject)
+        for one in found
+        if one.alerted is not None and one.code != "ORDERED_QUEUE_STUCK" and not is_reread(one)
+    }
+    if case.alerts_max is not None and len(alerts) > case.alerts_max:
+        yield f"{source}: {len(alerts)} alerts, more than {case.alerts_max}"
+
+
+def is_reread(one):
+    """Return whether it is an info of messages that were really consumed twice."""
     return one.code in REREADS and one.severity == "info"
 
 
-def _is_due(due, played, one):
+def is_due(due, played, one):
+    """Return whether it is the required incident."""
     if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
         return False
     return not (due.of_client and played.client_id) or one.client_id == played.client_id
@@ -202,7 +213,7 @@ def table(judged, printed):
         mqadmin = _mqadmin_output(one, printed)
         codes = [due.code for due in one.case.due]
         reported = [
-            (source, incident) for source in SOURCES for incident in one.reported[source] if not _is_reread(incident)
+            (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
         ]
         codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
         opened = defaultdict(dict)

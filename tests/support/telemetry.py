@@ -5,8 +5,9 @@ real cluster, and a seed gives the same bytes each time.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
@@ -54,23 +55,49 @@ def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queu
     """Yield the events of ``rounds`` rounds of one collector, in the order of their emission; then it stops."""
     rng = random.Random(seed)
     cluster = [_group(number, clients, queues) for number in range(groups)]
-    sequence: dict[str, int] = {}
-
-    def stamped(event_type: type, time: int, key: str, **fields: object) -> AnyEvent:
-        sequence[key] = sequence.get(key, 0) + 1
-        source_id = f"poll-1@{START}"
-        return event_type(time=time, cluster=CLUSTER, source="poll", source_id=source_id, seq=sequence[key], **fields)
-
+    stamped = _numbered(CLUSTER, START)
     for number in range(rounds):
         begin = START + number * INTERVAL
         for index, group in enumerate(cluster):
             now = begin + index * INTERVAL // (2 * groups)
             _live(group, rng)
-            for event_type, fields in _answers(group, now):
-                yield stamped(event_type, now, f"{CLUSTER}/{group.name}", group=group.name, asked=now - 5, **fields)
+            yield from _answered(group, now, stamped, CLUSTER)
         for second in range(1, INTERVAL // 1000 + 1):
             yield stamped(Tick, begin + INTERVAL // 2 + second * 500, "")
     yield stamped(Tick, START + rounds * INTERVAL + 1_000, "", end=True)
+
+
+def live_telemetry(groups: int, *, start: int, cluster: str, seed: int = 1) -> Iterator[AnyEvent]:
+    """Yield events without end: the answers spread evenly over each round from ``start`` on, and a tick per second."""
+    rng = random.Random(seed)
+    all_groups = [_group(number, 3, 8) for number in range(groups)]
+    stamped = _numbered(cluster, start)
+    ticked = start
+    for number in count():
+        for index, group in enumerate(all_groups):
+            now = start + number * INTERVAL + index * INTERVAL // groups
+            while ticked + 1_000 <= now:
+                ticked += 1_000
+                yield stamped(Tick, ticked, "")
+            _live(group, rng)
+            yield from _answered(group, now, stamped, cluster)
+
+
+def _numbered(cluster: str, start: int) -> Callable[..., AnyEvent]:
+    """Return what makes the events of a collector that began at ``start``, numbered by key."""
+    sequence: dict[str, int] = {}
+
+    def stamped(event_type: type, time: int, key: str, **fields: object) -> AnyEvent:
+        sequence[key] = sequence.get(key, 0) + 1
+        source_id = f"poll-1@{start}"
+        return event_type(time=time, cluster=cluster, source="poll", source_id=source_id, seq=sequence[key], **fields)
+
+    return stamped
+
+
+def _answered(group: _Group, now: int, stamped: Callable[..., AnyEvent], cluster: str) -> Iterator[AnyEvent]:
+    for event_type, fields in _answers(group, now):
+        yield stamped(event_type, now, f"{cluster}/{group.name}", group=group.name, asked=now - 5, **fields)
 
 
 def _group(number: int, clients: int, queues: int) -> _Group:

@@ -1,0 +1,393 @@
+"""Judge what a soak has left in its folder.
+
+    python -m tests.live.soak_verdict FOLDER
+
+prints a table in Markdown, and what is wrong; both are also in `verdict.md`, and `soak.svg` shows the measures.
+"""
+
+import statistics
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+
+from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
+from tests.live.fault_cases import BOTH, BROKER, SOAK
+from tests.live.fault_verdict import incidents_of, is_due, is_reread, show, within, wrong_by
+from tests.live.soak_picture import Series, picture
+from tests.live.soak_records import Fault, Run, Sample, lines_of
+from tests.live.soak_rows import Archive, differences
+from tests.live.soak_sender import CLUSTER, Sent
+from tests.support.tables import read_rows
+
+PARTITIONS = 8
+PART_OF = {"job": "run", "jvm": "run", "collect": "collect", "maintain": "maintain", "alert": "alert",
+           "dashboard": "dashboard"}  # fmt: skip
+"""The part of `up` that ends when one of our processes is killed, so that `up` must say so."""
+TELEMETRY = ("collect", "kafka")
+"""Processes without which telemetry is late or missing."""
+EXCUSED_MS = 240_000
+"""For how long after such a kill incidents may be missing, late, or about missing telemetry."""
+SAID_MS_MAX = 120_000
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that must not grow, and by how much it may seem to within the window that is judged."""
+
+    name: str
+    series: Series
+    share: float
+    """Of the median."""
+    least: float
+    """Tolerated in any case, in the unit of the values."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The growth of a measure over the last two thirds of a run."""
+
+    measure: Measure
+    median: float
+    growth: float
+    """Theil and Sen's slope times the length of the window."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Return whether it has not grown by more than is tolerated."""
+        return self.growth <= max(self.measure.share * self.median, self.measure.least)
+
+
+def trend(measure: Measure) -> Trend | None:
+    """Return the trend; None: it was hardly measured."""
+    series = [one for one in measure.series if one[0] >= measure.series[-1][0] / 3]
+    series = series[:: max(1, len(series) // 300)]  # pairs of 300 are enough
+    slopes = [
+        (later[1] - former[1]) / (later[0] - former[0])
+        for number, former in enumerate(series)
+        for later in series[number + 1 :]
+        if later[0] > former[0]
+    ]
+    if len(series) < 6:
+        return None
+    length = series[-1][0] - series[0][0]
+    return Trend(measure, statistics.median(value for _, value in series), statistics.median(slopes) * length)
+
+
+class Soaked:
+    """The content of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = msgspec.json.decode((folder / "run.json").read_bytes(), type=Run)
+        self.samples = lines_of(folder / "samples.jsonl", Sample)
+        self.faults = sorted(lines_of(folder / "faults.jsonl", Fault), key=lambda one: one.time)
+        self.sent = [msgspec.json.decode(file.read_bytes(), type=Sent) for file in folder.glob("sent-*.json")]
+        self.tables = folder / "root/tables"
+        self.said = list(_lines(folder / "up.log"))
+
+    def minute(self, time: int) -> float:
+        """Return the minutes from the first sample to a time."""
+        return (time - self.samples[0].time) / 60_000
+
+
+def _lines(log: Path) -> Iterator[dict]:
+    for line in log.read_bytes().splitlines():
+        try:
+            one = msgspec.json.decode(line, type=dict)
+            yield one | {"ms": one.get("ms"), "at": int(datetime.fromisoformat(one["time"]).timestamp() * 1000)}
+        except (msgspec.DecodeError, KeyError, ValueError):
+            yield {"event": line.decode("utf-8", "replace"), "at": 0}
+
+
+def archive_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Compare archive, Kafka's offsets, and what the sender has counted; return figures, and what is wrong."""
+    archive = Archive(soaked.tables, soaked.folder / "scratch")
+    wrong, total = [], 0
+    for partition, (rows, distinct, lowest, highest) in archive.counts().items():
+        total += rows
+        begin, end = soaked.run.offsets.get(partition, (0, highest + 1))
+        if (rows, distinct, lowest, highest) != (end - begin, rows, begin, end - 1):
+            wrong.append(
+                f"partition {partition}: {rows:,} rows of {distinct:,} offsets from {lowest} to {highest} are archived,"
+                f" Kafka has {begin} to {end - 1}"
+            )
+    if not soaked.run.offsets:
+        wrong.append("the run broke off: Kafka's last offsets are unknown")
+    sent, mine = sum(one.rows for one in soaked.sent), archive.rows_of_cluster(CLUSTER)
+    if mine != sent or not all(one.has_ended for one in soaked.sent):
+        wrong.append(f"the sender counts {sent:,} rows, {mine:,} are archived")
+    events = sum(one.events for one in soaked.sent)
+    rejected = archive.rejected()
+    log = f"{total:,} rows of the log: {total - rejected:,} accepted + {rejected:,} rejected"
+    return [f"{log}; {events:,} events of the sender are {sent:,} rows"], wrong
+
+
+def tables_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Compare the derived tables with the core in a loop."""
+    rows, wrong = differences(soaked.tables, soaked.folder / "scratch", PARTITIONS)
+    return [", ".join(f"{table} {count:,}" for table, count in rows.items())], wrong
+
+
+def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Look for the incidents of the faults of the lab, and for incidents without a fault."""
+    run = SimpleNamespace(
+        played=[fault.played for fault in soaked.faults if fault.played is not None],
+        ended=soaked.run.ended or 2**62,
+    )
+    found = [one for one in _incidents(soaked.tables) if soaked.run.began <= one.opened <= run.ended]
+    figures, wrong, explained = [], [], set()
+    for played in run.played:
+        case = SOAK[played.group].cases[played.case]
+        mine = [one for one in found if within(run, played, one)]
+        explained.update(map(id, mine))
+        disturbed = [fault for fault in _telemetry_faults(soaked) if _overlaps(fault, played)]
+        group = "broker" if played.group == BROKER else played.group
+        name = f"{case.fault} ({group}) at {soaked.minute(played.time):.0f} min"
+        for sentence in wrong_by(BOTH, case, played, mine):
+            missing = " is missing" in sentence
+            if disturbed and (not missing or any(is_due(due, played, one) for due in case.due for one in mine)):
+                figures.append(f"{name}, while {disturbed[0].what} was killed: {sentence}")
+            else:
+                wrong.append(f"{name}: {sentence}")
+        first = {one.code: show(one, played) for one in reversed(mine) if not is_reread(one)}
+        figures.append(f"{name}: {'; '.join(first.values()) or 'no incident'}")
+    for one in found:
+        if id(one) in explained or is_reread(one):
+            continue
+        where = f"{one.group or 'the cluster'} {one.subject}"
+        text = f"{one.code} {'/'.join(one.sub_causes)} of {where} at {soaked.minute(one.opened):.1f} min"
+        causes = [fault for fault in _telemetry_faults(soaked) if 0 <= one.opened - fault.time <= EXCUSED_MS]
+        if causes and (one.resolved is not None or one.severity == "info"):
+            figures.append(f"{text}: after the kill of {causes[-1].what}")
+        else:
+            wrong.append(f"{text} is explained by no fault, or is not resolved")
+    return figures, wrong
+
+
+def _telemetry_faults(soaked: Soaked) -> list[Fault]:
+    return [fault for fault in soaked.faults if fault.kind == "ours" and fault.what in TELEMETRY]
+
+
+def _overlaps(fault: Fault, played) -> bool:
+    return fault.time <= played.end and (fault.back or fault.time) + EXCUSED_MS >= played.time
+
+
+def _incidents(tables: Path) -> list:
+    transitions = defaultdict(list)
+    rows = [row for row in read_rows(tables, TABLE_OF[IncidentTransition]) if row["cluster"] != CLUSTER]
+    for row in sorted(rows, key=lambda row: (row["time"], row["seq"])):
+        transitions[row["incident_id"]].append(SimpleNamespace(**row))
+    return incidents_of(transitions)
+
+
+def processes_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Look for what was said about each process that was killed."""
+    figures, wrong = [], []
+    for fault in soaked.faults:
+        if fault.kind == "lab":
+            continue
+        if fault.kind == "failure":
+            wrong.append(fault.what)
+            continue
+        until = max(fault.back or 0, fault.time + SAID_MS_MAX)
+        said = [line["event"] for line in soaked.said if fault.time <= line["at"] <= until and _is_about(fault, line)]
+        probe = [text for one in soaked.samples if fault.time <= one.time <= until for text in one.not_ready]
+        back = "not back" if fault.back is None else f"ready after {(fault.back - fault.time) / 1000:.0f} s"
+        figures.append(
+            f"{fault.what} at {soaked.minute(fault.time):.0f} min: {(said or probe or ['nothing said'])[0]}; {back}"
+        )
+        if fault.back is None:
+            wrong.append(f"{fault.what} at {soaked.minute(fault.time):.0f} min was not ready again")
+        if fault.what in PART_OF and not said:
+            wrong.append(f"{fault.what} at {soaked.minute(fault.time):.0f} min: up has not said that it ended")
+    return figures, wrong
+
+
+def _is_about(fault: Fault, line: dict) -> bool:
+    if fault.what in PART_OF:
+        return "starting it again" in line["event"] and line.get("process") == PART_OF[fault.what]
+    words = "lost a Python worker" if fault.what == "workers" else "Kafka"
+    return words in line["event"]
+
+
+def measures_of(soaked: Soaked) -> list[Measure]:
+    """Return all that must stay flat; minutes from the first sample."""
+    kinds = sorted({kind for sample in soaked.samples for kind in sample.processes})
+    found = []
+    for kind in kinds:
+        used = [(soaked.minute(one.time), one.processes[kind]) for one in soaked.samples if kind in one.processes]
+        used = [(minute, one) for minute, one in used if one.processes]
+        rss = [(minute, one.rss / MB) for minute, one in used]
+        found.append(Measure(f"{kind}: memory (RSS), MB", rss, 0.10, 40))
+        if not kind.startswith("lab: "):
+            found.append(Measure(f"{kind}: open files", [(minute, one.files) for minute, one in used], 0.10, 15))
+    for query in ("operator", "archive"):
+        batches = [line for line in soaked.said if line.get("query") == query and line.get("rows")]
+        timed = [(soaked.minute(line["at"]), line["ms"] / 1000) for line in batches if line["ms"]]
+        found.append(Measure(f"{query}: batch time, s", _per_minute(timed), 0.20, 1))
+        lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
+        found.append(Measure(f"{query}: rows behind Kafka", lag, 0.20, 10_000))
+    for name in sorted({name for sample in soaked.samples for name in sample.files}):
+        counted = [(soaked.minute(one.time), one.files[name]) for one in soaked.samples if name in one.files]
+        if name.startswith("table "):
+            live = [(minute, one.live) for minute, one in counted if one.live is not None]
+            found.append(Measure(f"{name}: live files", live, 0.25, 25))
+        else:
+            found.append(Measure(f"{name}: files", [(minute, one.files) for minute, one in counted], 0.25, 100))
+    return [one for one in found if one.series]
+
+
+def _per_minute(series: Series) -> Series:
+    """Return the median of each minute."""
+    minutes: dict[int, list[float]] = defaultdict(list)
+    for minute, value in series:
+        minutes[int(minute)].append(value)
+    return [(minute + 0.5, statistics.median(values)) for minute, values in sorted(minutes.items())]
+
+
+def growing_of(soaked: Soaked) -> list[tuple[str, Series]]:
+    """Return what may grow with the data: what `maintain` keeps for a day, and the bytes."""
+    counted = [(soaked.minute(one.time), one.files) for one in soaked.samples if one.files]
+    tables = [(minute, [one for name, one in files.items() if name.startswith("table ")]) for minute, files in counted]
+    return [
+        (
+            "all tables: files, also replaced ones (kept for a day)",
+            [(minute, sum(one.files for one in files)) for minute, files in tables],
+        ),
+        ("all tables: MB", [(minute, sum(one.bytes for one in files) / MB) for minute, files in tables]),
+    ]
+
+
+def flatness(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
+    """Return a row of a table for each measure, and what has grown."""
+    rows, wrong = ["| measure | median | growth in the last two thirds | tolerated |", "| --- | --- | --- | --- |"], []
+    for measure in measures:
+        found = trend(measure)
+        if found is None:
+            rows.append(f"| {measure.name} | hardly measured | | |")
+            continue
+        tolerated = max(measure.share * found.median, measure.least)
+        rows.append(f"| {measure.name} | {found.median:,.4g} | {found.growth:+,.3g} | {tolerated:,.3g} |")
+        if not found.is_flat:
+            wrong.append(f"{measure.name} has grown by {found.growth:,.4g} from about {found.median:,.4g}")
+    return rows, wrong
+
+
+def processor_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Return how much of the cores each kind of process has used."""
+    first, last = soaked.samples[0], soaked.samples[-1]
+    seconds = (last.time - first.time) / 1000
+    used = defaultdict(float)
+    before: dict[str, float] = {}
+    for sample in soaked.samples:
+        for kind, one in sample.processes.items():
+            used[kind] += max(0.0, one.cpu - before.get(kind, one.cpu))
+            before[kind] = one.cpu
+    parts = ", ".join(
+        f"{kind} {value / seconds:.2f}" for kind, value in sorted(used.items(), key=lambda one: -one[1])[:10]
+    )
+    load = statistics.median(one.load for one in soaked.samples)
+    cores = (last.cpu - first.cpu) / seconds
+    return [f"{cores:.2f} of {soaked.run.cores} cores in use on average, load {load:.0f}; {parts}"], []
+
+
+def logs_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Look for tracebacks in what our processes have printed, and for exit codes."""
+    wrong = [
+        f"{log.name} has {len(found)} tracebacks, the first: {found[0][:400]}"
+        for log in sorted(soaked.folder.glob("*.log"))
+        if (found := _tracebacks(log))
+    ]
+    if soaked.run.up_code != 0:
+        wrong.append(f"up ended with {soaked.run.up_code}")
+    if soaked.run.rest_code != 0:
+        wrong.append(f"the run over the rest of the log ended with {soaked.run.rest_code}")
+    spark = [f"{len(found)} in {log.name}" for log in _logs(soaked) if (found := _tracebacks(log))]
+    return [f"tracebacks in Spark's own logs: {', '.join(spark) or 'none'}"], wrong
+
+
+def _logs(soaked: Soaked) -> list[Path]:
+    return sorted(log for log in (soaked.folder / "root/logs").rglob("*") if log.is_file())
+
+
+def _tracebacks(log: Path) -> list[str]:
+    return [line for line in log.read_text(errors="replace").splitlines() if "Traceback" in line]
+
+
+def alerts_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Compare the faults of the lab with the alerts that the webhook got."""
+    lines = lines_of(soaked.folder / "alerts.jsonl", dict)
+    alerts = [(line["time"], alert) for line in lines for alert in line["alerts"]]
+    keys = [(alert.get("incident_id"), alert.get("kind"), alert.get("seq")) for _, alert in alerts]
+    wrong = []
+    for fault in soaked.faults:
+        if (played := fault.played) is None:
+            continue
+        groups = None if played.group == BROKER else f"{played.group}-group"
+        until = played.end + SAID_MS_MAX
+        if not any(played.time <= at <= until and groups in (None, alert.get("group")) for at, alert in alerts):
+            wrong.append(f"{fault.what} at {soaked.minute(fault.time):.0f} min: no alert has arrived")
+    return [
+        f"{len(lines)} messages with {len(alerts)} alerts arrived, {len(keys) - len(set(keys))} of them again"
+    ], wrong
+
+
+_PARTS = {
+    "Rows of the log": archive_of,
+    "Derived rows, compared with the core in a loop": tables_of,
+    "Faults of the lab and their incidents": lab_of,
+    "Alerts": alerts_of,
+    "Processes that were killed": processes_of,
+    "Logs": logs_of,
+    "Processor": processor_of,
+}
+
+
+def _judged(look: Callable[[Soaked], tuple[list[str], list[str]]], soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Return figures and what is wrong, also of a folder that lacks something."""
+    try:
+        return look(soaked)
+    except Exception as error:  # noqa: BLE001  the other parts can be judged all the same
+        traceback.print_exc()
+        return [], [f"it can't be judged: {type(error).__name__}: {error}"]
+
+
+def report(folder: Path) -> int:
+    """Judge the folder, write `verdict.md` and `soak.svg`, and print; return 1 if something is wrong."""
+    soaked = Soaked(folder)
+    run, measures = soaked.run, measures_of(soaked)
+    parts = {title: _judged(look, soaked) for title, look in _PARTS.items()}
+    table, grown = flatness(measures)
+    minutes = soaked.minute(soaked.samples[-1].time)
+    kills = sum(fault.kind == "ours" for fault in soaked.faults)
+    labs = sum(fault.kind == "lab" for fault in soaked.faults)
+    lines = [
+        f"# Soak of {minutes:.0f} minutes, {run.rate:,} events a second, seed {run.seed}, {run.date}, {run.commit}",
+        "",
+    ]
+    lines += [f"{labs} faults of the lab, {kills} kills of our processes.", ""]
+    for title, (figures, wrong) in parts.items():
+        lines += [f"## {title}", "", *(f"- {one}" for one in figures), *(f"- **WRONG** {one}" for one in wrong), ""]
+    lines += ["## What must not grow", "", *table, "", *(f"- **WRONG** {one}" for one in grown), ""]
+    lines += ["## What grows with the data", ""]
+    lines += [f"- {name}: {series[0][1]:,.4g} to {series[-1][1]:,.4g}" for name, series in growing_of(soaked) if series]
+    text = "\n".join([*lines, ""])
+    (folder / "verdict.md").write_text(text)
+    panels = {one.name: one.series for one in measures} | dict(growing_of(soaked))
+    marks = [(soaked.minute(fault.time), fault.kind) for fault in soaked.faults if fault.kind != "failure"]
+    title = f"{run.rate:,} events a second for {minutes:.0f} minutes, {labs + kills} faults, {run.date}, {run.commit}"
+    (folder / "soak.svg").write_text(picture(title, panels, marks, minutes))
+    print(text)
+    return int(bool(grown) or any(wrong for _, wrong in parts.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(report(Path(sys.argv[1])))

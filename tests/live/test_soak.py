@@ -1,0 +1,58 @@
+"""Ninety minutes at 1,000 events a second with a fault every few minutes: nothing lost or doubled, nothing grows."""
+
+import pytest
+from deltalake import DeltaTable
+
+from rebalance_model.observe.policy import Policy
+from streaming.log.rows import encode, rows_of
+from streaming.pipeline.archive_rows import LogRow
+from streaming.pipeline.operator import Row
+from tests.live import soak_verdict
+from tests.live.soak import play
+from tests.live.soak_rows import Archive, differences
+from tests.live.soak_verdict import Measure, trend
+from tests.support.plain import effects
+from tests.support.tables import append, append_rows, archive, make_tables, read_rows
+from tests.support.telemetry import telemetry
+
+MINUTES, RATE = 90, 1_000
+PARTITIONS = 2
+
+
+@pytest.mark.live
+@pytest.mark.spark
+@pytest.mark.prove
+@pytest.mark.timeout(4 * 3_600)
+def test_ninety_minutes_of_faults_change_no_row_and_nothing_grows(tmp_path):
+    assert soak_verdict.report(play(tmp_path / "soak", MINUTES, RATE, seed=1)) == 0
+
+
+def test_a_lost_row_and_a_doubled_one_are_found(tmp_path):
+    tables = make_tables(tmp_path / "tables")
+    shards = [[] for _ in range(PARTITIONS)]
+    for event in telemetry(4, 30):
+        for row in rows_of(event, encode(event), PARTITIONS):
+            shard = shards[row.partition]
+            shard.append(LogRow(row.partition, len(shard), row.key, row.value, event.time))
+    for partition, shard in enumerate(shards):
+        archive(tables, [row._replace(key=None) for row in shard])
+        rows = [Row(row.offset, row.stamp, row.key, row.value) for row in shard]
+        append(tables, effects(rows, Policy(), partition, keyed=True))
+    assert differences(tables, tmp_path / "scratch", PARTITIONS)[1] == []
+    assert Archive(tables, tmp_path / "scratch").counts() == {
+        partition: (len(shard), len(shard), 0, len(shard) - 1) for partition, shard in enumerate(shards)
+    }
+    [first, *_] = read_rows(tables, "group_state")
+    append_rows(tables, "group_state", [first])
+    [_, doubled, *_] = differences(tables, tmp_path / "scratch", PARTITIONS)[1]
+    assert doubled.startswith("group_state has too much: ")
+    DeltaTable(tables / "queue_progress").delete("kind = 'CONSUMER_RUNNING_INFO'")
+    sentences = differences(tables, tmp_path / "scratch", PARTITIONS)[1]
+    assert any(one.startswith("queue_progress lacks: ") for one in sentences)
+
+
+def test_growth_is_found_beneath_restarts_and_none_where_there_is_none():
+    saw = [(minute / 6, 100.0 + minute % 60) for minute in range(540)]
+    grows = [(minute, value + minute * 0.5) for minute, value in saw]
+    assert trend(Measure("saw", saw, 0.1, 5)).is_flat
+    assert not trend(Measure("grows", grows, 0.1, 5)).is_flat
