@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +37,7 @@ EXCUSED_MS = 240_000
 """For how long after such a kill incidents may be missing, late, or about missing telemetry."""
 SAID_MS_MAX = 120_000
 MB = 1e6
+_PARTS_OF_WINDOW = 9
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Trend:
     measure: Measure
     median: float
     growth: float
-    """Theil and Sen's slope times the length of the window."""
+    """By the slope of Theil and Sen, over the length of the window."""
 
     @property
     def is_flat(self) -> bool:
@@ -66,19 +68,17 @@ class Trend:
 
 
 def trend(measure: Measure) -> Trend | None:
-    """Return the trend; None: it was hardly measured."""
+    """Return the trend of the medians of equal parts, which restarts move less than values; None: hardly measured."""
     series = [one for one in measure.series if one[0] >= measure.series[-1][0] / 3]
-    series = series[:: max(1, len(series) // 300)]  # pairs of 300 are enough
-    slopes = [
-        (later[1] - former[1]) / (later[0] - former[0])
-        for number, former in enumerate(series)
-        for later in series[number + 1 :]
-        if later[0] > former[0]
-    ]
-    if len(series) < 6:
+    if len(series) < _PARTS_OF_WINDOW:
         return None
-    length = series[-1][0] - series[0][0]
-    return Trend(measure, statistics.median(value for _, value in series), statistics.median(slopes) * length)
+    begin, length = series[0][0], series[-1][0] - series[0][0]
+    parts: list[list[float]] = [[] for _ in range(_PARTS_OF_WINDOW)]
+    for minute, value in series:
+        parts[min(int((minute - begin) / length * _PARTS_OF_WINDOW), _PARTS_OF_WINDOW - 1)].append(value)
+    medians = [(number / _PARTS_OF_WINDOW, statistics.median(values)) for number, values in enumerate(parts) if values]
+    slopes = [(later - former) / (end - start) for (start, former), (end, later) in combinations(medians, 2)]
+    return Trend(measure, statistics.median(value for _, value in series), statistics.median(slopes))
 
 
 class Soaked:
